@@ -48,7 +48,7 @@ IDENTITY = Identity(
 
 @dataclass
 class Box:
-    """A box that this test writes with the code of a rank, on its own clock.
+    """A box that a test writes with the code of a rank, on a scripted clock.
 
     A reader in the test does not see a lock of the test itself, so the rank looks dead unless a `holder` locks the box.
     The holder locks it before the box has its name, as a rank does.
@@ -90,7 +90,7 @@ class Box:
             self.timeline.end_step()
 
     def overwrite(self, offset: int, data: bytes) -> None:
-        """Damage the file."""
+        """Overwrite bytes of the file."""
         with self.path.open("r+b") as file:
             file.seek(offset)
             file.write(data)

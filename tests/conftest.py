@@ -80,16 +80,16 @@ class Rank:
 
     @property
     def box(self) -> Path:
-        """The path of its box, which may not exist."""
+        """The path of the rank's box, which may not exist."""
         return box_path(self.boxes, "job", 0, self.number)
 
     @property
     def output(self) -> str:
-        """All that it has printed, stderr and stdout together."""
+        """The output of the rank so far, stderr and stdout together."""
         return self.log.read_text()
 
     def says(self, word: str) -> str:
-        """Wait until it has printed a line that begins with `word`, and return the rest of the line."""
+        """Wait until the rank has printed a line that begins with `word`, and return the rest of the line."""
 
         def lines() -> list[str]:
             return [
@@ -100,11 +100,11 @@ class Rank:
         return lines()[0][len(word) :].strip()
 
     def signal(self, number: int) -> None:
-        """Send a signal to it."""
+        """Send a signal to the rank."""
         os.kill(self.pid, number)
 
     def wait(self, seconds: float = 20.0) -> int:
-        """Wait for its end and return its exit code, negative for a signal."""
+        """Wait for the end of the rank and return its exit code, negative for a signal."""
         if self.status is None:
             fd = os.pidfd_open(self.pid)
             ended = select.select([fd], [], [], seconds)[0]
@@ -114,7 +114,7 @@ class Rank:
         return os.waitstatus_to_exitcode(self.status)
 
     def words(self) -> Any:
-        """Return its last words."""
+        """Return the last words of the rank."""
         reader = BoxReader(self.box)
         try:
             return reader.words()
@@ -206,7 +206,7 @@ def command(
     monkeypatch.setenv("ZMON_BOX_DIR", str(tmp_path / "boxes"))
     monkeypatch.setenv("COLUMNS", "200")
 
-    def zmon_(*arguments):
+    def run_zmon(*arguments):
         monkeypatch.setattr("sys.argv", ["zmon", *map(str, arguments)])
         try:
             main()
@@ -216,4 +216,4 @@ def command(
         out, err = capsys.readouterr()
         return code, out, err
 
-    return zmon_
+    return run_zmon

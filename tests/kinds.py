@@ -11,17 +11,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 KINDS = ("unit", "e2e", "browser", "drill")
-OF_FIXTURES = {  # a test that uses one starts Chromium, or real processes of a job
+KIND_BY_FIXTURE = {  # each of them starts Chromium or real processes of a job
     "browser": "browser",
     "start_rank": "e2e",
     "zygote": "e2e",
     "torch_zygote": "e2e",
 }
-OF_FOLDERS = {
+KIND_BY_FOLDER = {
     "tests/e2e": "e2e",  # on the standing stack
     "tests/jobs": "e2e",  # whole jobs under `zmon run`
 }
-NO_UNITS = tuple(OF_FOLDERS)
+NO_UNITS = tuple(KIND_BY_FOLDER)
 
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:
@@ -29,8 +29,8 @@ def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:
     own = [kind for kind in KINDS if kind in set(marked)]
     if len(own) > 1:
         raise ValueError(f"it is marked as {' and '.join(own)}: a test has one of {', '.join(KINDS)}")
-    by_fixture = [kind for name, kind in OF_FIXTURES.items() if name in fixtures]
-    by_folder = [kind for folder, kind in OF_FOLDERS.items() if path.startswith(f"{folder}/")]
+    by_fixture = [kind for name, kind in KIND_BY_FIXTURE.items() if name in fixtures]
+    by_folder = [kind for folder, kind in KIND_BY_FOLDER.items() if path.startswith(f"{folder}/")]
     if own == ["unit"] and (by_fixture or by_folder):
         raise ValueError("it is marked as unit and starts a rank: see tests/kinds.py")
     return next(iter((*own, *by_fixture, *by_folder)), "unit")

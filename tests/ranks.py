@@ -35,21 +35,21 @@ GRACE_SECONDS = 30  # the time from SIGTERM to SIGKILL, as in torchrun
 
 
 class HungAtTheEnd(AssertionError):
-    """A rank has finished and does not end."""
+    """A rank has finished its script, but its process does not end."""
 
 
 def run_ranks(
-    zygote: Zygote, room: Path, ranks: int, script: str, *arguments: str, seconds: float = 90, **env: str
+    zygote: Zygote, folder: Path, ranks: int, script: str, *arguments: str, seconds: float = 90, **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the script as this number of ranks until they end; logs go to `room`.
+    """Run the script as this number of ranks until they end; logs go to `folder`.
 
     The exit code is that of the rank that failed first, else 0. All ranks run again if torch itself aborted a rank that
     had finished.
     """
-    room.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for attempt in range(TRIES):
         try:
-            ended = _run_once(zygote, room, ranks, [script, *arguments], seconds, env)
+            ended = _run_once(zygote, folder, ranks, [script, *arguments], seconds, env)
         except HungAtTheEnd:
             if attempt == TRIES - 1:
                 raise
@@ -62,17 +62,17 @@ def run_ranks(
 
 
 def _run_once(
-    zygote: Zygote, room: Path, ranks: int, command: list[str], seconds: float, env: dict[str, str]
+    zygote: Zygote, folder: Path, ranks: int, command: list[str], seconds: float, env: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=seconds))
-    logs = [[room / f"{number}-{rank}" for rank in range(ranks)] for number in (1, 2)]
+    logs = [[folder / f"{number}-{rank}" for rank in range(ranks)] for number in (1, 2)]
     for log in logs[0] + logs[1]:
         log.unlink(missing_ok=True)
     pids = [
         zygote.ask(
             run=command[0],
             arguments=command[1:],
-            env=environment(rank, ranks, store.port) | {"ZMON_BOX_DIR": str(room / "boxes")} | env,
+            env=environment(rank, ranks, store.port) | {"ZMON_BOX_DIR": str(folder / "boxes")} | env,
             log=str(logs[0][rank]),
             errors=str(logs[1][rank]),
         )["pid"]
@@ -106,30 +106,30 @@ def _hangs_at_its_end(pid: int) -> bool:
 
 def _wait(zygote: Zygote, pids: list[int], seconds: float) -> int:
     """Wait for all ranks and return the exit code of the first that failed, or 0. None of them runs afterwards."""
-    open_ends = {os.pidfd_open(pid): pid for pid in pids}
+    pids_by_fd = {os.pidfd_open(pid): pid for pid in pids}
     deadline, first_failure = time.monotonic() + seconds, 0
     try:
-        while open_ends:
+        while pids_by_fd:
             seconds_left = max(0.0, deadline - time.monotonic())
-            ready = select.select(list(open_ends), [], [], min(POLL_SECONDS, seconds_left))[0]
+            ready = select.select(list(pids_by_fd), [], [], min(POLL_SECONDS, seconds_left))[0]
             if not ready and seconds_left > POLL_SECONDS:
-                if not first_failure and any(map(_hangs_at_its_end, open_ends.values())):
+                if not first_failure and any(map(_hangs_at_its_end, pids_by_fd.values())):
                     raise HungAtTheEnd
                 continue
             if not ready:
                 assert first_failure, f"ranks still run after {seconds:g} s"
-                _signal(open_ends.values(), signal.SIGKILL)
+                _signal(pids_by_fd.values(), signal.SIGKILL)
                 deadline = time.monotonic() + GRACE_SECONDS
             for end in ready:
-                status = zygote.ask(wait=open_ends.pop(end))["status"]
+                status = zygote.ask(wait=pids_by_fd.pop(end))["status"]
                 os.close(end)
                 code = os.waitstatus_to_exitcode(status)
                 if code and not first_failure:
                     first_failure, deadline = code, time.monotonic() + GRACE_SECONDS
-                    _signal(open_ends.values(), signal.SIGTERM)
+                    _signal(pids_by_fd.values(), signal.SIGTERM)
     finally:
-        _signal(open_ends.values(), signal.SIGKILL)
-        for end, pid in open_ends.items():
+        _signal(pids_by_fd.values(), signal.SIGKILL)
+        for end, pid in pids_by_fd.items():
             zygote.ask(wait=pid)
             os.close(end)
     return first_failure

@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass
 class Lifetime:
-    """The lifetime of one job in unix seconds, from its first rank."""
+    """The lifetime of one job in unix seconds, measured at its lowest rank."""
 
-    began: float  # the start according to its box
-    alive: bool  # False: it had died before it was ended
-    before: float  # just before it was ended
-    after: float  # just after it was ended
+    began: float  # start of the rank, from its box
+    alive: bool  # False: the rank had died before the job was ended
+    before: float  # just before the job was ended
+    after: float  # just after the job was ended
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Tests for `zmon drill`: misuse is one line and exit code 2, and drills that cannot be played never count as right."""
+"""Tests of the command `zmon drill`: misuse, exit codes, output, and resumed sessions."""
 
 import dataclasses
 import json
@@ -60,21 +60,21 @@ def rows(monkeypatch):
         (("--all", "--repeats", "0"), "--repeats"),
     ],
 )
-def test_misuse_is_one_line_and_exit_code_2(run, arguments, part):
+def test_misuse_prints_one_line_and_exits_with_2(run, arguments, part):
     code, _, err = run(*arguments)
     assert code == 2
     assert part in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_list_names_every_drill(monkeypatch, capsys):
+def test_list_option_prints_every_drill(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["zmon", "drill", "--list"])
     main()
     out = capsys.readouterr().out
     assert all(drill.name in out for drill in drills.ALL)
 
 
-def test_missing_program_is_one_line(run, monkeypatch):
+def test_missing_program_is_reported_in_the_last_line(run, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr("zmon.stack.shutil.which", lambda *_, **__: None)
     code, _, err = run("rank-killed")
@@ -82,7 +82,7 @@ def test_missing_program_is_one_line(run, monkeypatch):
     assert "prometheus is not installed" in err.splitlines()[-1]
 
 
-def test_all_as_expected_is_exit_code_0(run, rows):
+def test_command_exits_with_0_if_all_drills_are_as_expected(run, rows):
     rows.append(ROW)
     code, out, err = run("rank-killed")
     assert code == 0
@@ -91,12 +91,12 @@ def test_all_as_expected_is_exit_code_0(run, rows):
 
 
 @pytest.mark.parametrize("change", [{"reported_cause": None}, {"paged": ()}, {"broken": "the job does not train"}])
-def test_unexpected_result_is_exit_code_1(run, rows, change):
+def test_command_exits_with_1_after_an_unexpected_result(run, rows, change):
     rows.append(replace(ROW, **change))
     assert run("rank-killed")[0] == 1
 
 
-def test_a_drill_that_was_named_and_skipped_is_exit_code_1(run, rows):
+def test_command_exits_with_1_if_a_named_drill_is_skipped(run, rows):
     rows.append(ROW)
     rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
     code, out, err = run("rank-killed", "rank-oom")
@@ -105,7 +105,7 @@ def test_a_drill_that_was_named_and_skipped_is_exit_code_1(run, rows):
     assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
 
 
-def test_a_skipped_drill_among_all_is_reported_and_is_no_failure(run, rows):
+def test_command_exits_with_0_if_some_of_all_drills_are_skipped(run, rows):
     rows.append(ROW)
     rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
     code, _, err = run("--all")
@@ -113,12 +113,12 @@ def test_a_skipped_drill_among_all_is_reported_and_is_no_failure(run, rows):
     assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
 
 
-def test_only_skipped_drills_are_exit_code_1(run, rows):
+def test_command_exits_with_1_if_all_drills_are_skipped(run, rows):
     rows.append(replace(ROW, reported_cause=None, skipped="it takes root"))
     assert run("--all")[0] == 1
 
 
-def test_logs_that_an_error_refers_to_are_not_removed(run, monkeypatch):
+def test_command_keeps_logs_that_an_error_names(run, monkeypatch):
     def fails(*arguments):
         folder = arguments[5]
         (folder / "stack.log").write_text("no room")
@@ -132,7 +132,7 @@ def test_logs_that_an_error_refers_to_are_not_removed(run, monkeypatch):
     shutil.rmtree(folder)
 
 
-def test_the_first_signal_ends_the_drill_and_later_ones_are_ignored(monkeypatch):
+def test_first_signal_interrupts_the_drill_and_later_signals_are_ignored(monkeypatch):
     handlers = dict.fromkeys(drill_command.signal.Signals, signal.SIG_DFL)
     handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
     monkeypatch.setattr(drill_command.signal, "signal", handlers.__setitem__)
@@ -144,14 +144,14 @@ def test_the_first_signal_ends_the_drill_and_later_ones_are_ignored(monkeypatch)
     assert {handlers[number] for number in (signal.SIGINT, signal.SIGTERM)} == {signal.SIG_IGN}
 
 
-def test_json_goes_to_stdout_and_nothing_else_does(run, rows):
+def test_json_option_prints_only_json_to_stdout(run, rows):
     rows.append(ROW)
     code, out, _ = run("rank-killed", "--json", "--seed", "7")
     answer = json.loads(out)
     assert (code, answer["schema"], answer["seed"]) == (0, 1, 7)
 
 
-def test_resume_plays_what_is_left_with_the_same_seed(run, rows):
+def test_resume_plays_the_remaining_drills_with_the_same_seed(run, rows):
     rows.append(ROW)
     run("rank-killed", "--seed", "7", "--repeats", "2")
     rows.append(replace(ROW, repeat=1))
@@ -160,6 +160,6 @@ def test_resume_plays_what_is_left_with_the_same_seed(run, rows):
     assert [row["repeat"] for row in answer["rows"]] == [0, 1]
 
 
-def test_a_drill_that_cannot_be_played_on_this_machine_needs_no_stage():
+def test_play_skips_an_unavailable_drill_without_a_stage():
     drill = dataclasses.replace(session.select_drills(drills.ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
     assert play(drill, None, draw_job(drill, 0, 1)).verdict == "skipped"

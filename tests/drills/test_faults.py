@@ -1,4 +1,4 @@
-"""Tests for faults that fail or are interrupted: they leave nothing behind, and report missing programs in one line."""
+"""Tests of faults that fail. They strike no other process, undo their changes, and report a missing compiler."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ SLEEP = [sys.executable, "-c", "import time; time.sleep(100)"]
 
 
 @pytest.fixture
-def other():
+def other_process():
     """A process that belongs to no job."""
     with subprocess.Popen(SLEEP) as process:
         yield psutil.Process(process.pid)
@@ -30,31 +30,31 @@ def other():
 
 
 @pytest.fixture
-def scene(tmp_path, other):
+def scene(tmp_path, other_process):
     """A scene whose rank has died. Another process has its pid now."""
     job = SimpleNamespace(folder=tmp_path, spec=SimpleNamespace(job_id="job"))
-    return Scene(None, job, 1, "node-a", other.pid, None)
+    return Scene(None, job, 1, "node-a", other_process.pid, None)
 
 
-def test_process_that_reuses_the_pid_of_a_dead_rank_is_not_struck(scene, other):
+def test_fault_spares_a_process_that_reuses_the_pid_of_a_dead_rank(scene, other_process):
     for fault in (signals.kill_rank, signals.stop_rank):
         with pytest.raises(ZmonError, match="cannot strike rank 1: it died before"):
             fault(scene)
-    assert other.is_running()
-    assert other.status() != psutil.STATUS_STOPPED
+    assert other_process.is_running()
+    assert other_process.status() != psutil.STATUS_STOPPED
 
 
-def test_supervisor_continues_if_the_part_does_not_run(other):
+def test_kill_of_a_missing_part_continues_the_supervisor(other_process):
     def part(name):
-        assert other.status() == psutil.STATUS_STOPPED
+        assert other_process.status() == psutil.STATUS_STOPPED
         raise PartFailed("the hub does not run")
 
     with pytest.raises(PartFailed):
-        parts._kill(SimpleNamespace(supervisor=lambda: other, part=part), "hub")
-    assert eventually(lambda: other.status() != psutil.STATUS_STOPPED, 5)
+        parts._kill(SimpleNamespace(supervisor=lambda: other_process, part=part), "hub")
+    assert eventually(lambda: other_process.status() != psutil.STATUS_STOPPED, 5)
 
 
-def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
+def test_throttled_resets_the_gpus_if_the_job_does_not_obey(scene, monkeypatch):
     answers = set()
     stage = object.__new__(OneHost)
     stage.gpus = SimpleNamespace(
@@ -75,19 +75,19 @@ def test_no_gpu_throttles_if_the_job_does_not_obey(scene, monkeypatch):
 
 
 @pytest.mark.skipif(cgroups.unavailable() is not None, reason=str(cgroups.unavailable()))
-def test_group_of_a_killed_drill_is_removed_and_its_processes_continue(other):
+def test_remove_leftovers_removes_the_cgroup_of_a_killed_drill(other_process):
     ended = subprocess.Popen(["true"])
     ended.wait()
     parent, _ = cgroups._hierarchy()
     group = parent / f"zmon-drill-{ended.pid}-job"
     group.mkdir()
-    (group / "cgroup.procs").write_text(str(other.pid))
+    (group / "cgroup.procs").write_text(str(other_process.pid))
     cgroups.remove_leftovers()
     assert not group.exists()
-    assert other.is_running()
+    assert other_process.is_running()
 
 
-def test_a_rank_allocates_no_more_than_ordered(tmp_path, monkeypatch):
+def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(JOBS_DIR)
     import saboteur
 
@@ -102,13 +102,13 @@ def test_a_rank_allocates_no_more_than_ordered(tmp_path, monkeypatch):
     assert sum(map(len, rank._allocated)) == 16 * saboteur.MIB
 
 
-def test_compiler_that_fails_is_one_line_with_what_to_install(tmp_path):
+def test_failed_compilation_is_reported_with_packages_to_install(tmp_path):
     (tmp_path / "bad.c").write_text("#include <nowhere.h>\n")
     with pytest.raises(PartFailed, match=r"cannot compile bad\.c: .*nowhere\.h.*apt-get install gcc libc6-dev"):
         shared_library(tmp_path / "bad.c", tmp_path / "bad.so")
 
 
-def test_missing_compiler_is_one_line_with_what_to_install(tmp_path, monkeypatch):
+def test_missing_compiler_is_reported_with_packages_to_install(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PartFailed, match=r"there is no C compiler\. apt-get install gcc libc6-dev"):
         shared_library(tmp_path / "bad.c", tmp_path / "bad.so")

@@ -1,4 +1,4 @@
-"""Tests for hosts in network namespaces: cut links, the finding of zmon, and that no namespace is left behind."""
+"""Tests of hosts in network namespaces: cut and slow links, removal of leftovers, and the finding of a cut link."""
 
 import os
 import subprocess
@@ -27,9 +27,9 @@ def namespaces():
 
 @pytest.fixture
 def hosts():
-    made = make_hosts(["a", "b", "c"])
-    yield made
-    remove_hosts(made.values())
+    hosts_by_name = make_hosts(["a", "b", "c"])
+    yield hosts_by_name
+    remove_hosts(hosts_by_name.values())
 
 
 def reaches(host, other):
@@ -40,36 +40,36 @@ def reaches(host, other):
     return "ConnectionRefusedError" in result.stderr
 
 
-def state(host, device):
+def link_state(host, device):
     return subprocess.run(
         host.inside(["cat", f"/sys/class/net/{device}/operstate"]), capture_output=True, text=True, check=True
     ).stdout.strip()
 
 
 @needs_hosts
-def test_hosts_reach_each_other_until_the_link_of_one_is_cut(hosts):
+def test_cut_removes_the_data_link_of_a_host_until_reconnect(hosts):
     a, b, c = hosts.values()
     assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
     b.cut()
     assert not reaches(a, b)
     assert reaches(a, c)
-    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "up")
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "up")
     b.reconnect()
     assert eventually(lambda: reaches(a, b), 5)
 
 
 @needs_hosts
-def test_lost_host_has_no_link_at_all(hosts):
+def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
     b.isolate()
-    assert (state(b, "eth0"), state(b, "mgmt0")) == ("down", "down")
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "down")
     b.rejoin()
     assert eventually(lambda: reaches(a, b), 5)
 
 
 @needs_hosts
-def test_slow_link_takes_longer(hosts):
+def test_set_bandwidth_slows_a_transfer(hosts):
     a, b, _ = hosts.values()
     assert eventually(lambda: reaches(a, b), 5)
     seconds = [transfer(a, b)]
@@ -97,29 +97,29 @@ def transfer(sender, receiver):
 
 
 @needs_hosts
-def test_hosts_of_a_process_that_died_are_removed_with_the_processes_on_them():
+def test_remove_leftovers_removes_hosts_of_a_dead_process():
     ended = subprocess.Popen(["true"])
     ended.wait()
     name = f"zmon-{ended.pid}-0"
     subprocess.run(["ip", "netns", "add", name], check=True)
-    left = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
-    assert eventually(lambda: str(left.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
+    leftover = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
+    assert eventually(lambda: str(leftover.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
     remove_leftovers()
-    assert left.wait(5) == -9
+    assert leftover.wait(5) == -9
     assert name not in namespaces()
 
 
-def test_missing_root_is_reported_in_one_line():
+def test_missing_root_is_refused_with_the_remedy():
     with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave these drills out"):
         check_possible(uid=lambda: 1000)
 
 
-def test_missing_program_is_named_with_its_package():
+def test_missing_program_is_refused_with_its_package():
     with pytest.raises(UsageError, match=r"tc not found.*install iproute2"):
         check_possible(find=lambda name: None if name == "tc" else f"/usr/sbin/{name}")
 
 
-def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
+def test_clock_shifts_the_time_of_a_running_process(tmp_path):
     clock = Clock(tmp_path / "clock", library(tmp_path))
     script = "import time\nwhile True: input(); print(time.time(), flush=True)"
     with subprocess.Popen(
@@ -140,7 +140,7 @@ def test_clock_of_a_process_is_set_while_it_runs(tmp_path):
 @pytest.mark.slow  # the only whole job on four hosts
 @needs_hosts
 @pytest.mark.timeout(180)
-def test_host_with_a_cut_link_is_the_culprit(tmp_path):
+def test_cut_link_makes_its_host_the_culprit(tmp_path):
     namespaces_before = set(namespaces())
     with open_stage("hosts", tmp_path) as stage:
         job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))

@@ -1,4 +1,4 @@
-"""Tests for the end of a job: all its processes end, also those whose parent has died, and no others."""
+"""Tests of the end of a job. All its processes end, even if their parent has died, and no others."""
 
 import contextlib
 import os
@@ -35,7 +35,7 @@ def start(tmp_path):
         job.end()
 
 
-def test_ranks_whose_launcher_died_are_ended(start):
+def test_end_of_a_job_ends_ranks_whose_launcher_died(start):
     job = start(ORPHANS)
     assert eventually(lambda: job.exit_code() == 0, 10)
     (rank,) = running(job.folder)
@@ -43,7 +43,7 @@ def test_ranks_whose_launcher_died_are_ended(start):
     assert eventually(lambda: not rank.is_running(), 5)
 
 
-def test_stopped_rank_is_ended(start):
+def test_end_of_a_job_ends_a_stopped_rank(start):
     job = start(SLEEP)
     (rank,) = running(job.folder)
     rank.suspend()
@@ -52,13 +52,13 @@ def test_stopped_rank_is_ended(start):
     assert not running(job.folder)
 
 
-def test_other_jobs_continue(start):
+def test_end_of_a_job_spares_other_jobs(start):
     job, other = start(SLEEP), start(SLEEP, "job-2")
     job.end()
     assert other.exit_code() is None
 
 
-def test_job_that_was_ended_is_left_alone(start):
+def test_second_end_of_a_job_spares_a_later_process_in_its_folder(start):
     job = start(SLEEP)
     job.end()
     with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: str(job.folder)}) as later:
@@ -67,7 +67,7 @@ def test_job_that_was_ended_is_left_alone(start):
         later.kill()
 
 
-def test_nothing_is_signalled_once_the_launcher_is_reaped(start, monkeypatch):
+def test_job_sends_no_signal_after_its_launcher_is_reaped(start, monkeypatch):
     job = start([sys.executable, "-c", ""])
     assert eventually(lambda: job.exit_code() == 0, 10)
     monkeypatch.setattr(os, "kill", lambda *_: pytest.fail("its pid may be another's"))
@@ -75,14 +75,14 @@ def test_nothing_is_signalled_once_the_launcher_is_reaped(start, monkeypatch):
     job.end()
 
 
-def test_settings_of_the_user_do_not_reach_a_job(monkeypatch, tmp_path):
+def test_environment_of_a_job_lacks_the_settings_of_the_user(monkeypatch, tmp_path):
     monkeypatch.setenv("ZMON_WEBHOOK_WARNINGS", "https://pager")
     monkeypatch.setenv("ZMON_LABELS", "team=x")
     settings = {name for name in environment(SPEC, tmp_path, tmp_path) if name.startswith("ZMON_")}
     assert settings == {"ZMON_JOB_ID", "ZMON_BOX_DIR"}
 
 
-def test_process_of_another_directory_is_not_a_rank(tmp_path):
+def test_running_ignores_processes_of_another_directory(tmp_path):
     with subprocess.Popen(SLEEP, env=os.environ | {FOLDER: f"{tmp_path}-other"}) as other:
         with contextlib.suppress(StopIteration):
             assert not running(tmp_path)

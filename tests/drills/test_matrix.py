@@ -1,4 +1,4 @@
-"""Tests for the lists of drills, the draws of their jobs, and the files of their sessions."""
+"""Tests of the list of drills, of the draws of their jobs, and of the files of their sessions."""
 
 from collections import Counter
 from dataclasses import fields
@@ -15,13 +15,13 @@ from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
 
 
-def test_names_are_unique():
+def test_names_of_drills_are_unique():
     names = [drill.name for drill in ALL]
     assert len(set(names)) == len(names)
 
 
 @pytest.mark.parametrize("drill", ALL, ids=lambda drill: drill.name)
-def test_a_job_can_be_drawn_for_each_drill(drill):
+def test_draw_of_a_job_is_valid_and_repeatable(drill):
     assert set(drill.job) <= {field.name for field in fields(JobSpec)}
     for repeat in range(6):
         draw = draw_job(drill, repeat, 1)
@@ -31,7 +31,7 @@ def test_a_job_can_be_drawn_for_each_drill(drill):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_repeats_go_through_all_combinations_of_kind_step_length_and_ranks(seed):
+def test_repeats_cover_all_combinations_of_kind_step_length_and_ranks(seed):
     drill = select_drills(ALL, ["rank-killed"])[0]
     draws = [draw_job(drill, repeat, seed) for repeat in range(27)]
     jobs = [(draw.kind, draw.step_seconds, draw.ranks) for draw in draws]
@@ -44,56 +44,56 @@ def test_repeats_go_through_all_combinations_of_kind_step_length_and_ranks(seed)
         assert len({(job[first], job[second]) for job in jobs[:9]}) >= 8  # of nine pairs: no two values correlate
 
 
-def test_drills_begin_with_different_jobs():
+def test_first_jobs_of_the_drills_differ():
     firsts = {(draw.kind, draw.step_seconds, draw.ranks) for draw in (draw_job(drill, 0, 1) for drill in ALL)}
     assert len(firsts) > 9
 
 
-def test_evidence_may_contain_the_struck_rank():
+def test_expected_evidence_contains_the_struck_rank():
     throttled = select_drills(ALL, ["throttled"])[0]
     assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
 
 
-def test_pinned_values_are_not_drawn():
+def test_pin_replaces_the_drawn_values():
     drill = select_drills(ALL, ["rank-killed"])[0]
     draw = pin(drill, draw_job(drill, 0, 1), Pinned("plain", 2, 0.25))
     assert (draw.kind, draw.ranks, draw.step_seconds) == ("plain", 2, 0.25)
     assert draw.rank < 2
 
 
-def test_a_drill_is_not_pinned_to_a_job_that_it_cannot_be_played_with():
+def test_pin_ignores_values_that_the_drill_does_not_support():
     drill = select_drills(ALL, ["hot-table"])[0]
     draw = pin(drill, draw_job(drill, 0, 1), Pinned("ddp", 2, None))
     assert draw.kind in drill.kinds
     assert draw.ranks in drill.ranks
 
 
-def test_unknown_name_is_refused_by_name():
+def test_unknown_drill_is_refused_with_its_name():
     with pytest.raises(UsageError, match="no drill 'no-such'"):
         select_drills(ALL, ["no-such"])
 
 
-def test_a_session_continues_where_it_ended(tmp_path):
+def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
     head = history.Head(seed=7, repeats=2, drills=("rank-killed",))
     session = history.begin(tmp_path, head)
     session.add(ROW)
     session.add(replace(ROW, repeat=1, broken="the job does not train"))
     with session.path.open("ab") as file:
         file.write(b'{"drill": "half wri')
-    again = history.newest(tmp_path)
-    assert again.head == head
-    assert again.rows == [ROW]  # broken drills are played again
-    assert again.done == {("rank-killed", 0)}
-    again.add(replace(ROW, repeat=1))
+    resumed = history.newest(tmp_path)
+    assert resumed.head == head
+    assert resumed.rows == [ROW]  # broken drills are played again
+    assert resumed.done == {("rank-killed", 0)}
+    resumed.add(replace(ROW, repeat=1))
     assert [row.repeat for row in history.newest(tmp_path).rows] == [0, 1]
 
 
-def test_a_missing_session_is_reported(tmp_path):
+def test_missing_session_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no session to resume"):
         history.newest(tmp_path)
 
 
-def test_a_damaged_session_is_refused(tmp_path):
+def test_damaged_session_is_refused(tmp_path):
     (tmp_path / "drills").mkdir()
     (tmp_path / "drills" / "drills-x.jsonl").write_text('{"schema":1,"seed":1,"repeats":1,"drills":[]}\n{"drill"}\n')
     with pytest.raises(UsageError, match="cannot resume"):

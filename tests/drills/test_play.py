@@ -1,4 +1,7 @@
-"""Tests for playing a drill: on a fake stage with scripted findings and pages, and a clock that only sleep moves."""
+"""Tests of playing a drill on a fake stage.
+
+Findings and pages are scripted, and the clock moves only when the drill sleeps.
+"""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,8 +22,8 @@ DRAW = Draw(repeat=0, seed=1, kind="ddp", ranks=4, step_seconds=0.02, rank=2)
 QUIET = Drill("fewer-ranks", "", lambda scene: Injection(ONSET), begins="starting", may_warn=("rank_exited",))
 
 
-class Stage:
-    """A stage that gives scripted findings and pages, each from its time on."""
+class FakeStage:
+    """A stage with scripted findings and pages; each is visible from its time on."""
 
     def __init__(self, folder, clock):
         self.folder, self._clock = folder, clock
@@ -78,26 +81,26 @@ def stage(monkeypatch, tmp_path):
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(playing, "time", clock)
     monkeypatch.setattr(sabotage, "time", clock)
-    return Stage(tmp_path, clock)
+    return FakeStage(tmp_path, clock)
 
 
-def frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
+def play_rank_frozen(stage, fault=lambda scene: Injection(ONSET), **changes):
     drill = Drill("rank-frozen", "", fault, ("rank_frozen",), "stall", proof="state", begins="starting")
     return playing.play(replace(drill, **changes), stage, DRAW)
 
 
-def test_finding_and_page_about_it_in_time(stage):
+def test_finding_and_page_in_time_are_as_expected(stage):
     stage.report()
     stage.fire()
-    row = frozen(stage)
+    row = play_rank_frozen(stage)
     assert row.as_expected
     assert row.finding_seconds == pytest.approx(1.0, abs=0.1)
     assert row.page_seconds == pytest.approx(1.0, abs=0.1)
     assert stage.ended == [row.job]
 
 
-def test_the_name_of_the_job_gives_no_hint(stage):
-    assert frozen(stage).job == stage.spec.job_id
+def test_job_name_contains_no_hint_of_the_drill(stage):
+    assert play_rank_frozen(stage).job == stage.spec.job_id
     assert stage.spec.job_id.startswith("drill-")
     assert stage.spec.job_id.removeprefix("drill-").isdecimal()
 
@@ -106,14 +109,14 @@ def test_the_name_of_the_job_gives_no_hint(stage):
 def test_late_or_missing_page_is_a_remark(stage, time, remark):
     stage.report()
     stage.fire(time=time)
-    assert frozen(stage).remarks == (remark,)
+    assert play_rank_frozen(stage).remarks == (remark,)
 
 
-def test_page_that_comes_during_the_wait_for_the_resolve_is_late(stage):
+def test_page_during_the_wait_for_the_resolve_is_late(stage):
     stage.report()
     stage.fire(time=ONSET + 30)
     stage.resolves = False
-    row = frozen(stage, lambda scene: Injection(ONSET, lambda: None))
+    row = play_rank_frozen(stage, lambda scene: Injection(ONSET, lambda: None))
     assert row.page_seconds == pytest.approx(29.0, abs=0.1)
     assert row.remarks == ("the page was late", "the finding did not resolve in time")
 
@@ -121,72 +124,72 @@ def test_page_that_comes_during_the_wait_for_the_resolve_is_late(stage):
 def test_page_about_another_finding_does_not_count(stage):
     stage.report()
     stage.fire("ZmonFindingCritical", detector="divergence")
-    assert frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
+    assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
 
 
-def test_page_is_due_once_prometheus_scrapes_again(stage):
+def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
     stage.report()
     stage.fire(time=ONSET + 10)
     stage.healthy_from["prometheus"] = ONSET + 7
-    row = frozen(stage, lambda scene: Injection(ONSET, unscraped=True))
+    row = play_rank_frozen(stage, lambda scene: Injection(ONSET, unscraped=True))
     assert row.page_seconds == pytest.approx(3.0, abs=0.1)
     assert row.as_expected
 
 
-def test_another_finding_about_the_job_is_a_remark(stage):
+def test_second_finding_about_the_job_is_a_remark(stage):
     stage.report()
     stage.report(detector="straggler", cause="compute_straggler", severity="warning")
     stage.fire()
-    assert frozen(stage).remarks == ("compute_straggler was reported as well",)
+    assert play_rank_frozen(stage).remarks == ("compute_straggler was reported as well",)
 
 
 def test_permitted_cause_may_be_a_warning_but_not_critical(stage):
     stage.report()
     stage.report(detector="coverage", cause="agent_unreachable", severity="warning")
     stage.fire()
-    assert frozen(stage, may_warn=("agent_unreachable",)).as_expected
+    assert play_rank_frozen(stage, may_warn=("agent_unreachable",)).as_expected
     stage.report(detector="coverage", cause="agent_unreachable", severity="critical")
-    assert frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
+    assert play_rank_frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
 
 
 def test_evidence_must_name_the_struck_rank(stage):
     stage.report(evidence={"device": "GPU-1"})
     stage.fire()
-    assert frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
+    assert play_rank_frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
 
 
-def test_quiet_if_only_a_permitted_warning_is_reported(stage):
+def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
     stage.report(cause="rank_exited", severity="warning")
     stage.fire("ZmonFindingWarning", severity="warning")
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
-def test_critical_finding_is_not_excused_by_a_permitted_warning(stage):
+def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):
     stage.report(cause="rank_exited", severity="critical")
     stage.report(cause="rank_exited", severity="warning")
     row = playing.play(QUIET, stage, DRAW)
     assert (row.verdict, row.critical) == ("false page", ("rank_exited",))
 
 
-def test_warning_alert_is_a_false_warning(stage):
+def test_quiet_drill_with_a_warning_alert_is_a_false_warning(stage):
     stage.fire("ZmonAgentDown", severity="warning", detector="")
     row = playing.play(QUIET, stage, DRAW)
     assert (row.verdict, row.warned) == ("false warning", ("ZmonAgentDown",))
 
 
-def test_finding_about_a_job_that_the_drill_started_counts(stage):
+def test_quiet_drill_counts_findings_about_jobs_that_it_started(stage):
     stage.report(sibling="-2", cause="compute_hang")
     assert playing.play(QUIET, stage, DRAW).critical == ("compute_hang",)
 
 
-def test_quiet_if_the_finding_is_about_another_job(stage):
+def test_quiet_drill_ignores_findings_about_other_jobs(stage):
     stage.report(sibling="0")  # drill-10 does not belong to drill-1
     stage.fire(sibling="0")
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
 @pytest.mark.parametrize("part", ["hub", "prometheus", "alertmanager"])
-def test_drill_is_broken_if_a_part_of_the_monitor_does_not_answer(stage, part):
+def test_drill_is_broken_if_a_part_of_the_stack_does_not_answer(stage, part):
     stage.healthy_from[part] = ONSET + 600
     row = playing.play(QUIET, stage, DRAW)
     assert row.verdict == "broken"
@@ -201,10 +204,10 @@ def test_drill_is_broken_if_a_part_of_the_monitor_does_not_answer(stage, part):
         (KeyError("result"), "KeyError: 'result'"),
     ],
 )
-def test_a_drill_that_fails_does_not_end_the_session(stage, error, text):
+def test_fault_that_raises_makes_the_drill_broken(stage, error, text):
     def fault(scene):
         raise error
 
-    row = frozen(stage, fault)
+    row = play_rank_frozen(stage, fault)
     assert row.broken.startswith(text)
     assert stage.ended == [row.job]

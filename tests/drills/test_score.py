@@ -1,4 +1,4 @@
-"""Tests for scores and reports of drills: rows in, verdicts and figures out."""
+"""Tests of the verdicts, remarks, figures and reports that follow from rows of drills."""
 
 from io import StringIO
 
@@ -17,13 +17,13 @@ ROW = DrillRow(
 QUIET = DrillRow("pause", 0, 7, "ddp", 4, 0.02, quiet=True)
 
 
-def test_right_cause_and_culprit_in_time_with_one_page_are_as_expected():
+def test_right_finding_in_time_with_a_single_page_is_as_expected():
     assert ROW.verdict == "right"
     assert ROW.remarks == ()
     assert ROW.as_expected
 
 
-def test_finding_within_twenty_slow_steps_is_in_time():
+def test_finding_within_twenty_steps_is_in_time():
     assert replace(ROW, finding_seconds=4.1, finding_steps=20).verdict == "right"
 
 
@@ -39,7 +39,7 @@ def test_finding_within_twenty_slow_steps_is_in_time():
         ({"broken": "the job does not train"}, "broken"),
     ],
 )
-def test_deviation_is_not_as_expected(change, verdict):
+def test_verdict_other_than_right_is_not_as_expected(change, verdict):
     row = replace(ROW, **change)
     assert row.verdict == verdict
     assert not row.as_expected
@@ -70,7 +70,7 @@ def test_right_verdict_with_a_remark_is_not_as_expected(change, remark):
     assert not row.as_expected
 
 
-def test_warning_with_a_page_is_not_a_second_page():
+def test_warning_alert_beside_a_page_is_as_expected():
     assert replace(ROW, warned=("ZmonFindingWarning",)).as_expected
 
 
@@ -89,18 +89,18 @@ def test_finding_of_severity_warning_needs_a_warning_alert():
         ("straggler", "warning", "ZmonFindingWarning"),
     ],
 )
-def test_alert_that_fires_for_a_finding(detector, severity, alert):
+def test_alert_of_a_finding_depends_on_detector_and_severity(detector, severity, alert):
     assert alert_of(detector, severity) == alert
 
 
-def test_dead_part_needs_at_least_one_alert():
+def test_dead_part_of_zmon_needs_an_alert():
     dead = replace(ROW, proof="watcher", expected=("ZmonLeaseOverdue",), reported_cause="ZmonLeaseOverdue", detector="")
     dead = replace(dead, page_seconds=None, paged=("ZmonLeaseOverdue",), warned=("ZmonHubDown",))
     assert dead.as_expected
     assert replace(dead, paged=(), warned=()).remarks == ("no page",)
 
 
-def test_faults_that_a_state_proves_have_a_target_for_their_median():
+def test_shortfalls_report_a_slow_median_of_state_drills():
     slow = replace(ROW, finding_seconds=3.0)
     assert slow.as_expected
     assert shortfalls([ROW, slow, slow]) == (
@@ -116,7 +116,7 @@ def test_remarks_name_the_expected_culprit_or_the_pages():
     assert replace(ROW, reported_cause=None, paged=("ZmonLeaseOverdue",)).remarks == ("paged ZmonLeaseOverdue",)
 
 
-def test_quiet_drill_without_a_page_is_quiet():
+def test_quiet_drill_without_alerts_is_as_expected():
     assert QUIET.verdict == "quiet"
     assert QUIET.as_expected
 
@@ -129,11 +129,11 @@ def test_quiet_drill_without_a_page_is_quiet():
         ({"warned": ("compute_straggler",)}, "false warning"),
     ],
 )
-def test_quiet_drill_with_a_false_page_or_warning(change, verdict):
+def test_quiet_drill_with_an_alert_or_critical_finding_fails(change, verdict):
     assert replace(QUIET, **change).verdict == verdict
 
 
-def test_spread_is_over_known_values():
+def test_spread_ignores_unknown_values():
     assert spread([None, 3.0, 1.0, 2.0, None]) == Spread(2.0, 3.0, 3.0, 3)
     assert spread([float(n) for n in range(1, 101)]) == Spread(50.0, 95.0, 100.0, 100)
     assert spread([None]) is None
@@ -170,14 +170,14 @@ def test_json_has_schema_verdicts_and_rows():
     assert answer["confusion"] == [{"cause": "rank_exited", "told": "rank_exited", "count": 1}]
 
 
-def test_every_row_has_a_line_and_is_in_the_tables():
+def test_line_shows_the_finding_time_or_the_reason_of_a_skip():
     skipped = replace(ROW, skipped="it takes root", reported_cause=None)
     assert line(skipped) == "rank-killed [ddp, 4 ranks, 20 ms] skipped (it takes root)"
     assert "0.50 s" in line(ROW)
     assert tables([ROW, QUIET, skipped])
 
 
-def test_table_is_complete_in_a_narrow_terminal():
+def test_table_shows_all_figures_in_80_columns():
     late = replace(ROW, page_seconds=6.5, lifted=True, resolved_seconds=1.25)
     console = Console(width=80, file=StringIO())
     console.print(tables([late]))
@@ -185,7 +185,7 @@ def test_table_is_complete_in_a_narrow_terminal():
     assert all(word in text for word in ("right", "0.50 ≤ 4.0", "6.50", "1.25", "late"))
 
 
-def test_markdown_has_a_line_for_each_drill_over_its_repeats():
+def test_markdown_merges_the_repeats_of_a_drill_into_a_line():
     again = replace(ROW, repeat=1, finding_seconds=1.5, reported_ranks=(1,), culprit_right=False)
     lines = markdown([ROW, again, QUIET]).splitlines()
     assert lines[2:4] == [

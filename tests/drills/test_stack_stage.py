@@ -1,4 +1,4 @@
-"""Tests for the stack of a stage: it ends with the drill, even if the drill is killed while the stack is stopped."""
+"""Tests of the stack of a stage. Its processes end with the drill, and a failed supervisor is reported."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def is_alive(process):
 
 
 @pytest.mark.timeout(120)
-def test_no_process_outlives_a_killed_drill(tmp_path):
+def test_all_processes_end_after_the_drill_is_killed(tmp_path):
     env = os.environ | {"ZMON_WEBHOOK_WARNINGS": "http://127.0.0.1:1/", "ZMON_HUB_URL": "http://127.0.0.1:1"}
     with subprocess.Popen([sys.executable, "-c", DRILL, tmp_path], stdout=subprocess.PIPE, env=env) as drill:
         supervisor = psutil.Process(int(drill.stdout.readline()))
@@ -48,7 +48,7 @@ def test_no_process_outlives_a_killed_drill(tmp_path):
 
 
 @pytest.fixture
-def supervised(tmp_path, monkeypatch):
+def start_stage(tmp_path, monkeypatch):
     """Return a function that starts a stage whose supervisor is a script."""
     monkeypatch.setattr(stack_stage, "find_program", lambda *_: "")
     monkeypatch.syspath_prepend(tmp_path)
@@ -61,12 +61,12 @@ def supervised(tmp_path, monkeypatch):
     return start
 
 
-def test_supervisor_that_fails_is_one_line_with_its_last_words(supervised):
+def test_failed_supervisor_is_reported_with_its_message(start_stage):
     with pytest.raises(PartFailed, match=r"did not start: no room\. see .*stack\.log"):
-        supervised("import sys; sys.exit('no room')")
+        start_stage("import sys; sys.exit('no room')")
 
 
-def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp_path, monkeypatch):
+def test_supervisor_ends_if_the_start_is_interrupted(start_stage, tmp_path, monkeypatch):
     def interrupted(_):
         if (tmp_path / "pid").exists():
             monkeypatch.undo()
@@ -74,16 +74,16 @@ def test_supervisor_is_ended_when_the_wait_for_it_is_interrupted(supervised, tmp
 
     monkeypatch.setattr(stack_stage.time, "sleep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        supervised(
+        start_stage(
             f"import os, pathlib, sys; pathlib.Path({str(tmp_path)!r}, 'new').write_text(str(os.getpid()))\n"
             f"pathlib.Path({str(tmp_path)!r}, 'new').rename({str(tmp_path / 'pid')!r}); sys.stdin.read()"
         )
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 
 
-def test_part_of_a_supervisor_that_died_is_one_line(supervised, tmp_path):
+def test_missing_part_and_dead_supervisor_are_reported(start_stage, tmp_path):
     ready = json.dumps({"urls": {}})
-    stage = supervised(
+    stage = start_stage(
         "import pathlib, sys, time\n"
         f"pathlib.Path({str(tmp_path)!r}, 'ready.json').write_text({ready!r}); sys.stdin.read()"
     )

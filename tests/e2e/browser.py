@@ -25,14 +25,14 @@ SETTLED = """view => document.querySelector('[data-testid=zmon-seen]')?.textCont
 
 
 @contextmanager
-def opened(browser: Browser, device: str = "light") -> Iterator[Page]:
+def open_tab(browser: Browser, device: str = "light") -> Iterator[Page]:
     """Open a tab in its own browser profile."""
     size, theme = DEVICES[device]
     with browser.new_context(viewport=size, color_scheme=theme) as context:
         yield context.new_page()
 
 
-def walk(page: Page, name: str, expected: str, views: Sequence[str] = VIEWS) -> None:
+def visit_views(page: Page, name: str, expected: str, views: Sequence[str] = VIEWS) -> None:
     """Visit views by their links; check that each shows `expected` and is unbroken, and save its screenshot."""
     for view in views:
         page.get_by_test_id("stPageLink").get_by_text(view, exact=True).click()

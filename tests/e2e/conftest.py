@@ -1,7 +1,7 @@
 """Run one stack for all end-to-end tests: real Prometheus, Alertmanager, agent, hub, dashboard, and a webhook.
 
-One job trains on it for as long as the tests last and recovers: a test that stops one of its ranks continues it. A test
-that needs a job to start or to end starts one of its own. The time categories of the jobs are checked once a module.
+One job trains on it during all tests. A test that stops one of its ranks must continue that rank. A test that needs a
+job to start or to end starts a job of its own. The time categories of ended jobs are checked after each module.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import pytest
 import requests
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.e2e.browser import CHROMIUM, FLAGS, opened
+from tests.e2e.browser import CHROMIUM, FLAGS, open_tab
 from tests.e2e.parts import part
 from tests.e2e.running_stack import (
     HOST,
@@ -30,7 +30,7 @@ from tests.e2e.running_stack import (
     Lifetime,
     RunningStack,
     Webhook,
-    assert_accounted_for,
+    assert_categories_sum_to_lifetime,
     read_ready_file,
     wait_for,
 )
@@ -115,7 +115,7 @@ def lifetimes(stack: RunningStack) -> Iterator[list[Lifetime]]:
     lifetimes: list[Lifetime] = []
     yield lifetimes
     for lifetime in lifetimes:
-        assert_accounted_for(stack, lifetime)
+        assert_categories_sum_to_lifetime(stack, lifetime)
 
 
 @pytest.fixture
@@ -141,11 +141,11 @@ def recovering_jobs(stack: RunningStack, tmp_path_factory: pytest.TempPathFactor
     yield jobs
     jobs.end()
     for lifetime in lifetimes:
-        assert_accounted_for(stack, lifetime)
+        assert_categories_sum_to_lifetime(stack, lifetime)
 
 
-def recovered(stack: RunningStack, jobs: Jobs) -> Job:
-    """Return the bundled trainer on four ranks, past its first steps, once it has no open finding."""
+def await_healthy_job(stack: RunningStack, jobs: Jobs) -> Job:
+    """Wait until the shared job has done its first steps and has no open finding; return the job."""
     if not jobs.started or jobs.started[-1].process.poll() is not None:
         stack.await_steps(jobs.start(f"recovering-{len(jobs.started)}", UNHURRIED, 4))
     job = jobs.started[-1]
@@ -155,8 +155,8 @@ def recovered(stack: RunningStack, jobs: Jobs) -> Job:
 
 @pytest.fixture
 def training(stack: RunningStack, recovering_jobs: Jobs) -> Job:
-    """The shared job, healthy. A test must continue every rank that it stops."""
-    return recovered(stack, recovering_jobs)
+    """The shared job, healthy. A test must continue each rank that it stops."""
+    return await_healthy_job(stack, recovering_jobs)
 
 
 @pytest.fixture(scope="package")
@@ -171,5 +171,5 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A tab on a laptop."""
-    with opened(browser) as tab:
+    with open_tab(browser) as tab:
         yield tab

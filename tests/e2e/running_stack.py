@@ -42,7 +42,7 @@ class Webhook:
     calls: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
 
     def alerts(self, job_id: str, status: str, since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the alerts about one job with this status, firing or resolved, that arrived since then."""
+        """Return the alerts about one job with this status, firing or resolved, that arrived since this time."""
         alerts = (alert for time_, call in self.calls if time_ >= since for alert in call["alerts"])
         return [a for a in alerts if a["labels"].get("job_id") == job_id and a["status"] == status]
 
@@ -56,7 +56,7 @@ class RunningStack:
     webhook: Webhook
 
     def findings(self, job_id: str, active: bool = True, since: float = 0.0) -> list[dict[str, Any]]:
-        """Return the findings about one job since then."""
+        """Return the findings about one job that were detected since this unix time."""
         query = {"job_id": job_id, "active": int(active)}
         findings = requests.get(f"{self.urls['hub']}/api/v1/findings", params=query, timeout=5).json()["findings"]
         return [finding for finding in findings if finding["detected"] >= since - CLOCK_SECONDS]
@@ -144,13 +144,13 @@ class Jobs:
     """The jobs that a test starts on a stack, and their lifetimes."""
 
     def __init__(self, stack: RunningStack, directory: Path, lifetimes: list[Lifetime]) -> None:
-        self._stack, self._room, self._lifetimes = stack, directory, lifetimes
+        self._stack, self._directory, self._lifetimes = stack, directory, lifetimes
         self.started: list[Job] = []
 
     def start(self, job_id: str, arguments: Sequence[str], ranks: int, launcher: Sequence[str] = ()) -> Job:
         """Start a script, or a module with -m, under torchrun."""
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        log = self._room / f"{job_id}.log"
+        log = self._directory / f"{job_id}.log"
         with log.open("wb") as out:
             env = {**self._stack.env, "ZMON_JOB_ID": job_id}
             process = subprocess.Popen(
@@ -173,15 +173,15 @@ class Jobs:
         self.started = []
 
 
-def assert_accounted_for(stack: RunningStack, lifetime: Lifetime) -> None:
-    """Check that each second of a job belongs to exactly one time category, whatever a test did to it."""
+def assert_categories_sum_to_lifetime(stack: RunningStack, lifetime: Lifetime) -> None:
+    """Check that the time categories of a job sum to its measured lifetime."""
     time.sleep(max(0.0, lifetime.after + SETTLED_SECONDS - time.time()))
     job_id = lifetime.job_id
     view = wait_for(f"{job_id} is known", lambda: stack.job(job_id), 10)
     total, start = sum(view["time"].values()), lifetime.lead["start"]
     least, most = lifetime.before - start, lifetime.after - start
     print(f"{job_id}: {total:.3f} s of {least:.3f} to {most:.3f} s")
-    if lifetime.lead["attempt"] == 0:  # else the job began before this launch
+    if lifetime.lead["attempt"] == 0:  # otherwise the job began before this launch
         assert total <= 1.001 * most + DETECTION_SECONDS, job_id
     if lifetime.lead["alive"] and lifetime.lead["activity"] != "done":
         assert total >= 0.999 * least, job_id

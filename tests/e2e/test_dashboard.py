@@ -1,4 +1,4 @@
-"""Tests for the dashboard in a real browser: every view of a live and of a stalled job, and the way to the culprit."""
+"""Tests of the dashboard in a real browser: views of a healthy and of a stalled job, and the links of an alert."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from dashboards.address import REFRESH_SECONDS
-from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, opened, save_screenshot, walk
-from tests.e2e.conftest import recovered
+from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, open_tab, save_screenshot, visit_views
+from tests.e2e.conftest import await_healthy_job
 from tests.e2e.running_stack import HOST, Job, Jobs, RunningStack, wait_for
 
 pytestmark = pytest.mark.browser
@@ -24,20 +24,22 @@ REFRESH_MS = 1000 * REFRESH_SECONDS
 @pytest.fixture(scope="module")
 def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
     """A job with a stopped rank, after the page about it, for the last tests of this module."""
-    job = recovered(stack, recovering_jobs)
+    job = await_healthy_job(stack, recovering_jobs)
     stack.await_silence(job)
     with stack.stopped(job, RANK) as struck:
         wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 20)
         yield job
 
 
-def test_an_unknown_job_is_not_called_healthy(stack: RunningStack, page: Page) -> None:
+def test_banner_of_an_unknown_job_is_not_healthy(stack: RunningStack, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
     expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
 
 
-def test_step_time_moves_and_a_stopped_rank_is_named(stack: RunningStack, training: Job, page: Page) -> None:
+def test_job_view_updates_the_step_time_and_names_a_stopped_rank(
+    stack: RunningStack, training: Job, page: Page
+) -> None:
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
@@ -55,9 +57,7 @@ def test_step_time_moves_and_a_stopped_rank_is_named(stack: RunningStack, traini
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
 
-def test_parts_that_refresh_once_a_minute_refresh_at_once_when_a_finding_opens(
-    stack: RunningStack, training: Job, page: Page
-) -> None:
+def test_slow_parts_refresh_when_a_finding_opens(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
     expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
@@ -67,34 +67,34 @@ def test_parts_that_refresh_once_a_minute_refresh_at_once_when_a_finding_opens(
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
         expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
-        wait_for("its row is on top", lambda: _downwards(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5)
+        wait_for(
+            "its row is on top", lambda: _texts_by_position(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5
+        )
         save_screenshot(page, "open-ranks")
 
 
-def _downwards(texts: Locator) -> list[str]:
-    """Return texts from top to bottom; in the drawing itself, later ones come last wherever they are."""
+def _texts_by_position(texts: Locator) -> list[str]:
+    """Return texts from top to bottom; their order in the document may differ."""
     positions = texts.evaluate_all("all => all.map(each => [each.getBoundingClientRect().top, each.textContent])")
     return [text for _, text in sorted(positions)]
 
 
-def test_every_view_can_be_read_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
     """Visit all views on a laptop, and the busiest ones in the dark theme and on a phone."""
     query = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
     wait_for("rules have recorded it", lambda: stack.query(recorded), 60)
     for device, views in VIEWS_BY_DEVICE.items():
-        with opened(browser, device) as page:
+        with open_tab(browser, device) as page:
             page.goto(f"{stack.urls['dashboard']}/job?{query}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
-            walk(page, f"live-{device}", "HEALTHY", views)
+            visit_views(page, f"live-{device}", "HEALTHY", views)
             assert f"job_id={training.job_id}" in page.url
             assert "range=5m" in page.url
 
 
-@pytest.mark.slow  # two clicks from an alert are in every run
-def test_time_range_and_host_chosen_with_the_mouse_apply_to_other_views(
-    stack: RunningStack, training: Job, page: Page
-) -> None:
+@pytest.mark.slow  # the links of an alert are tested in every run
+def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, training: Job, page: Page) -> None:
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
     wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
@@ -121,16 +121,16 @@ def test_time_range_and_host_chosen_with_the_mouse_apply_to_other_views(
     save_screenshot(page, "host-hardware")
 
 
-def test_every_view_can_be_read_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
     query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
     for device, views in VIEWS_BY_DEVICE.items():
-        with opened(browser, device) as page:
+        with open_tab(browser, device) as page:
             page.goto(f"{stack.urls['dashboard']}/?{query}")
             expect(page.get_by_test_id("zmon-banner")).to_contain_text("STALLED", timeout=30_000)
-            walk(page, f"stalled-{device}", "STALLED", views)
+            visit_views(page, f"stalled-{device}", "STALLED", views)
 
 
-def test_two_clicks_lead_from_an_alert_to_row_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
+def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
     """The first click is the link in the alert."""
     *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]

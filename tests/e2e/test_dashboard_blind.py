@@ -1,4 +1,4 @@
-"""Tests for the dashboard without hub or Prometheus: every view says that it is blind, and why."""
+"""Tests of the dashboard without hub or Prometheus. Every view is BLIND, and the banner names the setting to check."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.browser import walk
+from tests.e2e.browser import visit_views
 from tests.e2e.parts import is_up
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 from zmon.stack.part import free_port
@@ -23,7 +23,7 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture
-def dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
+def start_dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
     """Return a function that starts a `zmon dashboard` with this hub and Prometheus, and returns its URL."""
     started: list[subprocess.Popen[bytes]] = []
 
@@ -47,12 +47,12 @@ def dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
     [pytest.param(("hub",), marks=pytest.mark.slow), pytest.param(("prometheus",), marks=pytest.mark.slow), PARTS],
     ids="-".join,
 )
-def test_every_view_names_the_parts_that_do_not_answer(
-    stack: RunningStack, training: Job, dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
+def test_views_are_blind_without_hub_or_prometheus(
+    stack: RunningStack, training: Job, start_dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
 ) -> None:
-    base = dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in PARTS})
+    base = start_dashboard(**{part: NOWHERE if part in dead else stack.urls[part] for part in PARTS})
     page.goto(f"{base}/job?job_id={training.job_id}&range=5m")
     banner = page.get_by_test_id("zmon-banner")
     for part in dead:
         expect(banner).to_contain_text(f"ZMON_{part.upper()}_URL", timeout=30_000)
-    walk(page, f"without-{'-'.join(dead)}", "BLIND")
+    visit_views(page, f"without-{'-'.join(dead)}", "BLIND")

@@ -1,4 +1,4 @@
-"""Tests for `zmon doctor` on the running stack: it follows a page from the rule to the webhook."""
+"""Tests of `zmon doctor` on the running stack. Its checks follow a page from the rule to the webhook."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from tests.e2e.running_stack import HOST, RunningStack, wait_for
 from zmon.doctor.paging import RESEND_SECONDS
 
 
-def checks(stack: RunningStack, *options: str) -> dict[str, dict[str, Any]]:
+def run_checks(stack: RunningStack, *options: str) -> dict[str, dict[str, Any]]:
     """Run `zmon doctor` and return its checks by name."""
     answer = stack.zmon("doctor", "--json", *options)
     assert answer.returncode in (0, 1), answer.stderr
     return {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
 
 
-def test_path_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: RunningStack) -> None:
-    def arrived() -> dict[str, dict[str, Any]] | None:
-        by_name = checks(stack)
+def test_checks_on_the_path_of_a_page_are_armed(stack: RunningStack) -> None:
+    def checks_after_watchdog() -> dict[str, dict[str, Any]] | None:
+        by_name = run_checks(stack)
         return by_name if by_name["Alertmanager"]["armed"] else None
 
-    by_name = wait_for("ZmonWatchdog arrives", arrived, RESEND_SECONDS + 30)
+    by_name = wait_for("ZmonWatchdog arrives", checks_after_watchdog, RESEND_SECONDS + 30)
     path = ("agents", "hub", "Prometheus", "scrape", "rule evaluation", "links in pages", "page ZmonStall")
     assert {name: by_name[name]["found"] for name in path if not by_name[name]["armed"]} == {}
     rules = {name: check for name, check in by_name.items() if name.startswith(("alert ", "rules "))}
@@ -31,8 +31,8 @@ def test_path_of_a_page_is_armed_from_the_rule_to_the_webhook(stack: RunningStac
     assert HOST in by_name["agent"]["found"]
 
 
-def test_missing_prometheus_is_inert(stack: RunningStack) -> None:
-    by_name = checks(stack, "--prometheus", "http://127.0.0.1:1")
+def test_unreachable_prometheus_is_inert(stack: RunningStack) -> None:
+    by_name = run_checks(stack, "--prometheus", "http://127.0.0.1:1")
     assert by_name["Prometheus"]["armed"] is False
     assert "Connection refused" in by_name["Prometheus"]["found"]
     assert by_name["hub"]["armed"]

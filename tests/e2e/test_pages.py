@@ -1,4 +1,4 @@
-"""Tests that one fault causes one page, even if every part of zmon dies and comes back during it."""
+"""Test that a stall causes one page, even if hub, agent and Prometheus are killed during the stall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pages(stack: RunningStack, job: Job, since: float) -> list[str]:
     return [call["status"] for call in calls if call["groupLabels"].get("job_id") == job.job_id]
 
 
-def test_stall_is_one_page_even_if_all_parts_die_during_it(stack: RunningStack, training: Job) -> None:
+def test_stall_pages_once_if_hub_agent_and_prometheus_are_killed(stack: RunningStack, training: Job) -> None:
     stack.await_silence(training)
     with stack.stopped(training, 2) as struck:
         wait_for("a page", lambda: pages(stack, training, struck), 15)

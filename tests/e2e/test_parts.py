@@ -1,4 +1,4 @@
-"""Tests that a part of zmon that dies is started again and loses nothing."""
+"""Tests of killed parts. They are started again, the hub keeps its finding, and a healthy job gets no finding."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
-def test_a_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
+def test_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
     before = part(stack, word)
     before.kill()
     wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready"), 15)
     assert part(stack, word).pid != before.pid
 
 
-def test_a_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> None:
+def test_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> None:
     with stack.stopped(training, 3) as struck:
         before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
         part(stack, "zmon hub").kill()
@@ -31,7 +31,7 @@ def test_a_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> N
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
 
 
-def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
+def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
     killed_at = time.time()
     part(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
@@ -41,7 +41,7 @@ def test_a_killed_agent_is_quiet_about_a_healthy_job(stack: RunningStack, traini
 
 
 @pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
-def test_a_restart_by_the_launcher_is_a_warning_and_resolves(
+def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     stack: RunningStack, start_job: Callable[..., Job]
 ) -> None:
     job = start_job("-m", "trainer", "--preset", "demo", ranks=2, launcher=("--max-restarts=1",))

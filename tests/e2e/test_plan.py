@@ -1,4 +1,4 @@
-"""Tests for a hot shard of a job with a plan: the finding names its tables, and compares plan and measurement."""
+"""Test of a job with a plan and a hot shard. The finding names its tables and compares plan and measurement."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ for step in range(10**6):
 
 
 @pytest.mark.slow  # tests of detectors and hub test plan and imbalance without a job
-def test_tables_of_a_hot_shard_are_named(stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path) -> None:
+def test_finding_of_a_hot_shard_names_its_tables(
+    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
+) -> None:
     script = tmp_path / "hot_shard.py"
     script.write_text(SCRIPT)
     job = start_job(str(script))
 
-    def uneven() -> list[dict[str, object]]:
+    def imbalance_findings() -> list[dict[str, object]]:
         return [finding for finding in stack.findings(job.job_id) if finding["detector"] == "imbalance"]
 
-    finding = wait_for(f"a finding of the imbalance, see {job.log}", uneven, 60)[0]
+    finding = wait_for(f"a finding of the imbalance, see {job.log}", imbalance_findings, 60)[0]
     assert (finding["cause"], finding["ranks"]) == ("all_to_all_skew", [HOT])
     assert "; it holds users_2, items_2; 32,000 bytes were planned, it has 5.0 × that" in finding["summary"]
     assert finding["evidence"]["plan"]["tables"] == ["users_2", "items_2"]

@@ -1,4 +1,4 @@
-"""Tests for stalls in real jobs: the right rank is named within seconds, paged and resolved; healthy jobs are quiet."""
+"""Tests of stalls in real jobs. The culprit is found within seconds. Jobs that finish or are cancelled stay quiet."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUIET_SECONDS = 4.0  # a finding would have come within this time
 ENDINGS = ("finished", "interrupted", "terminated")
 
 
-def finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
+def active_finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0) -> Any:
     """Return the active finding with this cause, or None."""
     return next((f for f in stack.findings(job.job_id, since=since) if f["cause"] == cause), None)
 
@@ -34,11 +34,13 @@ def assert_paged(stack: RunningStack, job: Job, rank: int, struck: float) -> Non
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
-def test_stopped_rank_is_named_paged_and_resolved(stack: RunningStack, training: Job, rank: int) -> None:
+def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStack, training: Job, rank: int) -> None:
     pid = stack.ranks(training.job_id)[rank]["pid"]
     stack.await_silence(training)
     with stack.stopped(training, rank) as struck:
-        frozen = wait_for("rank_frozen", lambda: finding(stack, training, "rank_frozen", struck), FINDING_SECONDS)
+        frozen = wait_for(
+            "rank_frozen", lambda: active_finding(stack, training, "rank_frozen", struck), FINDING_SECONDS
+        )
         print(f"fault → finding {time.time() - struck:.1f} s")
         assert frozen["ranks"] == [rank]
         assert frozen["hosts"] == [HOST]
@@ -54,11 +56,11 @@ def test_stopped_rank_is_named_paged_and_resolved(stack: RunningStack, training:
 
 
 @pytest.mark.slow  # a stopped rank of the shared job is in every run
-def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_rank_stopped_during_initialization_is_the_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
     with stack.stopped(job, 0) as struck:
-        frozen = wait_for("rank_frozen", lambda: finding(stack, job, "rank_frozen"), FINDING_SECONDS)
+        frozen = wait_for("rank_frozen", lambda: active_finding(stack, job, "rank_frozen"), FINDING_SECONDS)
         assert stack.ranks(job.job_id)[0]["activity"] == "init"
         assert frozen["ranks"] == [0]
         assert_paged(stack, job, 0, struck)
@@ -66,12 +68,12 @@ def test_rank_stopped_during_initialization_is_named(stack: RunningStack, start_
 
 
 @pytest.mark.slow  # a drill kills a rank in every run
-def test_killed_rank_is_the_culprit_and_its_peers_are_not(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_killed_rank_is_the_only_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
     job = start_job(*UNHURRIED, ranks=3)
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     struck = time.time()
-    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), FINDING_SECONDS)
+    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), FINDING_SECONDS)
     assert exited["ranks"] == [1]
     assert exited["severity"] == "critical"  # no restart left
     assert "SIGKILL" in exited["summary"]
@@ -80,7 +82,7 @@ def test_killed_rank_is_the_culprit_and_its_peers_are_not(stack: RunningStack, s
     assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
 
 
-def test_raising_rank_is_named_with_its_exception(
+def test_finding_about_a_raising_rank_has_its_exception(
     stack: RunningStack, start_job: Callable[..., Job], tmp_path: Any
 ) -> None:
     script = tmp_path / "raises.py"
@@ -96,13 +98,13 @@ def test_raising_rank_is_named_with_its_exception(
         "        dist.all_reduce(torch.ones(10))\n"
     )
     job = start_job(str(script), ranks=3)
-    exited = wait_for("rank_exited", lambda: finding(stack, job, "rank_exited"), 60)
+    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), 60)
     assert exited["ranks"] == [2]
     assert "ValueError: bad batch 17" in exited["summary"]
 
 
 @pytest.fixture(scope="module")
-def ended(
+def ended_jobs(
     request: pytest.FixtureRequest,
     stack: RunningStack,
     lifetimes: list[Lifetime],
@@ -111,7 +113,7 @@ def ended(
     """The ended jobs by ending: one finishes, and the owner ends the others by Ctrl-C and SIGTERM."""
     jobs = Jobs(stack, tmp_path_factory.mktemp("ended"), lifetimes)
     items = (item for item in request.session.items if item.path == request.path and isinstance(item, pytest.Function))
-    endings = [item.callspec.params["ending"] for item in items if "ended" in item.fixturenames]
+    endings = [item.callspec.params["ending"] for item in items if "ended_jobs" in item.fixturenames]
     by_ending = {
         ending: jobs.start(ending, (*TRAINER, "--steps", "60") if ending == "finished" else UNHURRIED, 2)
         for ending in endings
@@ -131,8 +133,8 @@ def ended(
 
 @pytest.mark.slow  # a drill finishes and another one is cancelled in every run
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_stall_is_quiet_when_the_job_finishes_or_its_owner_ends_it(
-    stack: RunningStack, ended: dict[str, Job], ending: str
+def test_job_that_finishes_or_is_cancelled_has_no_finding(
+    stack: RunningStack, ended_jobs: dict[str, Job], ending: str
 ) -> None:
-    assert stack.findings(ended[ending].job_id, active=False) == []
-    assert stack.webhook.alerts(ended[ending].job_id, "firing") == []
+    assert stack.findings(ended_jobs[ending].job_id, active=False) == []
+    assert stack.webhook.alerts(ended_jobs[ending].job_id, "firing") == []

@@ -1,4 +1,4 @@
-"""Tests for the account of a job with delays: each is in its own time category, and all sum to the job's lifetime."""
+"""Test of the account of a job with delays. Each delay is in its own time category; all sum to the job's lifetime."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ INJECTED = {"data": 20 * SECONDS, "imbalance": 20 * SECONDS, "all_reduce": 20 * 
 def test_each_delay_is_in_its_own_time_category(
     stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
 ) -> None:
-    for number in range(TRIES):  # again if torch itself aborted a rank that had ended
-        lived = tmp_path / f"lived-{number}"
-        script = (str(FOLDER / "delayed.py"), json.dumps(ORDERS), str(FOLDER / "timed_job.py"), str(lived))
+    for number in range(TRIES):  # repeated if torch itself aborted a rank that had ended
+        bounds_file = tmp_path / f"bounds-{number}"
+        script = (str(FOLDER / "delayed.py"), json.dumps(ORDERS), str(FOLDER / "timed_job.py"), str(bounds_file))
         job = start_job(*script, ranks=2)
         wait_for(f"the job ends, see {job.log}", lambda job=job: job.process.poll() is not None, 90)
         if ABORTED_AT_THE_END not in job.log.read_text():
@@ -46,7 +46,7 @@ def test_each_delay_is_in_its_own_time_category(
     print({category: round(seconds, 3) for category, seconds in view["time"].items()})
     for category, seconds in INJECTED.items():
         assert view["time"][category] == pytest.approx(seconds, rel=0.1), category
-    lifetime = {bound: float(seconds) for bound, seconds in map(str.split, lived.read_text().splitlines())}
+    lifetime = {bound: float(seconds) for bound, seconds in map(str.split, bounds_file.read_text().splitlines())}
     assert 0.999 * lifetime["inside"] <= sum(view["time"].values()) <= 1.001 * lifetime["outside"], lifetime
     assert sum(view["gpu_seconds"].values()) == pytest.approx(2 * sum(view["time"].values()))
 

@@ -15,16 +15,16 @@ import zmon
 STEPS, SAVES_AT, EVALUATES_AT = 90, 75, 80
 
 before = time.monotonic()
-atexit.register(lambda: lived("outside", before))  # before zmon's own, so it runs after that
+atexit.register(lambda: write_bound("outside", before))  # registered before zmon's own handler, so it runs after that
 zmon.attach()
 begin = time.monotonic()
 
 
-def lived(what, since):
+def write_bound(name, since):
     """Write a line for the test: the name of the bound, and its seconds."""
     if os.environ["RANK"] == "0":
         with Path(sys.argv[1]).open("a") as file:
-            print(what, time.monotonic() - since, file=file)
+            print(name, time.monotonic() - since, file=file)
 
 
 class Samples(IterableDataset):
@@ -57,6 +57,6 @@ for step, batch in enumerate(DataLoader(Samples(), batch_size=8)):
         break
 dist.barrier()
 dist.destroy_process_group()
-lived("inside", begin)
+write_bound("inside", begin)
 # A thread of gloo frees the last tensors; torch 2.13 aborts if the interpreter has ended by then.
 time.sleep(0.5)

@@ -1,4 +1,4 @@
-"""Build a node as an agent sees it: boxes on a scripted clock, a scripted kernel, and sources with every value."""
+"""Build a node as an agent sees it: boxes on a scripted clock, a scripted kernel, and sources of all hardware."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
     return box
 
 
-def say(writer: BoxWriter, kind: str, type_: str = "", message: str = "") -> None:
+def write_last_words(writer: BoxWriter, kind: str, type_: str = "", message: str = "") -> None:
     """Write last words, one second before NOW."""
     number = layout.WORDS_KINDS.index(kind)
     writer.words(int(NOW - 1) * SECOND, number, layout.field(type_, 64), layout.field(message, 1024))
@@ -105,10 +105,10 @@ def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:
     waits, leaves, stopped, dies, done = boxes
     waits.timeline.enter_op(OP_NUMBER["all_to_all"], waits.timeline.group("0", 2), 100, 60)
     leaves.timeline.phase(PHASE_NUMBER["backward"])
-    say(leaves.writer, "exception", "builtins.ValueError", "bad batch 17")
+    write_last_words(leaves.writer, "exception", "builtins.ValueError", "bad batch 17")
     stopped.timeline.phase(PHASE_NUMBER["embedding"])
-    say(dies.writer, "exception", "builtins.RuntimeError", "CUDA error")
-    say(done.writer, "exit")
+    write_last_words(dies.writer, "exception", "builtins.RuntimeError", "CUDA error")
+    write_last_words(done.writer, "exit")
     done.timeline.turn_to(ACTIVITY_NUMBER["done"])
     for box, state in zip(boxes, "SDTSS", strict=True):
         kernel.start(box, state)

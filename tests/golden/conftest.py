@@ -1,4 +1,4 @@
-"""Fixtures that stop the clock, and that replace defaults of arguments."""
+"""Fixtures that stop the clock and set defaults of arguments."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Defaults = Callable[..., None]
 
 
 @pytest.fixture
-def still(monkeypatch: pytest.MonkeyPatch) -> None:
+def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop Unix time at NOW. The monotonic clock of the event loop goes on."""
     monkeypatch.setattr(time, "time", lambda: NOW)
     monkeypatch.setattr(time, "time_ns", lambda: int(NOW) * 1_000_000_000)
 
 
 @pytest.fixture
-def defaults(monkeypatch: pytest.MonkeyPatch) -> Defaults:
+def set_defaults(monkeypatch: pytest.MonkeyPatch) -> Defaults:
     """Set the defaults of a function's arguments by name, for arguments that its caller does not pass on."""
 
     def replace(function: Any, **values: Any) -> None:

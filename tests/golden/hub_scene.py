@@ -67,41 +67,43 @@ def stalled() -> Snapshot:
     stopped = rank_state(2, process_state="T", stopped_seconds=2.0, step_seconds=2.0, last_checkpoint_time=saved)
     others = [waiting(rank, 5.0) for rank in (0, 1, 3)]
     flights = {rank: flight(pending(301)) for rank in (0, 1, 3)}
-    return called("stuck", snapshot(*others, stopped, flights={**flights, 2: flight()}))
+    return with_job_id("stuck", snapshot(*others, stopped, flights={**flights, 2: flight()}))
 
 
-def called(name: str, state: Snapshot) -> Snapshot:
+def with_job_id(name: str, state: Snapshot) -> Snapshot:
     """Return the same snapshot under another job id."""
     ranks, away = (tuple(replace(r, job_id=name) for r in group) for group in (state.ranks, state.unwatched))
     return replace(state, job_id=name, ranks=ranks, unwatched=away)
 
 
-def troubled() -> Iterator[Snapshot]:
+def faulty_jobs() -> Iterator[Snapshot]:
     """Yield jobs so that each detector reports one of them."""
     yield stalled()
     healthy = [rank_state(rank) for rank in range(4)]
-    yield called("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
-    yield called(
+    yield with_job_id("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
+    yield with_job_id(
         "slow",
         job(
             healthy_steps(), later_steps(20, *with_slow_rank(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())
         ),
     )
-    yield called("slower", slowed(HEALTHY, steps_for(60, exchange=0.150)))
-    yield called("uneven", replace(snapshot(*healthy), steps=tuple(SKEWED_STEPS)))
-    yield called("starved", starved(job_steps(700, **waiting_for_data(0.040))))
+    yield with_job_id("slower", slowed(HEALTHY, steps_for(60, exchange=0.150)))
+    yield with_job_id("uneven", replace(snapshot(*healthy), steps=tuple(SKEWED_STEPS)))
+    yield with_job_id("starved", starved(job_steps(700, **waiting_for_data(0.040))))
     diverged = [rank_state(r, step=1000, steps=1000, step_seconds_total=20.0, report={"loss": None}) for r in range(4)]
-    yield called("diverged", replace(snapshot(*diverged), not_finite={"loss": 100}))
+    yield with_job_id("diverged", replace(snapshot(*diverged), not_finite={"loss": 100}))
     card = replace(LOST_GPU, lost=False)
     failing = HostWindow("node-a", 60.0, HostSample(gpus=(card,)), HostSample(gpus=(LOST_GPU,)), frozenset({"GPU-2"}))
-    yield called("failing", snapshot(*healthy, hardware=[failing]))
+    yield with_job_id("failing", snapshot(*healthy, hardware=[failing]))
     watched, away = rank_state(0, activity_seconds=60.0), rank_state(2, host="node-b", activity_seconds=60.0)
-    yield called("unseen", snapshot(watched, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)]))
+    yield with_job_id(
+        "unseen", snapshot(watched, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)])
+    )
 
 
-def verdicts() -> Iterator[tuple[Finding, bool]]:
+def detected_findings() -> Iterator[tuple[Finding, bool]]:
     """Yield the findings of all detectors, and True if they are separate faults."""
-    for state in troubled():
+    for state in faulty_jobs():
         left = suppress({detector.name: detector.detect(state) for detector in ALL})
         for detector in ALL:
             for each in left.findings[detector.name]:
@@ -110,7 +112,7 @@ def verdicts() -> Iterator[tuple[Finding, bool]]:
 
 def fill_journal(hub: Hub) -> None:
     """Fill the journal with findings of every detector: one is updated, one has later evidence, one is over."""
-    for each, separate in verdicts():
+    for each, separate in detected_findings():
         hub.journal.open_or_update(each, NOW, separate)
     (stall,) = hub.journal.active_of("stuck", "stall")
     hub.journal.open_or_update(replace(stall, cause="unknown", severity="critical", summary="it is worse now"), NOW + 1)
@@ -154,18 +156,18 @@ def hub(data_dir: Path) -> Hub:
     sizes = [point(ranks, samples) for ranks, samples in ((1, 32), (4, 128), (4, 64), (8, 256))]
     points = [replace(size, half_width_seconds=0.001, processors_per_host=16) for size in sizes]
     BaselineStore(data_dir / FOLDER).record("dlrm", *points)
-    made_ = Hub(HubConfig(AGENTS, data_dir))
-    a, b, _ = made_.links
+    new_hub = Hub(HubConfig(AGENTS, data_dir))
+    a, b, _ = new_hub.links
     a.record_report(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
     b.record_report(agent_report(rank_state(3), host="node-b"))
     b.record_failure("cannot reach http://node-b:9780: Connection refused")
-    fill_journal(made_)
-    fill_incidents(made_.incidents.folder)
+    fill_journal(new_hub)
+    fill_incidents(new_hub.incidents.folder)
     young = replace(snapshot(*map(rank_state, range(2, 4)), time=NOW), missing=(0, 1))
-    made_.snapshots = (trained(made_), called("fresh", young), stalled())
-    made_.errors = {("straggler", JOB): "ValueError: it fails"}
-    made_.pass_seconds, made_.last_pass_time = 0.01, NOW - 1
-    return made_
+    new_hub.snapshots = (trained(new_hub), with_job_id("fresh", young), stalled())
+    new_hub.errors = {("straggler", JOB): "ValueError: it fails"}
+    new_hub.pass_seconds, new_hub.last_pass_time = 0.01, NOW - 1
+    return new_hub
 
 
 def trained(hub_: Hub) -> Snapshot:

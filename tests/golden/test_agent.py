@@ -1,4 +1,4 @@
-"""Compare every answer of the agent with its golden: names, types and values that other programs read."""
+"""Tests that compare answers of the agent with goldens: names, types and values that other programs read."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ BLIND = {
 
 
 @pytest.fixture
-def short():
+def short_folder():
     """Yield a folder whose path is short enough for a socket."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))
     yield folder
@@ -64,13 +64,13 @@ def short():
 
 
 @pytest.fixture
-def kernel(short, still, defaults, monkeypatch):
+def kernel(short_folder, stopped_clock, set_defaults, monkeypatch):
     """Return a scripted kernel, and make everything in the agent use it."""
-    scripted = Kernel(short / "proc")
+    scripted = Kernel(short_folder / "proc")
     monkeypatch.setattr(time, "monotonic_ns", lambda: scripted.ns)
-    defaults(Boxes.__init__, clock=lambda: scripted.ns, proc=scripted.proc)
-    defaults(StderrSource.__init__, proc=scripted.proc)
-    defaults(gather, proc=scripted.proc, py_spy=None)
+    set_defaults(Boxes.__init__, clock=lambda: scripted.ns, proc=scripted.proc)
+    set_defaults(StderrSource.__init__, proc=scripted.proc)
+    set_defaults(gather, proc=scripted.proc, py_spy=None)
     monkeypatch.setattr(StderrSource, "interval_seconds", 0.02)
     monkeypatch.setattr(BoxReader, "holder", lambda box: scripted.holders.get(box.path))
     monkeypatch.setattr(ExitWatch, "__init__", lambda watch, pid: None)
@@ -79,7 +79,7 @@ def kernel(short, still, defaults, monkeypatch):
     return scripted
 
 
-def play(scenario, box_dir, sources=(), **config):
+def run_scenario(scenario, box_dir, sources=(), **config):
     """Run a scenario against the HTTP server of an agent."""
 
     async def main():
@@ -111,7 +111,7 @@ async def snapshot(client):
     return {r["rank"]: r for r in body.get("ranks", ()) if r["job_id"] == JOB}
 
 
-async def all_read(client, number):
+async def await_readings(client, number):
     """Wait until `number` sources have been read."""
 
     async def read():
@@ -121,62 +121,64 @@ async def all_read(client, number):
     assert await poll(read, PATIENCE)
 
 
-def test_every_answer_equals_its_golden(kernel, short):
-    boxes = ranks(short / "boxes", kernel, str(short / "rank.sock"))
+def test_every_answer_of_the_agent_equals_its_golden(kernel, short_folder):
+    boxes = ranks(short_folder / "boxes", kernel, str(short_folder / "rank.sock"))
 
     async def scenario(client):
         runner = AppRunner(worker_server())
         await runner.setup()
-        await UnixSite(runner, str(short / "rank.sock")).start()
-        await all_read(client, 12)
+        await UnixSite(runner, str(short_folder / "rank.sock")).start()
+        await await_readings(client, 12)
 
-        async def held():  # the files behind stderr are open
+        async def stderr_is_held():  # the files behind stderr are open
             answers = [await answer_of(client, f"{EVIDENCE}/{JOB}/{rank}?stacks=0") for rank in range(5)]
             return all(answer["body"].get("stderr_tail") for answer in answers)
 
-        assert await poll(held, PATIENCE)
+        assert await poll(stderr_is_held, PATIENCE)
         for box in boxes[3:5]:  # the one that dies and the one that is done
             del kernel.holders[box.path]
 
-        async def gone():
+        async def ranks_are_gone():
             states = await snapshot(client)
             return not (states[3]["alive"] or states[4]["alive"])
 
-        assert await poll(gone, PATIENCE)
+        assert await poll(ranks_are_gone, PATIENCE)
         kernel.ns += 4 * SECOND
 
-        async def later():
+        async def time_has_passed():
             return (await snapshot(client))[3]["gone_seconds"] == 4.0
 
-        assert await poll(later, PATIENCE)
-        await check_all(client, PATHS, short)
+        assert await poll(time_has_passed, PATIENCE)
+        await check_all(client, PATHS, short_folder)
         version = (await answer_of(client, SNAPSHOT))["body"]["plans_version"]
-        await check_all(client, {"snapshot_with_known_plans": f"{SNAPSHOT}?plans={version}"}, short)
+        await check_all(client, {"snapshot_with_known_plans": f"{SNAPSHOT}?plans={version}"}, short_folder)
         await runner.cleanup()
 
-    play(scenario, short / "boxes", sources(), scan_interval_seconds=OFTEN)
+    run_scenario(scenario, short_folder / "boxes", sources(), scan_interval_seconds=OFTEN)
 
 
-def test_answers_with_bad_sources_equal_their_goldens(kernel, short):
-    ranks(short / "boxes", kernel, "")
-    damaged = short / "boxes" / JOB / "0" / "rank-4.box"
+def test_answers_with_bad_sources_equal_their_goldens(kernel, short_folder):
+    ranks(short_folder / "boxes", kernel, "")
+    damaged = short_folder / "boxes" / JOB / "0" / "rank-4.box"
     damaged.write_bytes(b"no box")
 
     async def scenario(client):
-        await all_read(client, 3)
-        await check_all(client, BAD, short)
+        await await_readings(client, 3)
+        await check_all(client, BAD, short_folder)
 
-    play(scenario, short / "boxes", bad_sources(), scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
+    run_scenario(
+        scenario, short_folder / "boxes", bad_sources(), scan_interval_seconds=ONCE, without=frozenset({"stderr"})
+    )
 
 
-def test_answers_of_a_blind_agent_equal_their_goldens(still, short):
-    (short / "boxes").write_text("no folder")
+def test_answers_of_a_blind_agent_equal_their_goldens(stopped_clock, short_folder):
+    (short_folder / "boxes").write_text("no folder")
 
     async def scenario(client):
-        await all_read(client, 1)
-        await check_all(client, BLIND, short)
+        await await_readings(client, 1)
+        await check_all(client, BLIND, short_folder)
 
-    play(scenario, short / "boxes", scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
+    run_scenario(scenario, short_folder / "boxes", scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
 
 
 def test_every_golden_of_the_agent_is_compared():

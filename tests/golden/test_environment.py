@@ -1,4 +1,4 @@
-"""Compare the environment variables that people set with their golden list.
+"""Test that compares the environment variables that people set with their golden list.
 
 A new one is allowed: write the golden again. Removing one breaks people's jobs and units.
 """

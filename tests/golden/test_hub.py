@@ -1,4 +1,4 @@
-"""Compare every answer of the hub with its golden: names, types and values that other programs read."""
+"""Tests that compare answers of the hub with goldens: names, types and values that other programs read."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ROUTES = {
 
 
 @pytest.fixture
-def play(tmp_path, still):
+def run_scenario(tmp_path, stopped_clock):
     """Run a scenario against the HTTP server of a hub whose loop does not run: it asks no agent."""
 
     def run(scenario, hub):
@@ -85,40 +85,40 @@ def rounded(line):
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
 
-def test_every_answer_equals_its_golden(play, tmp_path):
+def test_every_answer_of_the_hub_equals_its_golden(run_scenario, tmp_path):
     async def scenario(client):
         await check_all(client, PATHS, tmp_path)
 
-    play(scenario, full_hub(tmp_path))
+    run_scenario(scenario, full_hub(tmp_path))
 
 
-def test_page_of_metrics_equals_its_golden(play, tmp_path):
+def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
     async def scenario(client):
         answer = await answer_of(client, "/metrics")
         assert (answer["status"], answer["type"]) == (200, "text/plain")
         page = answer["body"].replace(f'version="{zmon.__version__}"', 'version="<version>"')
         check_text("hub_page.txt", "".join(map(rounded, page.splitlines(keepends=True))))
 
-    play(scenario, full_hub(tmp_path))
+    run_scenario(scenario, full_hub(tmp_path))
 
 
-def test_page_of_an_incident_is_html_that_runs_nothing(play, tmp_path):
+def test_incident_page_has_the_golden_security_headers(run_scenario, tmp_path):
     async def scenario(client):
         async with client.get(f"{INCIDENTS}/abc1/report.html") as answer:
             names = ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")
             check("api/hub/report", {"status": answer.status, **{name: answer.headers[name] for name in names}})
 
-    play(scenario, full_hub(tmp_path))
+    run_scenario(scenario, full_hub(tmp_path))
 
 
-def test_answers_of_a_hub_without_any_agent_equal_their_goldens(play, tmp_path):
+def test_answers_of_a_new_hub_equal_their_goldens(run_scenario, tmp_path):
     async def scenario(client):
         await check_all(client, NEW, tmp_path)
 
-    play(scenario, Hub(HubConfig(("http://node-a:9780",), tmp_path)))
+    run_scenario(scenario, Hub(HubConfig(("http://node-a:9780",), tmp_path)))
 
 
-def test_health_of_a_hub_that_cannot_write_equals_its_golden(play, tmp_path):
+def test_health_of_a_hub_that_cannot_write_equals_its_golden(run_scenario, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.error, hub.incidents.error = "No space left on device", "Read-only file system"
     hub.last_pass_time = NOW - 60.0  # and its passes are late
@@ -126,7 +126,7 @@ def test_health_of_a_hub_that_cannot_write_equals_its_golden(play, tmp_path):
     async def scenario(client):
         await check_all(client, UNWRITTEN, tmp_path)
 
-    play(scenario, hub)
+    run_scenario(scenario, hub)
 
 
 def test_every_golden_of_the_hub_is_compared():

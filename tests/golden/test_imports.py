@@ -1,4 +1,4 @@
-"""Compare the modules that `import zmon` loads in a job with their golden list.
+"""Tests that compare the modules that `import zmon` loads in a job with their golden list.
 
 The environment of a job has torch, and none of the packages that daemons and commands need. So every module that a rank
 imports uses the standard library only.
@@ -31,12 +31,12 @@ def python(*arguments: str) -> str:
     return completed.stdout
 
 
-def test_rank_loads_these_modules_and_no_package_of_others():
+def test_import_loads_only_zmon_and_the_standard_library():
     loaded = python("-c", LOADED)
     foreign = [name for name in loaded.split() if name.partition(".")[0] != "zmon"]
     assert foreign == [], "a job has only the standard library and torch"
     check_text("import_zmon.txt", loaded)
 
 
-def test_rank_loads_them_where_nothing_is_installed():
+def test_import_loads_the_same_modules_without_site_packages():
     assert python("-S", "-E", "-c", LOADED) == python("-c", LOADED)

@@ -1,4 +1,4 @@
-"""A simulated job of four ranks, in which the test decides how time passes and when the account is updated."""
+"""A simulated job for tests of the time account."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ STEP = 0.020
 
 @dataclass
 class SimulatedJob:
-    """A simulated job of four ranks; the test decides how time passes and when the account is updated."""
+    """A simulated job of four ranks. The test moves its time and updates its account."""
 
     account: Account = field(default_factory=lambda: Account("job"))
     time: float = NOW
@@ -37,7 +37,7 @@ class SimulatedJob:
         if self.gone is not None:
             self.gone += seconds
 
-    def turn(self, activity):
+    def change_activity(self, activity):
         """Change to another activity."""
         if self.activity == "checkpoint":
             self.checkpoint = self.time
@@ -47,7 +47,7 @@ class SimulatedJob:
     def train(self, number, seconds=STEP, phases=None, ops=None):
         """Do a number of steps. The time that has passed in the open step is added to the first one."""
         if self.activity != "train":
-            self.turn("train")
+            self.change_activity("train")
         for _ in range(number):
             self.wait(seconds)
             self.steps += 1
@@ -65,14 +65,15 @@ class SimulatedJob:
         """Kill all ranks at once."""
         self.gone = 0.0
 
-    def begin(self, after):
-        """Start another launch, this long after the end of the last one."""
+    def restart(self, after):
+        """Start another launch, `after` seconds after the end of the previous launch."""
         self.time += after - (self.gone or 0.0)
         self.total_seconds += after - (self.gone or 0.0)
         self.attempt, self.activity, self.between, self.in_steps = self.attempt + 1, "init", {}, 0.0
         self.open, self.gone, self.checkpoint, self.new_steps = 0.0, None, None, []
 
     def state(self):
+        """Return the snapshot of the job now."""
         changes = {
             "attempt": self.attempt, "activity": self.activity, "between_seconds": dict(self.between),
             "step": self.steps + (self.activity == "train"), "step_seconds_total": self.in_steps,
@@ -83,7 +84,7 @@ class SimulatedJob:
         return snapshot(*(make(rank, run_uid=f"{self.attempt}-{rank}", **changes) for rank in range(4)), time=self.time)
 
     def update(self, stalled=False, with_records=True):
-        """Update the account as a pass of the hub does, then restart the hub."""
+        """Update the account as a pass of the hub does; then store and load it, as a restart of the hub does."""
         steps, self.new_steps = (self.new_steps, []) if with_records else ((), self.new_steps)
         snapshot_now = self.state()
         if self.account.is_other_job(snapshot_now):
@@ -92,5 +93,6 @@ class SimulatedJob:
         self.account = msgspec.json.decode(msgspec.json.encode(self.account), type=Account)
 
 
-def rounded(account):
+def rounded_categories(account):
+    """Return the seconds of all time categories that are not zero, rounded to microseconds."""
     return {cause: round(seconds, 6) for cause, seconds in account.causes.items() if round(seconds, 6)}

@@ -1,4 +1,4 @@
-"""The baseline is learned from the job itself; a faster job lowers it, a slower one never raises it."""
+"""Tests of the learned baseline. Faster steps lower it, and slower steps never raise it."""
 
 import random
 
@@ -18,14 +18,14 @@ def steps(seconds=0.025, windows=LEARNED_WINDOWS, **others):
     return job_steps(round(windows * NUM_STEPS * 0.025 / seconds), **half, **others)
 
 
-def learned(*parts):
+def learner_after(*parts):
     learner = BaselineLearner()
     for part in parts:
         learner.add(part)
     return learner
 
 
-def test_window_has_the_parts_of_a_step_as_medians():
+def test_step_window_has_medians_of_the_parts_of_a_step():
     slow = {"phases": {"data": 0.004, "forward": 0.030}, "ops": {"all_to_all": 0.002}}
     quick = {"phases": {"data": 0.004, "forward": 0.010}, "ops": {"all_to_all": 0.022}}
     window = step_window(job_steps(9, quick, quick, quick, slow, stands_for=4))
@@ -37,42 +37,44 @@ def test_window_has_the_parts_of_a_step_as_medians():
     assert window.samples == 4 * 32
 
 
-def test_window_of_a_job_that_does_not_report_its_samples_has_none():
+def test_step_window_has_no_samples_if_a_rank_reports_none():
     assert step_window(job_steps(10, {}, {"samples": None})).samples is None
 
 
-def test_windows_last_some_seconds_and_have_some_steps():
-    windows = learned(steps(0.025, 3)).step_windows
+def test_step_windows_have_a_minimum_of_seconds_and_steps():
+    windows = learner_after(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learned(job_steps(35, phases={"forward": 2.0})).step_windows] == [WINDOW_STEPS] * 3
+    assert [s.num_steps for s in learner_after(job_steps(35, phases={"forward": 2.0})).step_windows] == [
+        WINDOW_STEPS
+    ] * 3
 
 
-def test_steps_that_were_not_sampled_count():
-    assert len(learned(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
+def test_unsampled_steps_count_for_step_windows():
+    assert len(learner_after(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
 
 
-def test_new_job_has_no_baseline():
-    assert learned(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
-    assert learned(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
+def test_job_has_no_baseline_before_enough_step_windows():
+    assert learner_after(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
+    assert learner_after(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
 
 
-def test_first_step_of_fifty_times_the_rest_changes_nothing():
-    assert learned(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
+def test_slow_first_step_does_not_change_the_baseline():
+    assert learner_after(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
 
 
 def test_quick_first_steps_do_not_set_the_baseline():
     """Queues that were full before the first step get empty."""
-    assert learned(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
 
 
 def test_faster_job_lowers_its_baseline():
-    assert learned(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-    assert learned(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
+    assert learner_after(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
 
 
 def test_slower_job_never_raises_its_baseline():
     drift = [steps(0.025 * (1 + n / 100), 1) for n in range(100)]
-    assert learned(steps(), *drift).baseline.seconds == pytest.approx(0.025)
+    assert learner_after(steps(), *drift).baseline.seconds == pytest.approx(0.025)
 
 
 def test_noise_lowers_the_baseline_only_slightly():
@@ -84,27 +86,27 @@ def test_noise_lowers_the_baseline_only_slightly():
 
 
 @pytest.mark.parametrize("samples", [16, 64])
-def test_another_number_of_samples_is_another_kind_of_step(samples):
-    learner = learned(steps(), steps(0.050, 2, samples=samples))
+def test_baseline_is_learned_again_after_a_change_of_samples(samples):
+    learner = learner_after(steps(), steps(0.050, 2, samples=samples))
     assert learner.baseline is None
     learner.add(steps(0.050, samples=samples))
     assert learner.baseline.seconds == pytest.approx(0.050)
     assert learner.baseline.samples == 4 * samples
 
 
-def test_short_last_batch_of_an_epoch_is_no_change():
-    learner = learned(steps(), *[steps(0.025, 0.1, samples=5), steps(0.025, 0.9)] * 8)
+def test_short_last_batch_of_an_epoch_keeps_the_baseline():
+    learner = learner_after(steps(), *[steps(0.025, 0.1, samples=5), steps(0.025, 0.9)] * 8)
     assert learner.baseline.samples == 4 * 32
 
 
-def test_batches_of_varying_size_are_one_kind():
+def test_step_windows_are_comparable_if_their_samples_are_similar():
     first, second = (step_window(job_steps(10, samples=samples)) for samples in (100, 108))
     assert is_comparable(first, second)
     assert not is_comparable(first, step_window(job_steps(10, samples=120)))
     assert not is_comparable(first, step_window(job_steps(10, samples=None)))
 
 
-def test_snapshot_has_windows_and_baseline():
+def test_snapshot_has_step_windows_and_baseline():
     ranks, records = [rank_state(rank) for rank in range(4)], tuple(step_record(n) for n in range(1, 1201))
     report = agent_report(*ranks, records={JOB: {r.run_uid: records for r in ranks}})
     state = JobState({r.run_uid for r in ranks}, 4, Account(JOB)).add(snapshot(*ranks), [report])

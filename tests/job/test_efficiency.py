@@ -1,4 +1,4 @@
-"""The time categories of a step sum to the step of the critical rank, for any records."""
+"""Tests of the time categories of steps. They sum to the step time of the critical rank."""
 
 import pytest
 from hypothesis import given, settings
@@ -23,7 +23,7 @@ RECORDS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
-def test_causes_sum_to_the_step_of_the_critical_rank(records):
+def test_categories_sum_to_the_step_of_the_critical_rank(records):
     causes = step_categories(align(1, records))
     timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
     least = min(r.measures.exposed_seconds for r in timed)
@@ -34,15 +34,15 @@ def test_causes_sum_to_the_step_of_the_critical_rank(records):
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
-def test_causes_of_a_job_sum_to_the_time_of_its_steps(records):
+def test_categories_of_a_job_sum_to_the_time_of_its_steps(records):
     job = JobTime()
     job.add([align(1, records), align(5, records, stands_for=4)])
     assert job.num_steps == 5
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
 
 
-def test_straggler_shows_as_imbalance_and_not_as_communication():
-    """Three ranks wait 30 ms for the fourth, which waits 2 ms for no rank: the network is well."""
+def test_straggler_counts_as_imbalance_and_not_as_communication():
+    """Three ranks wait 30 ms for the fourth. Communication is only the 2 ms that the fourth waits as well."""
     quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
     slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
     assert step_categories(align(1, [*quick, slow])) == pytest.approx(
@@ -51,7 +51,7 @@ def test_straggler_shows_as_imbalance_and_not_as_communication():
 
 
 def test_wait_for_a_rank_that_saved_first_is_not_communication():
-    """Its step takes 20 ms; the ranks that waited 3 s for it had no slow network."""
+    """The step of the rank that saved takes 20 ms. The others waited 3 s for this rank, not for the network."""
     waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
     saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
     step = align(1, [saved, *waited])
@@ -59,26 +59,26 @@ def test_wait_for_a_rank_that_saved_first_is_not_communication():
     assert step_categories(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
 
 
-def test_imbalance_is_what_the_median_rank_did_not_need():
+def test_imbalance_is_the_largest_self_time_minus_the_median():
     ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
     assert step_categories(align(1, ranks)) == pytest.approx(
         {"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010}
     )
 
 
-def test_ranks_that_agree_have_no_imbalance():
+def test_equal_ranks_have_no_imbalance():
     causes = step_categories(align(1, [step_record() for _ in range(4)]))
     assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
 
 
-def test_step_counts_for_those_that_were_not_sampled():
+def test_sampled_step_counts_for_unsampled_steps():
     job = JobTime()
     job.add([align(8, [step_record(8)]), align(16, [step_record(16)], stands_for=8)])
     assert job.num_steps == 9
     assert job.total_seconds == pytest.approx(9 * 0.020)
 
 
-def test_throughput_is_of_all_ranks_over_the_recent_steps():
+def test_throughput_covers_all_ranks_and_recent_steps():
     job = JobTime()
     for step in range(300):
         job.add([align(step, [step_record(step, samples=32), step_record(step, samples=64)])])
@@ -86,7 +86,7 @@ def test_throughput_is_of_all_ranks_over_the_recent_steps():
     assert len(job.recent_seconds) == 256
 
 
-def test_throughput_is_unknown_where_a_rank_does_not_report_its_samples():
+def test_throughput_is_unknown_if_a_rank_reports_no_samples():
     job = JobTime()
     job.add([align(1, [step_record(1, samples=32), step_record(1, samples=None)])])
     assert job.samples_per_second is None

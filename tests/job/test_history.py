@@ -1,4 +1,4 @@
-"""Ranks are aligned by step number, whenever and in whatever order their records arrive."""
+"""Tests of the history of a job: alignment of steps between ranks, gaps, and reported values that are not finite."""
 
 import random
 
@@ -19,7 +19,7 @@ def numbers(aligned):
 # -- alignment ---------------------------------------------------------------------------------------------
 
 
-def test_ranks_stand_side_by_side():
+def test_aligned_step_has_the_values_of_all_ranks():
     quick = step_record(7, {"forward": 0.010, "data": 0.001}, {"all_to_all": 0.020}, samples=8)
     slow = step_record(7, {"forward": 0.029}, {"all_to_all": 0.001, "all_reduce": 0.001}, samples=None)
     step = align(7, [quick, slow])
@@ -31,14 +31,14 @@ def test_ranks_stand_side_by_side():
     assert step.lookups == (None, None)
 
 
-def test_step_lasts_as_long_as_on_the_critical_rank():
-    """A rank that waits may count the lateness of the others twice: as their end and as its own wait."""
+def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
+    """A waiting rank may count the delay of another rank twice, so its own step may be longer."""
     early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
     last = step_record(1, {"forward": 0.040}, {"all_to_all": 0.005})
     assert align(1, [early, last]).seconds == pytest.approx(0.045)
 
 
-def test_step_is_complete_when_every_rank_has_reported_it():
+def test_step_is_added_after_every_rank_has_reported():
     history = History(2)
     assert history.add({0: records(1, 2, 3), 1: records(1)}) != []
     assert numbers(history.add({1: records(2)})) == [(2, 1)]
@@ -47,7 +47,7 @@ def test_step_is_complete_when_every_rank_has_reported_it():
     assert numbers(history.steps) == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
 
-def test_order_of_records_changes_nothing():
+def test_order_of_records_does_not_matter():
     history, chance = History(4), random.Random(2)
     by_rank = {rank: records(*range(1, 30)) for rank in range(4)}
     for steps in by_rank.values():
@@ -55,12 +55,12 @@ def test_order_of_records_changes_nothing():
     assert numbers(history.add(by_rank)) == [(step, 1) for step in range(1, 30)]
 
 
-def test_record_that_comes_twice_counts_once():
+def test_repeated_record_counts_once():
     history = History(2)
     assert numbers(history.add({0: records(1, 1), 1: records(1, 1)})) == [(1, 1)]
 
 
-def test_rank_that_never_reported_a_step_leaves_it_out():
+def test_step_that_a_rank_never_reported_is_left_out():
     history = History(3)
     assert history.add({0: records(1, 2), 1: records(1, 2)}) == []
 
@@ -68,23 +68,23 @@ def test_rank_that_never_reported_a_step_leaves_it_out():
 # -- gaps --------------------------------------------------------------------------------------------------
 
 
-def test_step_stands_for_those_that_were_not_sampled():
+def test_sampled_step_stands_for_the_unsampled_steps_before():
     history = History(2)
     assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)})) == [(8, 1), (16, 8), (24, 8)]
 
 
-def test_ranks_with_other_samples_have_the_rarer_ones_in_common():
+def test_ranks_with_different_sampling_are_aligned_at_common_steps():
     history = History(2)
     assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)})) == [(16, 1), (32, 16)]
 
 
-def test_step_after_lost_records_stands_for_the_lost_ones():
+def test_step_after_lost_records_stands_for_the_lost_steps():
     history = History(2)
     history.add({0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)})
     assert numbers(history.add({0: records(5, 6, 7), 1: records(7)})) == [(7, 3)]
 
 
-def test_steps_that_wait_for_lost_records_are_dropped():
+def test_number_of_incomplete_steps_is_limited():
     history = History(2)
     for step in range(1, 2000):
         history.add({0: records(step)})
@@ -93,20 +93,20 @@ def test_steps_that_wait_for_lost_records_are_dropped():
 
 
 @pytest.mark.parametrize(("world_size", "num_steps"), [(1, 256), (8, 128), (64, MIN_STEPS)])
-def test_only_the_recent_steps_are_kept_more_of_them_of_few_ranks(world_size, num_steps):
+def test_history_keeps_recent_steps_and_more_of_small_jobs(world_size, num_steps):
     history = History(world_size)
     assert len(history.add({rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
     assert numbers(history.steps) == [(step, 1) for step in range(301 - num_steps, 301)]
 
 
-# -- what is not a number ----------------------------------------------------------------------------------
+# -- values that are not finite ----------------------------------------------------------------------------
 
 
 def reporting(step, rank=0, **report):
     return rank_state(rank, step=step, report=report)
 
 
-def counted(*passes):
+def count_not_finite(*passes):
     """Return the result of the last of these passes of the hub, each a list of ranks."""
     history, result = History(2), {}
     for ranks in passes:
@@ -114,58 +114,62 @@ def counted(*passes):
     return result
 
 
-def test_numbers_are_not_counted():
-    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
+def test_finite_values_are_not_counted():
+    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
 
 
-def test_steps_are_counted_and_not_passes():
+def test_steps_with_nan_are_counted_and_not_passes():
     well = [[reporting(step, loss=1 / step)] for step in (98, 99, 100)]
-    assert counted(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
+    assert count_not_finite(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
 
 
-def test_rank_that_reports_nan_for_longest_counts():
+def test_rank_with_nan_for_the_longest_time_counts():
     ranks = [[reporting(step, 0, loss=1 / step), reporting(step, 1, loss=1 / step)] for step in (98, 99)]
     split = [[reporting(step, 0, loss=None), reporting(step, 1, loss=1 / step)] for step in (104, 105)]
-    assert counted(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {"loss": 11}
+    assert count_not_finite(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {
+        "loss": 11
+    }
 
 
-def test_number_in_between_ends_the_count():
-    assert counted([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
+def test_finite_value_ends_the_count():
+    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
 
 
-def test_what_was_never_a_number_counts_from_the_first_report():
-    assert counted([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
+def test_value_that_was_never_finite_counts_from_the_first_report():
+    assert count_not_finite([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
 
 
-def test_single_odd_value_of_a_job_that_reports_rarely_is_left_out():
-    """It stays for a hundred steps until the next report, and no rank has reported it twice."""
+def test_single_nan_of_a_job_that_reports_rarely_is_ignored():
+    """The value stays for a hundred steps until the next report. It counts once it has been reported twice."""
     well = [[reporting(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
     odd = [[reporting(step, loss=None)] for step in range(400, 500, 4)]
-    assert counted(*well, *odd) == {}
-    assert counted(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
+    assert count_not_finite(*well, *odd) == {}
+    assert count_not_finite(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
 
 
-def test_value_that_stands_still_is_a_number():
-    assert counted(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {"loss": 11}
+def test_constant_value_counts_as_finite():
+    assert count_not_finite(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {
+        "loss": 11
+    }
 
 
-def test_key_that_vanishes_is_forgotten():
+def test_count_of_a_vanished_key_starts_again():
     well = [[reporting(step, loss=1 / step)] for step in (98, 99)]
-    assert counted(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
+    assert count_not_finite(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
 
 
-def test_new_launch_of_a_job_begins_anew():
-    """Steps after a return to a checkpoint do not count from later steps; a new launch has its own History."""
-    assert counted([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
+def test_return_to_an_earlier_step_resets_the_count():
+    """A rank that returns to a checkpoint does not count from its later steps."""
+    assert count_not_finite([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
 
 
-def test_rank_whose_step_has_no_times_is_not_critical():
+def test_rank_without_times_is_not_critical():
     """The times of a GPU may arrive too late."""
     step = align(1, [step_record(1), step_record(1, {}, {})])
     assert (step.critical_rank, step.seconds) == (0, pytest.approx(0.020))
 
 
-def test_step_after_a_long_silence_stands_for_itself_alone():
+def test_step_after_a_long_gap_stands_only_for_itself():
     history = History(1)
     (first,) = history.add({0: [step_record(1)]})
     (late,) = history.add({0: [step_record(180_000)]})

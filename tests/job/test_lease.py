@@ -1,4 +1,4 @@
-"""A lease is long enough for ordinary work, and short enough to see a stall within seconds."""
+"""Tests of leases: defaults by activity, and leases that follow from the job's own steps and earlier durations."""
 
 import pytest
 
@@ -10,50 +10,50 @@ LEASES = Leases()
 @pytest.mark.parametrize(
     ("activity", "seconds"), [("init", 1800.0), ("eval", 1800.0), ("checkpoint", 900.0), ("done", None)]
 )
-def test_activities_have_the_leases_of_the_contract(activity, seconds):
+def test_activity_has_its_default_lease(activity, seconds):
     assert LEASES.seconds(activity, [0.02] * 100) == seconds
 
 
 @pytest.mark.parametrize(("step", "seconds"), [(0.002, 1.5), (0.020, 1.5), (0.1, 1.5), (0.25, 3.75), (2.0, 30.0)])
-def test_training_is_judged_by_the_jobs_own_steps(step, seconds):
+def test_lease_of_training_follows_from_the_step_times(step, seconds):
     assert LEASES.seconds("train", [step] * 100) == pytest.approx(seconds)
 
 
-def test_first_steps_are_judged_like_initialization():
-    """The first step compiles, allocates and connects: fifty times longer than the rest is ordinary."""
+def test_first_steps_have_the_lease_of_initialization():
+    """The first step compiles, allocates and connects. It may take fifty times as long as the others."""
     assert LEASES.seconds("train", []) == 1800.0
     assert LEASES.seconds("train", [0.02] * 4) == 1800.0
     assert LEASES.seconds("train", [0.02] * 5) == 1.5
 
 
-def test_tail_of_the_steps_counts_and_not_their_median():
+def test_lease_of_training_follows_from_slow_steps_not_the_median():
     """A job that pauses every fifty steps, to log or to collect garbage, has a longer lease."""
     assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
 
 
 @pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_evaluations_and_checkpoints_are_judged_by_those_before_them(activity):
+def test_lease_of_evaluation_and_checkpoint_follows_from_earlier_durations(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0, 20.0]) == 200.0
 
 
 @pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_two_evaluations_do_not_set_a_lease(activity):
+def test_two_earlier_durations_do_not_shorten_the_lease(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0]) >= 900.0
 
 
-def test_long_evaluation_after_short_ones_is_no_stall():
+def test_learned_lease_has_a_minimum():
     assert LEASES.seconds("eval", [], [0.2] * 8) == 60.0
 
 
-def test_learned_lease_is_at_most_the_configured_one():
+def test_learned_lease_is_at_most_the_default_lease():
     assert LEASES.seconds("checkpoint", [], [600.0] * 3) == 900.0
 
 
-def test_thresholds_can_be_set():
+def test_lease_thresholds_can_be_set():
     assert Leases(train_floor_seconds=5.0).seconds("train", [0.02] * 10) == 5.0
     assert Leases(eval_seconds=60.0).seconds("eval", []) == 60.0
 
 
-def test_activity_without_a_lease_of_its_own_may_take_as_long_as_the_start():
+def test_unknown_activity_has_the_lease_of_initialization():
     """A long activity would be a stall if it had the lease of a step."""
     assert Leases().seconds("compile", [0.02] * 100) == Leases().init_seconds

@@ -1,4 +1,4 @@
-"""Snapshots have the ranks of the newest launch on all hosts, and none that an earlier launch left behind."""
+"""Tests of the assignment of ranks to launches. A snapshot has the ranks of the newest launch, from all hosts."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from zmon.job.timeline import newest_attempt, snapshots
 from zmon.schema.host import HostSample, HostWindow
 
 
-def start(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
+def launch_ranks(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
     """Return all ranks of one launch, spread over the hosts in turn."""
     return [
         rank_state(
@@ -28,7 +28,7 @@ def start(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), wor
     ]
 
 
-def gone(states):
+def as_dead(states):
     """Return the same ranks, dead."""
     return [replace(s, alive=False, gone_seconds=30.0) for s in states]
 
@@ -37,94 +37,94 @@ def uids(states):
     return [s.run_uid for s in states]
 
 
-def test_no_ranks_are_no_attempt():
+def test_newest_attempt_of_no_ranks_is_empty():
     assert newest_attempt([]) == ()
 
 
-def test_ranks_come_in_order_of_rank():
-    ranks = start()
+def test_newest_attempt_is_sorted_by_rank():
+    ranks = launch_ranks()
     assert newest_attempt(reversed(ranks)) == tuple(ranks)
 
 
-def test_restart_of_the_launcher_replaces_the_attempt_before():
-    old, new = gone(start(0, NOW)), start(1, NOW + 40)
+def test_higher_attempt_replaces_the_previous_attempt():
+    old, new = as_dead(launch_ranks(0, NOW)), launch_ranks(1, NOW + 40)
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_newest_launch_wins_where_the_attempt_falls_back_to_zero():
+def test_newer_launch_replaces_a_higher_attempt():
     """The launcher itself was restarted, and its restart count begins anew."""
-    old, new = gone(start(2, NOW)), start(0, NOW + 100, launcher="950@7")
+    old, new = as_dead(launch_ranks(2, NOW)), launch_ranks(0, NOW + 100, launcher="950@7")
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_restart_on_fewer_ranks_is_of_that_size():
-    old, new = gone(start(0, NOW, ranks=4)), start(1, NOW + 40, ranks=2)
+def test_restart_with_fewer_ranks_has_their_world_size():
+    old, new = as_dead(launch_ranks(0, NOW, ranks=4)), launch_ranks(1, NOW + 40, ranks=2)
     (job,) = snapshots([agent_report(*old, *new)], [], [], NOW)
     assert (job.world_size, job.missing) == (2, ())
     assert uids(job.ranks) == uids(new)
 
 
-def test_boxes_of_an_earlier_larger_run_are_ignored():
+def test_boxes_of_an_earlier_larger_launch_are_ignored():
     """Job id and attempt number are the same, and the boxes of ranks 4 to 7 were never overwritten."""
-    old, new = gone(start(0, NOW, ranks=8)), start(0, NOW + 500, ranks=4, launcher="950@7")
+    old, new = as_dead(launch_ranks(0, NOW, ranks=8)), launch_ranks(0, NOW + 500, ranks=4, launcher="950@7")
     assert uids(newest_attempt(old[4:] + new)) == uids(new)
 
 
 def test_boxes_of_an_earlier_launch_are_ignored_during_a_start():
-    old, new = gone(start(0, NOW)), start(0, NOW + 500, launcher="950@7")[:2]
+    old, new = as_dead(launch_ranks(0, NOW)), launch_ranks(0, NOW + 500, launcher="950@7")[:2]
     (job,) = snapshots([agent_report(*old[2:], *new)], [], [], NOW)
     assert uids(job.ranks) == uids(new)
     assert job.missing == (2, 3)
 
 
-def test_ranks_of_the_attempt_before_are_ignored_while_the_new_one_appears():
-    old, new = gone(start(0, NOW)), start(1, NOW + 5)[:2]
+def test_ranks_of_the_previous_attempt_are_ignored_during_a_restart():
+    old, new = as_dead(launch_ranks(0, NOW)), launch_ranks(1, NOW + 5)[:2]
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_ranks_above_the_size_of_the_newest_launch_are_ignored():
+def test_ranks_above_the_newest_world_size_are_ignored():
     """The same launcher restarted the job on fewer ranks, with an attempt number that the job sets itself."""
-    old, new = gone(start(0, NOW, ranks=4)), start(0, NOW + 5, ranks=2)
+    old, new = as_dead(launch_ranks(0, NOW, ranks=4)), launch_ranks(0, NOW + 5, ranks=2)
     assert uids(newest_attempt(old[2:] + new)) == uids(new)
 
 
-def test_rank_that_moved_to_another_host_is_the_newer_one():
-    old = [replace(s, host="node-b", alive=False) for s in start(0, NOW)[:1]]
-    new = start(0, NOW + 500)
+def test_rank_that_moved_to_another_host_replaces_its_old_state():
+    old = [replace(s, host="node-b", alive=False) for s in launch_ranks(0, NOW)[:1]]
+    new = launch_ranks(0, NOW + 500)
     assert uids(newest_attempt(old + new)) == uids(new)
 
 
-def test_dead_ranks_of_the_newest_launch_stay():
-    ranks = [*start()[:3], killed(3, start=NOW, run_uid="dead", launcher="900@1")]
+def test_dead_ranks_of_the_newest_launch_are_included():
+    ranks = [*launch_ranks()[:3], killed(3, start=NOW, run_uid="dead", launcher="900@1")]
     assert len(newest_attempt(ranks)) == 4
 
 
-def test_two_launchers_on_one_host_are_one_launch():
+def test_two_launchers_on_a_host_belong_to_the_same_launch():
     """Two pods with one GPU each on a node, or `torchrun --nnodes=2` on one machine, have a launcher each."""
-    first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    first = launch_ranks(0, NOW, ranks=2, launcher="1@100", world_size=4)
     second = [
         rank_state(rank, start=NOW + 0.5, run_uid=f"two-{rank}", world_size=4, launcher="1@130") for rank in (2, 3)
     ]
     assert uids(newest_attempt(first + second)) == uids(first + second)
 
 
-def test_launchers_of_one_launch_may_be_minutes_apart():
+def test_launchers_that_start_minutes_apart_belong_to_the_same_launch():
     """A pod may wait for its image, or a node may boot late: a rank that is alive belongs to the job."""
-    first = start(0, NOW, ranks=2, launcher="1@100", world_size=4)
+    first = launch_ranks(0, NOW, ranks=2, launcher="1@100", world_size=4)
     second = [rank_state(rank, start=NOW + 300, run_uid=f"two-{rank}", launcher="1@30100") for rank in (2, 3)]
     assert uids(newest_attempt(first + second)) == uids(first + second)
 
 
 @given(st.permutations(range(8)), st.floats(-3600, 3600), st.floats(-3600, 3600))
-def test_clocks_of_the_hosts_and_the_order_of_the_answers_do_not_matter(order, shift_a, shift_b):
+def test_clock_offsets_and_order_of_ranks_do_not_matter(order, shift_a, shift_b):
     shift = {"node-a": shift_a, "node-b": shift_b}
     hosts = ("node-a", "node-b")
-    old, new = gone(start(0, NOW, hosts=hosts)), start(1, NOW + 40, hosts=hosts)
+    old, new = as_dead(launch_ranks(0, NOW, hosts=hosts)), launch_ranks(1, NOW + 40, hosts=hosts)
     ranks = [replace(s, start=s.start + shift[s.host]) for s in old + new]
     assert uids(newest_attempt([ranks[i] for i in order])) == uids(new)
 
 
-def test_each_job_has_one_snapshot_of_all_agents():
+def test_each_job_has_a_snapshot_across_all_agents():
     a = agent_report(rank_state(0, world_size=2), rank_state(0, job_id="other", world_size=1))
     b = agent_report(rank_state(1, world_size=2, host="node-b"), host="node-b")
     agents = [agent_status("node-a"), agent_status("node-b")]
@@ -144,13 +144,13 @@ def test_ranks_without_a_report_are_missing():
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_launch_whose_ranks_all_died_is_still_shown(order):
+def test_launch_of_dead_ranks_has_a_snapshot(order):
     ranks = [dead(rank) for rank in range(4)]
     (job,) = snapshots([agent_report(*ranks[::order])], [], [], NOW)
     assert [r.alive for r in job.ranks] == [False] * 4
 
 
-def test_job_sees_the_hardware_of_its_own_hosts_only():
+def test_snapshot_has_the_hardware_of_its_own_hosts_only():
     windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
     (job,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
     assert [window.host for window in job.hardware] == ["node-a"]

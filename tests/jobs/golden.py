@@ -94,7 +94,7 @@ def check(name: str, plain: Outcome) -> None:
         return
     if golden is None:
         write(name, plain)
-        pytest.fail(f"the golden of {name} is new: look at it, and run the test again")
+        pytest.fail(f"the golden of {name} is new: review it, and run the test again")
     assert plain.exit_code == golden.exit_code
     assert_same_output(plain, golden)
     assert plain.done == golden.done

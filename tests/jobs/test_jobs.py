@@ -1,4 +1,4 @@
-"""Tests for jobs that do not import zmon, under `zmon run`: the boxes agree with the jobs' own tallies.
+"""Tests of watched jobs that do not import zmon. Their boxes agree with the jobs' own tallies.
 
 In `make test` each job runs once, watched, and must do what its golden recorded without zmon. Some jobs run under
 `zmon run` as users start them; the ranks of the others are forks that are watched in the same way. `make test-all`
@@ -42,7 +42,7 @@ RAISING = Job("raising")
 
 
 @pytest.fixture(scope="module", params=RUNS)
-def ran(request, tmp_path_factory, torch_zygote):
+def comparison(request, tmp_path_factory, torch_zygote):
     """A watched run of each job, and its outcome without zmon."""
     job, mode = request.param
     directory = tmp_path_factory.mktemp("job")
@@ -52,36 +52,40 @@ def ran(request, tmp_path_factory, torch_zygote):
 
 
 @pytest.fixture(scope="module", params=["zmon run", pytest.param("both ways", marks=pytest.mark.slow)])
-def failed(request, tmp_path_factory):
+def failed_comparison(request, tmp_path_factory):
     """A run of the job whose rank 1 raises; never in forks, where its traceback would have more frames."""
     directory = tmp_path_factory.mktemp("raising")
     return run_watched(RAISING, directory) if request.param == "zmon run" else run_both_ways(RAISING, directory)
 
 
-def rank_1(outcome):
+def lines_of_rank_1(outcome):
     return [line for line in outcome.stderr if line.startswith("[rank1]:")]
 
 
-def test_every_rank_and_no_other_process_leaves_a_box(ran):
+def test_each_rank_and_no_other_process_has_a_box(comparison):
     """No launcher, no worker of a DataLoader and no parent of spawned ranks has a box."""
-    assert {str(path) for path in ran.box_files} == {f"job/0/rank-{rank}.box" for rank in range(ran.job.ranks)}
+    assert {str(path) for path in comparison.box_files} == {
+        f"job/0/rank-{rank}.box" for rank in range(comparison.job.ranks)
+    }
 
 
-def test_box_names_the_rank_that_wrote_it(ran):
-    written = {rank: (box.identity.rank, box.identity.world_size, box.identity.pid) for rank, box in ran.boxes.items()}
-    expected = {rank: (rank, ran.job.ranks, tally["pid"]) for rank, tally in ran.watched.tallies.items()}
+def test_box_has_the_identity_of_its_rank(comparison):
+    written = {
+        rank: (box.identity.rank, box.identity.world_size, box.identity.pid) for rank, box in comparison.boxes.items()
+    }
+    expected = {rank: (rank, comparison.job.ranks, tally["pid"]) for rank, tally in comparison.watched.tallies.items()}
     assert written == expected
 
 
-def test_steps_are_those_the_job_counted(ran):
-    counted = {rank: tally["steps"] for rank, tally in ran.watched.tallies.items()}
-    assert {rank: box.totals.steps for rank, box in ran.boxes.items()} == counted
-    assert {rank: len(box.records) for rank, box in ran.boxes.items()} == counted
+def test_steps_in_the_box_equal_the_tally(comparison):
+    counted = {rank: tally["steps"] for rank, tally in comparison.watched.tallies.items()}
+    assert {rank: box.totals.steps for rank, box in comparison.boxes.items()} == counted
+    assert {rank: len(box.records) for rank, box in comparison.boxes.items()} == counted
 
 
-def test_collectives_and_their_bytes_are_those_the_job_counted(ran):
-    counted = {rank: tally["ops"] for rank, tally in ran.watched.tallies.items()}
-    assert {rank: ops_of(box, counted[rank]) for rank, box in ran.boxes.items()} == counted
+def test_collectives_and_bytes_in_the_box_equal_the_tally(comparison):
+    counted = {rank: tally["ops"] for rank, tally in comparison.watched.tallies.items()}
+    assert {rank: ops_of(box, counted[rank]) for rank, box in comparison.boxes.items()} == counted
 
 
 def ops_of(box, counted):
@@ -100,83 +104,87 @@ def ops_of(box, counted):
     return ops
 
 
-def test_every_call_was_understood(ran):
-    assert {rank: box.totals.dropped_records for rank, box in ran.boxes.items()} == dict.fromkeys(
-        range(ran.job.ranks), 0
+def test_no_record_was_dropped(comparison):
+    assert {rank: box.totals.dropped_records for rank, box in comparison.boxes.items()} == dict.fromkeys(
+        range(comparison.job.ranks), 0
     )
 
 
-def test_every_phase_of_the_job_has_time(ran):
-    expected = {"backward", "optimizer"} | ({"data"} if ran.job.data else set())
-    missing = {rank: expected - box.totals.measures.phases.keys() for rank, box in ran.boxes.items()}
-    assert missing == {rank: set() for rank in range(ran.job.ranks)}
+def test_box_has_time_in_the_phases_of_the_job(comparison):
+    expected = {"backward", "optimizer"} | ({"data"} if comparison.job.data else set())
+    missing = {rank: expected - box.totals.measures.phases.keys() for rank, box in comparison.boxes.items()}
+    assert missing == {rank: set() for rank in range(comparison.job.ranks)}
 
 
-def test_phases_and_collectives_sum_to_each_step(ran):
-    for box in ran.boxes.values():
+def test_self_time_and_exposed_time_sum_to_each_step(comparison):
+    for box in comparison.boxes.values():
         sums = [record.measures.self_seconds + record.measures.exposed_seconds for record in box.records]
         assert sums == pytest.approx([record.duration for record in box.records], abs=1e-9)
-    assert ran.boxes
+    assert comparison.boxes
 
 
-def test_job_without_a_failure_is_done(ran):
-    assert {rank: box.activity for rank, box in ran.boxes.items()} == dict.fromkeys(range(ran.job.ranks), "done")
+def test_last_activity_of_a_successful_job_is_done(comparison):
+    assert {rank: box.activity for rank, box in comparison.boxes.items()} == dict.fromkeys(
+        range(comparison.job.ranks), "done"
+    )
 
 
-def test_boxes_have_the_activity_of_the_job_while_it_runs(ran):
-    """Readings of a box are compared whenever the tally has the activity at that time."""
+def test_box_has_the_activity_of_the_tally_while_the_job_runs(comparison):
+    """Each reading of a box during an activity of the tally has this activity."""
     wrong = []
-    for rank, tally in ran.watched.tallies.items():
+    for rank, tally in comparison.watched.tallies.items():
         for activity, begin, end in tally["activities"]:
-            readings = [r for r in ran.readings if r.rank == rank and begin <= r.before and r.after <= end]
+            readings = [r for r in comparison.readings if r.rank == rank and begin <= r.before and r.after <= end]
             wrong += [(rank, activity, reading.activity) for reading in readings if reading.activity != activity]
     assert wrong == []
 
 
-def test_only_ranks_that_evaluate_or_save_have_those_activities(ran):
-    """Ranks that wait meanwhile stay in training, and so do ranks that switch gradients off in training."""
+def test_only_ranks_that_evaluate_or_save_have_these_activities(comparison):
+    """Ranks that wait for an evaluation or a checkpoint of another rank stay in training."""
     activities = {"eval", "checkpoint"}
-    counted = {(rank, spent[0]) for rank, tally in ran.watched.tallies.items() for spent in tally["activities"]}
-    read = {(reading.rank, reading.activity) for reading in ran.readings}
+    counted = {(rank, spent[0]) for rank, tally in comparison.watched.tallies.items() for spent in tally["activities"]}
+    read = {(reading.rank, reading.activity) for reading in comparison.readings}
     assert {pair for pair in read if pair[1] in activities} == {pair for pair in counted if pair[1] in activities}
 
 
-def test_exit_code_is_the_jobs(ran):
-    assert (ran.plain.exit_code, ran.watched.exit_code) == (0, 0)
+def test_exit_code_is_0_with_and_without_zmon(comparison):
+    assert (comparison.plain.exit_code, comparison.watched.exit_code) == (0, 0)
 
 
-def test_output_is_the_one_without_zmon(ran):
-    """Exactly the same after a run without zmon; with a golden, losses may differ by rounding."""
-    if ran.plain_is_golden:
-        golden.assert_same_output(ran.watched, ran.plain)
+def test_output_equals_the_output_without_zmon(comparison):
+    """The output is equal to that of a run without zmon. Compared with a golden, losses may differ by rounding."""
+    if comparison.plain_is_golden:
+        golden.assert_same_output(comparison.watched, comparison.plain)
     else:
-        assert sorted(ran.watched.stdout) == sorted(ran.plain.stdout)
-        assert sorted(ran.watched.stderr) == sorted(ran.plain.stderr)
-        golden.check(str(ran.job), ran.plain)
+        assert sorted(comparison.watched.stdout) == sorted(comparison.plain.stdout)
+        assert sorted(comparison.watched.stderr) == sorted(comparison.plain.stderr)
+        golden.check(str(comparison.job), comparison.plain)
 
 
-def test_steps_and_collectives_are_those_without_zmon(ran):
-    assert ran.watched.done == ran.plain.done
-    assert ran.watched.tallies.keys() == set(range(ran.job.ranks))
+def test_tally_equals_the_tally_without_zmon(comparison):
+    assert comparison.watched.done == comparison.plain.done
+    assert comparison.watched.tallies.keys() == set(range(comparison.job.ranks))
 
 
-def test_exit_code_of_a_failing_job_is_the_one_without_zmon(failed):
-    assert failed.plain.exit_code != 0
-    assert failed.watched.exit_code == failed.plain.exit_code
+def test_exit_code_of_a_failing_job_equals_the_code_without_zmon(failed_comparison):
+    assert failed_comparison.plain.exit_code != 0
+    assert failed_comparison.watched.exit_code == failed_comparison.plain.exit_code
 
 
-def test_traceback_of_a_failing_rank_is_the_one_without_zmon(failed):
+def test_traceback_of_a_failing_rank_equals_that_without_zmon(failed_comparison):
     """Only the output of rank 1 is compared. Rank 0 may be ended before it prints, because its peer died."""
-    assert rank_1(failed.plain)[-1] == "[rank1]: ValueError: batch 5 has no samples"
-    if failed.plain_is_golden:
-        assert golden.without_line_numbers(rank_1(failed.watched)) == golden.without_line_numbers(rank_1(failed.plain))
+    assert lines_of_rank_1(failed_comparison.plain)[-1] == "[rank1]: ValueError: batch 5 has no samples"
+    if failed_comparison.plain_is_golden:
+        assert golden.without_line_numbers(lines_of_rank_1(failed_comparison.watched)) == golden.without_line_numbers(
+            lines_of_rank_1(failed_comparison.plain)
+        )
     else:
-        assert rank_1(failed.watched) == rank_1(failed.plain)
-        golden.check(str(RAISING), replace(failed.plain, stderr=rank_1(failed.plain)))
+        assert lines_of_rank_1(failed_comparison.watched) == lines_of_rank_1(failed_comparison.plain)
+        golden.check(str(RAISING), replace(failed_comparison.plain, stderr=lines_of_rank_1(failed_comparison.plain)))
 
 
-def test_box_of_a_failing_rank_has_its_last_words(failed):
-    box = failed.boxes[1]
+def test_box_of_a_failing_rank_has_its_last_words(failed_comparison):
+    box = failed_comparison.boxes[1]
     assert (box.words.kind, box.words.type, box.words.message) == (
         "exception",
         "builtins.ValueError",

@@ -1,4 +1,4 @@
-"""A scripted scene: one host with everything that zmon can read, and its pages."""
+"""A scripted scene: one host with all values that zmon can read, and the pages of agent and hub."""
 
 from dataclasses import fields, replace
 from typing import get_type_hints

@@ -1,4 +1,4 @@
-"""The hub's page has the efficiency of a job with its baseline, or no series."""
+"""Tests of the efficiency of a job on the hub's page. An unknown efficiency has no series."""
 
 from dataclasses import replace
 
@@ -10,14 +10,14 @@ ALONE = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.
 EFFICIENCY = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=ALONE, recorded=0.95)
 
 
-def test_efficiency_has_its_kind_of_scaling_and_its_baseline():
+def test_page_shows_efficiency_with_scaling_and_baseline():
     text = hub(jobs=(replace(JOB_VIEW, efficiency=EFFICIENCY),))
     assert value(text, "zmon_job_efficiency_ratio", scaling="weak") == 0.8
     assert value(text, "zmon_job_baseline_efficiency_ratio", scaling="weak") == 0.95
     assert value(text, "zmon_job_baseline_info", baseline="ranker", ranks="1", samples="512") == 1
 
 
-def test_unknown_efficiency_is_absent():
+def test_unknown_efficiency_has_no_series():
     assert not series(hub(), "zmon_job_efficiency_ratio")
     assert not series(hub(), "zmon_job_baseline_info")
 

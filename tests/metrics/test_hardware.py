@@ -1,4 +1,4 @@
-"""A hardware metric is one line in the table of names, and every field of a sample has a metric."""
+"""Tests of hardware metrics. Every field of a sample has a metric or is listed as a field without one."""
 
 from dataclasses import fields, make_dataclass, replace
 
@@ -31,7 +31,7 @@ NO_METRIC = {
 }
 
 
-class Reading:
+class FieldRecorder:
     """A wrapper that records which fields of an object are read."""
 
     def __init__(self, item):
@@ -48,7 +48,7 @@ def read_by_metrics(kind):
     for spec in SPECS.values():
         for item in spec.subject.items(FULL_HOST) if spec.subject else ():
             if type(item) is kind:
-                reading = Reading(item)
+                reading = FieldRecorder(item)
                 spec.subject.label_values(reading)
                 spec.read(reading)
                 names |= reading.names
@@ -56,21 +56,21 @@ def read_by_metrics(kind):
 
 
 @pytest.mark.parametrize("kind", NO_METRIC, ids=lambda kind: kind.__name__)
-def test_every_field_of_a_sample_is_a_metric_or_named_as_none(kind):
+def test_every_field_of_a_sample_has_a_metric_or_is_listed(kind):
     names = read_by_metrics(kind)
     assert names | NO_METRIC[kind] == {field.name for field in fields(kind)}
     assert not names & NO_METRIC[kind]
 
 
-def test_every_part_of_a_host_has_metrics_but_the_processes():
-    sample = Reading(FULL_HOST)
+def test_every_part_of_a_host_except_processes_has_metrics():
+    sample = FieldRecorder(FULL_HOST)
     for spec in SPECS.values():
         if spec.subject:
             [*spec.subject.items(sample)]
     assert sample.names == {field.name for field in fields(HostSample)} - {"processes"}
 
 
-def test_new_counter_of_a_gpu_takes_a_field_and_a_line_in_the_table(monkeypatch):
+def test_new_gpu_metric_needs_a_field_and_a_line_in_the_table(monkeypatch):
     with_fan = make_dataclass("WithFan", [("fan_ratio", float | None, None)], bases=(GpuSample,), frozen=True)
     monkeypatch.setitem(SPECS, "zmon_gpu_fan_ratio", GPU.gauge("Speed of its fan.", lambda gpu: gpu.fan_ratio))
     values = {field.name: getattr(GOOD_GPU, field.name) for field in fields(GOOD_GPU)}
@@ -81,7 +81,7 @@ def test_new_counter_of_a_gpu_takes_a_field_and_a_line_in_the_table(monkeypatch)
     assert "| `zmon_gpu_fan_ratio` | gauge | `host`, `gpu`, `uuid` | Speed of its fan. |" in generate.metrics_page()
 
 
-def test_value_by_label_is_a_series_each(monkeypatch):
+def test_metric_by_label_has_a_series_for_each_value(monkeypatch):
     shown = GPU.counter("Retries.", lambda gpu: {"read": 3, "write": None}, by="way")
     monkeypatch.setitem(SPECS, "zmon_gpu_retries_total", shown)
     text = page(sample=replace(FULL_HOST, gpus=(GOOD_GPU,)))

@@ -1,4 +1,4 @@
-"""Metric names and labels are those of the golden list."""
+"""Tests of the names and labels of metrics, against the golden list."""
 
 import pytest
 
@@ -13,14 +13,14 @@ GOLDEN = dict(
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_metric_is_of_the_contract_with_its_labels(name):
+def test_metric_is_in_the_golden_list_with_its_labels(name):
     """To add a metric, add a line to tests/golden/metric_names.txt."""
     assert name in GOLDEN
     labels = GOLDEN[name].removesuffix(",…")
     assert ",".join(SPECS[name].labels) == labels
 
 
-def test_histogram_is_of_the_contract_with_its_bounds():
+def test_histogram_is_in_the_golden_list_and_has_its_bounds():
     assert STEP_HISTOGRAM in GOLDEN
     assert tuple(0.001 * 2**k for k in range(17)) == STEP_SECONDS_BOUNDS
 
@@ -30,9 +30,9 @@ def test_counters_end_in_total_and_gauges_do_not():
         assert name.endswith("_total") == (spec.kind == "counter"), name
 
 
-def test_no_label_is_one_that_prometheus_sets_itself():
+def test_no_metric_has_a_label_that_prometheus_sets():
     assert not {"job", "instance"} & {label for spec in SPECS.values() for label in spec.labels}
 
 
-def test_every_metric_of_the_contract_is_exported():
+def test_every_metric_of_the_golden_list_is_exported():
     assert not GOLDEN.keys() - SPECS.keys() - {STEP_HISTOGRAM}

@@ -1,4 +1,4 @@
-"""The /metrics pages pass promtool, and no unknown value is shown as zero.
+"""Tests of the /metrics pages of agent and hub. They pass promtool, and unknown values have no series.
 
 `tests/golden/agent_page.txt` is the whole page of the scripted scene. If it changes, review the difference, then write
 it again with `python -m tests.metrics.test_pages`.
@@ -19,7 +19,7 @@ GOLDEN_PAGE = REPOSITORY / "tests/golden/agent_page.txt"
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
 
-def test_whole_page_of_the_scene_equals_its_golden():
+def test_page_of_the_scene_equals_its_golden():
     assert GOLDEN_PAGE.read_text() == SCENE
 
 
@@ -39,7 +39,7 @@ def test_scene_shows_every_metric_of_ranks_and_hosts():
     ],
     ids=["agent", "idle agent", "hub", "blind hub"],
 )
-def test_promtool_accepts_the_page_and_every_name_is_in_the_contract(text):
+def test_promtool_accepts_the_page_and_all_names_are_known(text):
     completed = subprocess.run(
         ["promtool", "check", "metrics"], input=text, capture_output=True, text=True, check=False
     )
@@ -48,7 +48,7 @@ def test_promtool_accepts_the_page_and_every_name_is_in_the_contract(text):
     assert names <= SPECS.keys() | {STEP_HISTOGRAM}
 
 
-def test_rank_with_six_ops_has_64_series_at_most():
+def test_rank_with_six_ops_has_at_most_64_series():
     text = page(FULL_RANK)
     assert sum('rank="1"' in line for line in text.splitlines()) <= 64
 
@@ -56,7 +56,7 @@ def test_rank_with_six_ops_has_64_series_at_most():
 # -- values ------------------------------------------------------------------------------------------------
 
 
-def test_numbers_of_a_rank_are_on_the_page():
+def test_page_shows_the_values_of_a_rank():
     text = page(FULL_RANK)
     assert value(text, "zmon_steps_total", rank="1", job_id="job", host="node-a") == 100
     assert value(text, "zmon_samples_total", rank="1") == 320
@@ -69,12 +69,12 @@ def test_numbers_of_a_rank_are_on_the_page():
     assert value(text, "zmon_rank_info", device="cpu", backend="gloo", attempt="0", local_rank="1") == 1
 
 
-def test_nan_stays_nan():
+def test_reported_nan_is_shown_as_nan():
     assert value(page(FULL_RANK), "zmon_report", key="loss") != value(page(FULL_RANK), "zmon_report", key="loss")
     assert value(page(FULL_RANK), "zmon_report", key="auc") == 0.7
 
 
-def test_unknown_is_left_out_and_not_zero():
+def test_unknown_value_of_a_rank_has_no_series():
     text = page(rank_state(0, last_step_time=None, resident_bytes=None))
     for name in (
         "samples_total", "lookups_total", "last_step_timestamp_seconds", "last_checkpoint_timestamp_seconds",
@@ -83,23 +83,23 @@ def test_unknown_is_left_out_and_not_zero():
         assert series(text, f"zmon_{name}") == {}, name
 
 
-def test_rank_in_no_collective_has_been_in_one_for_zero_seconds():
+def test_in_flight_seconds_are_zero_outside_collectives():
     assert value(page(rank_state(0)), "zmon_collective_inflight_seconds") == 0
 
 
-def test_only_ops_that_ran_have_series():
+def test_only_used_ops_have_series():
     ops = {dict(labels)["op"] for labels in series(page(rank_state(0)), "zmon_collectives_total")}
     assert ops == {"all_to_all"}
 
 
-def test_interface_of_which_little_is_known_shows_little():
+def test_unknown_values_of_an_interface_have_no_series():
     nic = NicSample("ib0", "rdma", None, None, 7, None, {})
     text = page(sample=HostSample(nics=(nic,)))
     assert value(text, "zmon_nic_receive_bytes_total", device="ib0", transport="rdma") == 7
     assert series(text, "zmon_nic_up") == series(text, "zmon_nic_speed_bytes_per_second") == {}
 
 
-def test_lost_card_is_lost_and_shows_no_value():
+def test_lost_gpu_is_marked_and_has_no_memory_value():
     assert value(SCENE, "zmon_gpu_lost", uuid="GPU-2") == 1
     assert value(SCENE, "zmon_gpu_lost", uuid="GPU-1") == 0
     assert value(SCENE, "zmon_gpu_memory_used_bytes", uuid="GPU-2") is None
@@ -110,18 +110,18 @@ def test_send_queue_is_summed_over_peers_of_reported_ranks():
     assert value(SCENE, "zmon_tcp_send_queue_bytes", job_id="old") is None
 
 
-def test_rank_that_has_no_connection_has_no_queue():
+def test_rank_without_connections_has_no_send_queue():
     assert value(SCENE, "zmon_tcp_send_queue_bytes", rank="2") is None
 
 
-def test_init_is_shown_until_the_first_step():
+def test_activity_init_has_a_series_until_the_first_step():
     """The activity init never comes again, and a rank may have 64 series."""
     assert value(page(rank_state(0, steps=0, activity="init")), "zmon_activity", activity="init") == 1
     assert value(page(rank_state(0, steps=0, activity="eval")), "zmon_activity", activity="init") == 0
     assert value(page(rank_state(0)), "zmon_activity", activity="init") is None
 
 
-def test_source_that_is_absent_is_not_down():
+def test_absent_source_has_no_up_series():
     text = page(sources=SOURCES)
     assert value(text, "zmon_source_up", source="boxes") == 1
     assert value(text, "zmon_source_up", source="nic") == 0
@@ -129,13 +129,13 @@ def test_source_that_is_absent_is_not_down():
     assert value(text, "zmon_source_up", source="gpu") is None
 
 
-def test_labels_of_a_job_are_its_own_as_far_as_prometheus_takes_them():
+def test_job_info_has_the_labels_that_prometheus_accepts():
     assert free_labels(JOB_VIEW.labels) == {"owner": "ann", "model": 'dl"rm\n'}
     (labels,) = series(hub(), "zmon_job_info")
     assert dict(labels) == {"job_id": "job", "world_size": "4", "owner": "ann", "model": 'dl"rm\n'}
 
 
-def test_label_of_a_job_cannot_take_the_place_of_its_id():
+def test_job_label_cannot_replace_the_job_id():
     view = replace(JOB_VIEW, labels={"job_id": "evil", "world_size": "9"})
     assert value(hub(jobs=[view]), "zmon_job_info", job_id="job", world_size="4") == 1
 
@@ -150,24 +150,24 @@ def test_histogram_is_cumulative_and_sums_to_the_time_of_the_steps():
     assert value(text, "zmon_job_step_duration_seconds_sum") == 123.5
 
 
-def test_finding_is_a_series_for_each_rank_it_names():
+def test_finding_has_a_series_for_each_rank():
     text = hub([finding(ranks=(1, 3), hosts=("node-a", "node-b"))])
     assert len(series(text, "zmon_finding")) == 2
     assert value(text, "zmon_finding", rank="3", host="node-b", cause="rank_frozen", severity="critical") == 1
 
 
-def test_finding_without_ranks_is_one_series():
+def test_finding_without_ranks_has_a_single_series():
     text = hub([finding(ranks=(), hosts=(), cause="unknown")])
     assert value(text, "zmon_finding", rank="", host="", cause="unknown") == 1
 
 
-def test_series_that_alerts_look_at_are_declared_where_there_are_none():
+def test_metrics_of_alerts_are_declared_without_series():
     """The metadata of Prometheus then tells "no finding now" from "no hub is scraped"."""
     assert "# TYPE zmon_finding gauge" in hub(())
     assert "# TYPE zmon_lease_overdue_seconds gauge" in page()
 
 
-def test_hub_that_never_passed_has_no_heartbeat():
+def test_heartbeat_is_absent_before_the_first_pass():
     assert value(hub(last_pass=None), "zmon_hub_last_pass_timestamp_seconds") is None
     assert value(hub(), "zmon_hub_last_pass_timestamp_seconds") == 1.8e9
     assert value(hub(), "zmon_hub_coverage_ratio", job_id="job") == 0.75

@@ -1,4 +1,4 @@
-"""The expected step is the recorded one, otherwise predicted from other sizes, otherwise unknown."""
+"""Tests of the expected step. It is recorded, otherwise predicted from other sizes, otherwise unknown."""
 
 from dataclasses import replace
 
@@ -13,24 +13,24 @@ CURVE = ScalingCurve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s 
 NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
-def test_recorded_size_is_expected_again():
+def test_expected_step_of_a_recorded_size_is_recorded():
     step = expected_step(CURVE, JobSize(2, 1000, 4), 0.017, NOW)
     assert (step.by, step.name) == (RECORDED, "ranker")
     assert step.seconds == pytest.approx(point(2, 1024).seconds * 1000 / 1024)
 
 
-def test_other_size_is_predicted():
+def test_expected_step_of_another_size_is_predicted():
     step = expected_step(CURVE, JobSize(4, 2048, 4), 0.017, NOW)
     assert step.by == PREDICTED
     assert step.seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
     assert sum(step.causes.values()) == pytest.approx(step.seconds)
 
 
-def test_parts_sum_to_the_step_with_all_phases_as_one():
+def test_in_parts_merges_all_phases():
     assert in_parts(NOW) == {OWN: pytest.approx(0.011), IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
-def test_part_that_grew_most_is_first():
+def test_part_with_the_largest_increase_is_first():
     baseline = expected_step(CURVE, JobSize(2, 1024, 4), 0.0, {})
     now = {**baseline.causes, "all_to_all": baseline.causes["all_to_all"] + 0.017, "barrier": 0.001}
     part, seconds = expected_step(CURVE, JobSize(2, 1024, 4), sum(now.values()), now).grown[0]
@@ -45,5 +45,5 @@ def test_part_that_grew_most_is_first():
         (ScalingCurve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
     ],
 )
-def test_unknown_step_has_a_reason(curve, ranks, why):
+def test_unknown_expected_step_has_a_reason(curve, ranks, why):
     assert why in expected_step(curve, JobSize(ranks, 512 * ranks, 4), 0.017, NOW).reason

@@ -1,4 +1,4 @@
-"""A fit to the steps of a model returns the model; what the steps do not show is not invented."""
+"""Tests of the fit of a scaling model. It recovers the model from predicted steps, or is unknown."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def predicted(points, ranks, samples, **others):
     return fit(points, OPS, **{"ranks_per_host": 4, **others}).predict(ranks, samples)
 
 
-def test_four_ranks_are_predicted_from_one_and_two():
+def test_step_of_four_ranks_is_predicted_from_one_and_two_ranks():
     points = [point(1, 512), point(2, 512), point(2, 1024)]
     for samples in (512, 2048):
         expected = point(4, samples)
@@ -45,36 +45,36 @@ def test_four_ranks_are_predicted_from_one_and_two():
         assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=1e-6)
 
 
-def test_ranks_that_share_processors_are_predicted_from_those_that_do_not():
+def test_shared_processors_are_predicted_from_unshared_runs():
     crowded = replace(WORK, processors_per_host=2)
     points = [point(n, s, crowded) for n, s in ((1, 512), (2, 512), (2, 1024))]
     assert predicted(points, 4, 2048).ranks_per_processor == 2.0
     assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
 
 
-def test_self_times_follow_from_the_largest_size_with_two_batches():
+def test_self_time_is_fitted_at_the_largest_size_with_two_batches():
     alone = replace(point(1, 512), causes={"forward": 0.001})  # one rank has all caches for itself
     points = [alone, point(2, 512), point(2, 1024)]
     assert predicted(points, 2, 1024).own_seconds == pytest.approx(point(2, 1024).causes["forward"])
 
 
-def test_hosts_are_predicted_from_runs_that_crossed_them():
+def test_more_hosts_are_predicted_from_runs_on_several_hosts():
     points = [point(4, 2048), point(8, 2048), point(8, 4096)]
     assert predicted(points, 16, 8192).seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
 
 
-def test_hosts_that_no_run_has_crossed_are_unknown_without_measured_links():
+def test_several_hosts_are_unknown_without_runs_or_measured_links():
     points = [point(2, 512), point(4, 2048)]
     assert predicted(points, 16, 8192) == Unknown("the speed of all_reduce between hosts was not measured")
     step = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
     assert step.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
 
 
-def test_ranks_per_host_are_the_recorded_ones():
+def test_ranks_per_host_default_to_the_recorded_number():
     assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).predict(4, 2048), Unknown)
 
 
-def test_part_that_is_hidden_follows_from_measured_links():
+def test_exposed_share_is_fitted_with_measured_links():
     half = {op: replace(e, exposed=0.5) for op, e in EXCHANGES.items()}
     points = [point(2, 512, replace(WORK, exchanges=half)), point(2, 1024, replace(WORK, exchanges=half))]
     result = fit(points, OPS, measured=dict.fromkeys(EXCHANGES, LINKS))
@@ -85,23 +85,23 @@ def test_part_that_is_hidden_follows_from_measured_links():
 
 
 @pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
-def test_without_a_run_of_several_ranks_there_is_no_model(points):
+def test_model_is_unknown_without_a_run_of_several_ranks(points):
     assert fit(points, OPS) == Unknown("no run of several ranks was recorded with its time categories")
 
 
-def test_op_without_bytes_is_as_long_as_it_was():
+def test_op_without_bytes_keeps_its_duration():
     waits = [replace(p, causes={**p.causes, "barrier": 0.003}) for p in (point(2, 512), point(2, 1024))]
     assert predicted(waits, 4, 2048).exposed_seconds["barrier"] == pytest.approx(0.003)
 
 
-def test_noise_makes_no_time_negative():
+def test_predicted_times_are_not_negative_despite_noise():
     backwards = [point(2, 1024), replace(point(2, 512), causes={"forward": 1.0, "all_reduce": 0.9, "all_to_all": 0.9})]
     result = predicted(backwards, 4, 512)
     assert result.own_seconds > 0
     assert all(seconds >= 0 for seconds in result.exposed_seconds.values())
 
 
-def test_latencies_of_both_kinds_of_links_come_back():
+def test_fit_recovers_latencies_of_both_kinds_of_links():
     slow = Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))
     points = [point(n, s, links=slow) for n, s in ((2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192))]
     for ranks, samples in ((4, 2048), (8, 2048), (16, 8192)):
@@ -109,13 +109,13 @@ def test_latencies_of_both_kinds_of_links_come_back():
         assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
 
 
-def test_runs_of_several_hosts_alone_predict_several_hosts_and_not_one():
+def test_runs_on_several_hosts_do_not_predict_a_single_host():
     points = [point(16, 8192), point(32, 16384), point(32, 32768)]
     assert predicted(points, 64, 32768).seconds == pytest.approx(point(64, 32768).seconds, rel=0.1)
     assert predicted(points, 4, 2048) == Unknown("the speed of all_reduce within a host was not measured")
 
 
-def test_each_run_has_the_layout_that_it_had():
+def test_each_run_is_fitted_with_its_own_ranks_per_host():
     apart = replace(LINKS, ranks_per_host=1)
     spread_out = replace(point(2, 512, links=apart), ranks_per_host=1)
     result = fit([spread_out, point(4, 512), point(4, 2048)], OPS)
@@ -123,25 +123,25 @@ def test_each_run_has_the_layout_that_it_had():
     assert result.links["all_to_all"].net.bytes_per_second == pytest.approx(0.5e9)
 
 
-def test_bytes_that_do_not_grow_with_samples_follow_from_sizes_that_differ():
+def test_fixed_bytes_are_fitted_from_different_rank_counts():
     points = [point(2, 1024), point(4, 1024)]
     assert predicted(points, 4, 4096).exposed_seconds["all_reduce"] == pytest.approx(
         point(4, 4096).causes["all_reduce"]
     )
 
 
-def test_ranks_that_a_host_takes_are_the_given_ones_with_measured_links_too():
+def test_given_ranks_per_host_override_those_of_measured_links():
     bench = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
     points = [point(2, 512), point(2, 1024)]
     assert predicted(points, 4, 2048, measured=bench).seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
 
 
-def test_processors_are_the_recorded_ones():
+def test_processors_per_host_are_the_recorded_number():
     crowded = replace(WORK, processors_per_host=2)
     by_hub = replace(point(2, 512, crowded), processors_per_host=None)
     assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2
 
 
-def test_exchange_without_recorded_bytes_is_unknown():
+def test_model_is_unknown_without_recorded_bytes():
     without_bytes = [replace(p, sent_bytes={}) for p in (point(2, 512), point(2, 1024))]
     assert fit(without_bytes, OPS) == Unknown("the bytes that all_reduce moves were not recorded")

@@ -1,4 +1,4 @@
-"""A step is predicted by the usual formulas; a link without a measurement makes it unknown."""
+"""Tests of predicted steps: collectives, self time, shared processors, imbalance, and links without a measurement."""
 
 import random
 from dataclasses import replace
@@ -27,12 +27,12 @@ OF_ALL = dict.fromkeys(EXCHANGES, SLOW)
 
 
 @pytest.mark.parametrize("op", ["all_to_all", "all_reduce", "all_gather", "broadcast", "barrier"])
-def test_one_rank_exchanges_nothing(op):
+def test_collective_of_a_single_rank_takes_no_time(op):
     assert op_seconds(op, 1e9, 1, SLOW) == 0.0
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 16])
-def test_without_hosts_in_common_it_is_the_formula_of_the_field(ranks):
+def test_collective_between_single_rank_hosts_follows_the_usual_formula(ranks):
     """An op takes (p - 1)/p · S/B, an all-reduce twice that, plus a latency."""
     part = (ranks - 1) / ranks
     assert op_seconds("all_to_all", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
@@ -41,29 +41,29 @@ def test_without_hosts_in_common_it_is_the_formula_of_the_field(ranks):
     assert op_seconds("all_gather", 1e6, ranks, SLOW) == pytest.approx((ranks - 1) * 1e6 / 1e9 + 0.001)
 
 
-def test_within_a_host_its_own_links_are_used():
+def test_collective_within_a_host_uses_the_links_of_the_host():
     assert op_seconds("all_to_all", 1e9, 8, LINKS) == pytest.approx(7 / 8 * 1e9 / 400e9)
     assert op_seconds("all_reduce", 1e9, 8, LINKS) == pytest.approx(2 * 7 / 8 * 1e9 / 400e9)
 
 
-def test_between_hosts_an_exchange_takes_as_long_as_its_slower_share():
+def test_all_to_all_between_hosts_takes_as_long_as_its_slower_part():
     assert op_seconds("all_to_all", 1e9, 64, LINKS) == pytest.approx(56 / 64 * 1e9 / 50e9)
     quick = replace(LINKS, host=Link(1e9))
     assert op_seconds("all_to_all", 1e9, 64, quick) == pytest.approx(7 / 64 * 1e9 / 1e9)
 
 
-def test_between_hosts_a_sum_goes_through_the_host_and_then_by_parts():
+def test_all_reduce_between_hosts_is_hierarchical():
     expected = 2 * 7 / 8 * 1e9 / 400e9 + 2 * 7 / 8 * 1e9 / 8 / 50e9
     assert op_seconds("all_reduce", 1e9, 64, LINKS) == pytest.approx(expected)
 
 
-def test_all_reduce_is_a_reduce_scatter_and_an_all_gather():
+def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
     whole, parts = bytes_over_links("all_reduce", 64e6, 64, 8), bytes_over_links("reduce_scatter", 64e6, 64, 8)
     gathered = bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
 
 
-def test_step_is_self_time_and_exposed_time():
+def test_step_is_the_sum_of_self_time_and_exposed_time():
     step = predict(WORK, OF_ALL, 4, 4000)
     assert step.own_seconds == pytest.approx(0.001 + 1000 * 2e-6)
     assert step.exposed_seconds["all_to_all"] == pytest.approx(3 / 4 * 10_000 * 1000 / 1e9 + 2 * 0.001)
@@ -71,7 +71,7 @@ def test_step_is_self_time_and_exposed_time():
     assert step.samples_per_second == pytest.approx(4000 / step.seconds)
 
 
-def test_hidden_exchange_is_not_exposed():
+def test_hidden_share_of_a_collective_is_not_exposed():
     parts = {"all_reduce": 0.0, "all_to_all": 0.75}
     hidden = replace(WORK, exchanges={op: replace(EXCHANGES[op], exposed=part) for op, part in parts.items()})
     step, all_of_it = predict(hidden, OF_ALL, 4, 4000), predict(WORK, OF_ALL, 4, 4000)
@@ -79,13 +79,13 @@ def test_hidden_exchange_is_not_exposed():
     assert step.exposed_seconds["all_to_all"] == pytest.approx(0.75 * all_of_it.exposed_seconds["all_to_all"])
 
 
-def test_links_without_measurement_make_it_unknown():
+def test_step_is_unknown_if_a_link_was_not_measured():
     one_host = dict.fromkeys(EXCHANGES, replace(LINKS, net=None))
     assert not isinstance(predict(WORK, one_host, 8, 4096), Unknown)
     assert predict(WORK, one_host, 16, 4096) == Unknown("the speed of all_to_all between hosts was not measured")
 
 
-def test_ranks_that_share_processors_take_turns():
+def test_ranks_that_share_processors_are_slower():
     crowded = replace(WORK, ranks_per_host=8, processors_per_host=2)
     links = dict.fromkeys(EXCHANGES, LINKS)
     two, four = (predict(crowded, links, n, 1000 * n) for n in (2, 4))
@@ -96,25 +96,25 @@ def test_ranks_that_share_processors_take_turns():
     assert ranks_per_processor(64, 8, None) == 1.0
 
 
-def test_lone_rank_of_a_host_sends_most_of_its_own_to_others():
+def test_lone_rank_on_a_host_sends_most_bytes_between_hosts():
     assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
 
 
-def test_each_kind_of_link_has_its_latency():
+def test_each_kind_of_link_has_its_own_latency():
     slow = Links(4, host=Link(1e9, 0.001), net=Link(1e9, 0.010))
     assert op_seconds("barrier", 0.0, 4, slow) == pytest.approx(0.001)
     assert op_seconds("barrier", 0.0, 8, slow) == pytest.approx(0.011)
     assert op_seconds("all_to_all", 0.0, 8, slow) == pytest.approx(0.010)
 
 
-def test_links_between_hosts_include_unknown_links_within_a_host():
+def test_unknown_host_link_matters_only_to_jobs_on_a_single_host():
     beyond = Links(4, host=None, net=Link(1e9))
     assert op_seconds("all_to_all", 1e6, 8, beyond) is not None
     assert op_seconds("all_to_all", 1e6, 4, beyond) is None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])
-def test_slowest_rank_is_as_far_from_the_middle_as_simulated(ranks):
+def test_slowest_deviations_agree_with_a_simulation(ranks):
     draw = random.Random(ranks).gauss
     simulated = fmean(
         max(times) - median_low(times) for times in ([draw(0, 1) for _ in range(ranks)] for _ in range(4000))

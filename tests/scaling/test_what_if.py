@@ -1,4 +1,4 @@
-"""A what-if changes one part of the model and nothing else."""
+"""Tests of what-ifs. Each one changes the part of the model that it names."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def step(*what_ifs, ranks=16):
     return with_what_ifs(MODEL, what_ifs).predict(ranks, 512 * ranks)
 
 
-def test_links_twice_as_fast_halve_what_they_take():
+def test_links_twice_as_fast_halve_their_exposed_time():
     assert step("net=2").exposed_seconds["all_to_all"] == pytest.approx(step().exposed_seconds["all_to_all"] / 2)
     one_host = {"ranks": LINKS.ranks_per_host}
     assert step("net=2", **one_host).seconds == step(**one_host).seconds
@@ -22,18 +22,18 @@ def test_links_twice_as_fast_halve_what_they_take():
     assert step("host=2", **one_host).exposed_seconds["all_reduce"] == pytest.approx(within / 2)
 
 
-def test_half_precision_halves_what_is_exchanged_and_no_more():
+def test_half_of_the_bytes_halves_only_the_exposed_time():
     assert step("wire=0.5").exposed_seconds == pytest.approx({k: s / 2 for k, s in step().exposed_seconds.items()})
     assert step("wire=0.5").own_seconds == step().own_seconds
 
 
-def test_faster_ranks_compute_for_less_and_wait_for_less():
+def test_half_of_the_self_time_halves_the_imbalance_too():
     assert step("own=0.5").own_seconds == pytest.approx(step().own_seconds / 2)
     assert step("own=0.5").imbalance_seconds == pytest.approx(step().imbalance_seconds / 2)
     assert step("own=0.5").exposed_seconds == step().exposed_seconds
 
 
-def test_what_ifs_come_together():
+def test_what_ifs_are_combined():
     both = step("wire=0.5", "own=0.5")
     assert both.seconds == pytest.approx(step().seconds / 2)
 

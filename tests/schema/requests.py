@@ -1,4 +1,4 @@
-"""Random requests made from the table of endpoints."""
+"""Make random requests from the table of endpoints."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A new phase, activity or operation in `zmon/schema/names.py` reaches the page, the step log and the account.
+"""Tests that a new phase, activity or operation reaches the agent's page, the step log and the hub's account.
 
-Each test runs in its own process, whose `names.py` has three more words; nothing else knows them. CONTRIBUTING.md lists
-what else a new word needs.
+Each test runs in its own process, whose `names.py` has three more words that are nowhere else in the code.
+CONTRIBUTING.md lists the other edits that a new word needs.
 """
 
 import subprocess
@@ -92,7 +92,7 @@ assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "the s
 @pytest.mark.parametrize(
     "then", [AT_THE_AGENT, IN_THE_STEP_LOG, AT_THE_HUB], ids=["agent", "step log", "hub"]
 )  # one process for each, because they take seconds
-def test_new_word_is_read_shown_and_accounted_for(tmp_path, then):
+def test_new_words_reach_agent_step_log_and_hub(tmp_path, then):
     command = [sys.executable, "-c", WITH_THREE_WORDS + then, str(tmp_path)]
     completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
     assert completed.returncode == 0, completed.stderr

@@ -1,4 +1,4 @@
-"""Every endpoint is in the table, a request passes through its URL unchanged, and every request has an answer."""
+"""Tests of the table of endpoints. Agent and hub serve these endpoints and answer random requests."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from zmon.web.server import json_response
 
 PAGES = {"/metrics", "/api/v1/incidents/{id}/report.html"}  # not JSON
 EVERY = [*endpoints.AGENT, *endpoints.HUB]
-NAMED = {"ids": lambda endpoint: f"{endpoint.daemon} {endpoint.path}"}
+BY_ENDPOINT = {"ids": lambda endpoint: f"{endpoint.daemon} {endpoint.path}"}
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -26,30 +26,30 @@ def paths(app):
     return {route.resource.canonical for route in app.router.routes()}
 
 
-async def throw(endpoint, ask):
+async def send_random_requests(endpoint, send):
     """Let hypothesis make requests in its own thread, and send each one in this loop."""
     loop = asyncio.get_running_loop()
 
     @QUICK
     @given(requests(endpoint))
     def each(request):
-        asyncio.run_coroutine_threadsafe(ask(request), loop).result(10)
+        asyncio.run_coroutine_threadsafe(send(request), loop).result(10)
 
     await asyncio.to_thread(each)
 
 
-def test_agent_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+def test_agent_has_exactly_the_routes_of_the_table(tmp_path):
     app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
     assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics"}
 
 
-def test_hub_answers_the_endpoints_of_the_table_and_no_others(tmp_path):
+def test_hub_has_exactly_the_routes_of_the_table(tmp_path):
     app = Hub(HubConfig((), tmp_path)).app()
     assert paths(app) == {endpoint.path for endpoint in endpoints.HUB} | PAGES
 
 
-@pytest.mark.parametrize("endpoint", EVERY, **NAMED)
-def test_request_is_read_as_it_was_sent(endpoint):
+@pytest.mark.parametrize("endpoint", EVERY, **BY_ENDPOINT)
+def test_request_is_decoded_from_its_url(endpoint):
     received = []
 
     async def handler(request):
@@ -61,17 +61,17 @@ def test_request_is_read_as_it_was_sent(endpoint):
         app.router.add_get(endpoint.path, handler)
         async with TestClient(TestServer(app)) as client:
 
-            async def ask(request):
+            async def send(request):
                 async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
                     assert answer.status == 200
                 assert received[-1] == request
 
-            await throw(endpoint, ask)
+            await send_random_requests(endpoint, send)
 
     asyncio.run(main())
 
 
-async def is_answered(session, base, endpoint, request):
+async def check_answer(session, base, endpoint, request):
     """Check that a request has a typed answer, or one line with the reason why not."""
     async with session.get(base.join(url_of(endpoint, request))) as answer:
         body = await answer.read()
@@ -82,28 +82,32 @@ async def is_answered(session, base, endpoint, request):
             assert "\n" not in msgspec.json.decode(body, type=Problem).error
 
 
-@pytest.mark.parametrize("endpoint", endpoints.HUB, **NAMED)
-def test_hub_answers_every_request(tmp_path, endpoint):
+@pytest.mark.parametrize("endpoint", endpoints.HUB, **BY_ENDPOINT)
+def test_hub_answers_random_requests(tmp_path, endpoint):
     async def main():
         agent = FakeAgent(*healthy())
-        async with contexts([agent]), hub_over(tmp_path, agent) as door:
-            await door.passes(1)
-            client = door.client
-            await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
+        async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
+            await hub_client.passes(1)
+            client = hub_client.client
+            await send_random_requests(
+                endpoint, lambda request: check_answer(client.session, client.make_url("/"), endpoint, request)
+            )
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("endpoint", endpoints.AGENT, **NAMED)
-def test_agent_answers_every_request(tmp_path, endpoint):
+@pytest.mark.parametrize("endpoint", endpoints.AGENT, **BY_ENDPOINT)
+def test_agent_answers_random_requests(tmp_path, endpoint):
     async def main():
         async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
-            await throw(endpoint, lambda request: is_answered(client.session, client.make_url("/"), endpoint, request))
+            await send_random_requests(
+                endpoint, lambda request: check_answer(client.session, client.make_url("/"), endpoint, request)
+            )
 
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("endpoint", EVERY, **NAMED)
-def test_fields_of_a_newer_part_do_not_make_an_answer_unreadable(endpoint):
+@pytest.mark.parametrize("endpoint", EVERY, **BY_ENDPOINT)
+def test_answers_allow_unknown_fields(endpoint):
     """Unknown fields are ignored by msgspec unless a type forbids it."""
     assert not getattr(getattr(endpoint.answer, "__struct_config__", None), "forbid_unknown_fields", False)

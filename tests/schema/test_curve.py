@@ -1,4 +1,4 @@
-"""The efficiency of a job against its curve: weak, strong, or unknown if no point compares."""
+"""Tests of the efficiency of a job by its scaling curve. It is unknown if no recorded point compares."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ALONE = point(1, 512, 0.100)
 CURVE = ScalingCurve("ranker", (ALONE, point(2, 1024, 0.110), point(2, 512, 0.060), point(4, 2048, 0.125)))
 
 
-def test_same_samples_a_rank_are_weak_scaling_from_the_fewest_ranks():
+def test_equal_samples_per_rank_are_weak_scaling():
     efficiency = CURVE.efficiency(4, 2048, samples_per_second=2048 / 0.200)
     assert isinstance(efficiency, Efficiency)
     assert (efficiency.scaling, efficiency.reference, efficiency.name) == (WEAK, ALONE, "ranker")
@@ -22,20 +22,20 @@ def test_same_samples_a_rank_are_weak_scaling_from_the_fewest_ranks():
     assert efficiency.recorded == pytest.approx(0.8)
 
 
-def test_same_samples_in_all_are_strong_scaling():
+def test_equal_samples_in_all_are_strong_scaling():
     efficiency = CURVE.efficiency(4, 512, samples_per_second=512 / 0.050)
     assert (efficiency.scaling, efficiency.reference) == (STRONG, ALONE)
     assert efficiency.ratio == pytest.approx(0.5)
     assert efficiency.recorded is None  # four ranks were recorded with other samples only
 
 
-def test_weak_scaling_goes_before_strong_where_both_hold():
+def test_weak_scaling_is_preferred_to_strong_scaling():
     both = ScalingCurve("ranker", (point(1, 1024, 0.2), point(2, 512, 0.06)))
     scaling, reference = both.reference(4, 1024)
     assert (scaling, reference.ranks) == (WEAK, 2)
 
 
-def test_recorded_size_is_its_own_reference_without_a_smaller_one():
+def test_recorded_size_without_a_smaller_size_is_its_own_reference():
     alone = ScalingCurve("ranker", (point(8, 4096, 0.1),))
     efficiency = alone.efficiency(8, 4096, samples_per_second=4096 / 0.1)
     assert (efficiency.scaling, efficiency.ratio, efficiency.recorded) == (WEAK, pytest.approx(1.0), pytest.approx(1.0))
@@ -62,7 +62,7 @@ def test_point_replaces_only_points_of_its_size():
     assert [(p.ranks, p.samples) for p in curve.points] == [(1, 512), (2, 512), (2, 1000), (4, 2048)]
 
 
-def test_samples_are_alike_within_a_tenth():
+def test_samples_are_similar_within_a_tenth():
     assert are_similar(512, 500)
     assert not are_similar(512, 460)
 

@@ -1,4 +1,4 @@
-"""Evidence as JSON: a field that is not set is absent, None is null, and unknown keys are ignored."""
+"""Tests of evidence as JSON. Unset fields are absent, None is null, and unknown keys are ignored."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from tests.build import evidence
 from zmon.schema.evidence import Checkpoint, Evidence, FlightRow
 
 
-def test_fields_that_are_not_set_are_absent_and_none_is_null():
+def test_unset_fields_are_absent_and_none_is_null():
     gathered = evidence(exit_status=None, in_flight={"0": {"error": "its process is gone"}, "1": {"num_pending": 0}})
     body = b'{"exit_status":null,"in_flight":{"0":{"error":"its process is gone"},"1":{"num_pending":0}}}'
     assert msgspec.json.encode(gathered) == body

@@ -1,4 +1,4 @@
-"""A site sets thresholds by name; an unknown name or an invalid value is one line with its key."""
+"""Tests of thresholds that a site sets by name. Unknown names and invalid values are refused in one line."""
 
 import math
 
@@ -11,31 +11,31 @@ from zmon.job.lease import Leases
 from zmon.schema.thresholds import Threshold, build, changed
 
 
-def test_thresholds_that_are_not_set_keep_their_defaults():
+def test_unset_thresholds_keep_their_defaults():
     assert detectors.configured({}) == detectors.configured(None) == detectors.ALL
     assert detectors.configured({"stall": None}) == detectors.ALL
 
 
-def test_threshold_that_is_set_is_set_in_its_detector_alone():
+def test_setting_changes_only_its_detector():
     used = detectors.configured({"straggler": {"slower_ratio": 0.3, "num_steps": 24.0}})
     assert used[1] == Straggler(slower_ratio=0.3, num_steps=24)
     assert isinstance(used[1].num_steps, int)
     assert [*used[:1], *used[2:]] == [*detectors.ALL[:1], *detectors.ALL[2:]]
 
 
-def test_whole_number_may_stand_for_seconds():
+def test_whole_number_is_accepted_as_seconds():
     leases = build(Leases(), {"eval_seconds": 3600}, "leases")
     assert (leases.eval_seconds, type(leases.eval_seconds)) == (3600.0, float)
 
 
-def test_changed_lists_what_differs_from_the_defaults():
+def test_changed_lists_thresholds_that_differ_from_the_defaults():
     used = detectors.configured({"coverage": {"silent_seconds": 30}, "stall": {"cut_seconds": 1.0}})
     assert detectors.changed(used) == (Threshold("detectors.coverage.silent_seconds", 10.0, 30.0),)
     assert changed(Leases(), "leases") == ()
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         (
             {"stragler": {}},
@@ -65,14 +65,14 @@ def test_changed_lists_what_differs_from_the_defaults():
         ([], "detectors: it is [], but it needs names with values"),
     ],
 )
-def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, says):
+def test_invalid_setting_is_refused_in_one_line_with_its_dotted_key(settings, message):
     with pytest.raises(UsageError) as refused:
         detectors.configured(settings)
-    assert says in str(refused.value)
+    assert message in str(refused.value)
     assert "docs/thresholds.md" in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_values_are_checked_when_a_detector_is_built():
+def test_detector_checks_its_values_at_construction():
     with pytest.raises(ValueError, match="slower_ratio is -1, but must be more than 0"):
         Straggler(slower_ratio=-1)

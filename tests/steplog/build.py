@@ -1,4 +1,4 @@
-"""Helpers that make boxes, log them, and read the log."""
+"""Make boxes, append them to a step log, and read the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading a log returns the written steps; damage costs the affected steps, is reported, and never invents a step."""
+"""Tests of reading a step log. Damage loses the affected steps, is reported, and never invents a step."""
 
 import math
 import random
@@ -42,10 +42,10 @@ def overwrite(path, offset, data):
     path.write_bytes(content)
 
 
-# -- what is there -----------------------------------------------------------------------------------------
+# -- content -----------------------------------------------------------------------------------------------
 
 
-def test_start_of_a_step_is_unix_time_and_its_end_the_start_of_the_next(tmp_path, root, monkeypatch):
+def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(tmp_path, root, monkeypatch):
     box = rank_box(tmp_path / "boxes")
     offset = 1_800_000_000_000_000_000
     monkeypatch.setattr("zmon.probe.ledger.time.time_ns", lambda: offset + box.clock.ns)
@@ -57,7 +57,7 @@ def test_start_of_a_step_is_unix_time_and_its_end_the_start_of_the_next(tmp_path
     assert starts == pytest.approx([begin, begin + 0.5, begin + 1.0], abs=1e-3)
 
 
-def test_runs_come_by_attempt_rank_and_start(tmp_path, root):
+def test_runs_are_sorted_by_attempt_rank_and_start(tmp_path, root):
     for attempt, rank, run in ((1, 0, 0), (0, 10, 0), (0, 2, 1), (0, 2, 0)):
         box = rank_box(tmp_path / "boxes", rank, run, attempt=attempt)
         box.steps(2)
@@ -66,7 +66,7 @@ def test_runs_come_by_attempt_rank_and_start(tmp_path, root):
     assert order == [(0, 2, "00"), (0, 2, "01"), (0, 10, "00"), (1, 0, "00")]
 
 
-def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
+def test_changes_of_activity_are_neither_steps_nor_gaps(tmp_path, root):
     from zmon.probe.rank import EVAL, TRAIN
 
     box = rank_box(tmp_path / "boxes")
@@ -81,7 +81,7 @@ def test_turns_are_no_steps_and_none_is_missing_around_them(tmp_path, root):
     assert (run.missing, run.missing_before) == (0, 0)
 
 
-def test_gauges_belong_to_the_step_in_or_before_which_they_were_reported(tmp_path, root):
+def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root):
     from zmon.probe.rank import EVAL, TRAIN
 
     box = rank_box(tmp_path / "boxes")
@@ -101,7 +101,7 @@ def test_gauges_belong_to_the_step_in_or_before_which_they_were_reported(tmp_pat
     assert math.isnan(last[1]["loss"])
 
 
-def test_gauges_whose_names_are_cut_to_the_same_do_not_move_the_others(tmp_path, root):
+def test_gauges_with_equal_shortened_names_do_not_affect_others(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0})
     box.steps(1)
@@ -110,7 +110,7 @@ def test_gauges_whose_names_are_cut_to_the_same_do_not_move_the_others(tmp_path,
     assert reported["loss"] == 3.0
 
 
-def test_gauge_that_is_first_reported_later_has_its_name(tmp_path, root):
+def test_gauge_first_reported_later_has_the_right_name(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     for step, gauges in enumerate(({"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}), 1):
         box.ledger.report(gauges)
@@ -126,7 +126,7 @@ def test_gauge_that_is_first_reported_later_has_its_name(tmp_path, root):
     assert run.missing == 0
 
 
-def test_block_that_is_being_written_is_no_damage(tmp_path, root):
+def test_block_written_during_the_read_is_not_damage(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     box.steps(10)
     log.append(inodes(box))
@@ -137,7 +137,7 @@ def test_block_that_is_being_written_is_no_damage(tmp_path, root):
     assert (len(step_numbers(run)), run.damaged) == (10, [])
 
 
-def test_segment_that_is_deleted_while_it_is_read_is_a_gap(path, root):
+def test_segment_deleted_during_the_read_has_no_steps(path, root):
     (run,) = logged(root)
     path.unlink()
     assert step_numbers(run) == []
@@ -149,7 +149,7 @@ def test_segment_that_is_deleted_while_it_is_read_is_a_gap(path, root):
 
 @pytest.mark.parametrize("hit", [0, 4, 9])
 @pytest.mark.parametrize("byte", ["first", "size", "count", "body", "last"])
-def test_damaged_block_costs_its_steps_and_the_one_after_and_is_reported(path, root, hit, byte):
+def test_damaged_block_loses_its_steps_and_the_next_and_is_reported(path, root, hit, byte):
     begin, end = spans(path)[hit]
     offset = {"first": begin, "size": begin + 7, "count": begin + 18, "body": begin + 40, "last": end - 1}[byte]
     overwrite(path, offset, bytes([path.read_bytes()[offset] ^ 0x55]))
@@ -162,7 +162,7 @@ def test_damaged_block_costs_its_steps_and_the_one_after_and_is_reported(path, r
     assert run.missing + run.missing_before == (0 if hit == 9 else lost)
 
 
-def test_foreign_bytes_cost_only_the_blocks_that_they_hit(path, root):
+def test_foreign_bytes_lose_only_the_overwritten_blocks(path, root):
     (_, begin), (end, _) = spans(path)[2], spans(path)[5]
     overwrite(path, begin - 5, b"ZBLK" * ((end - begin + 10) // 4))
     (run,) = logged(root)
@@ -171,7 +171,7 @@ def test_foreign_bytes_cost_only_the_blocks_that_they_hit(path, root):
     assert run.missing == 100 - len(numbers)
 
 
-def test_no_damage_of_a_file_invents_a_step_or_raises(path, root):
+def test_random_damage_neither_invents_a_step_nor_raises(path, root):
     (run,) = logged(root)
     true = {record.step: record for _, record, _ in run.steps()}
     content = path.read_bytes()
@@ -204,7 +204,7 @@ def test_no_damage_of_a_file_invents_a_step_or_raises(path, root):
         (16, struct.pack("<I", 1 << 31), "its header is damaged"),
     ],
 )
-def test_segment_with_an_unusable_header_is_reported_and_hides_no_other(tmp_path, path, root, offset, data, reason):
+def test_segment_with_an_unusable_header_is_reported_and_skipped(tmp_path, path, root, offset, data, reason):
     box = rank_box(tmp_path / "boxes", rank=1)
     box.steps(3)
     append_once(root, box)
@@ -216,13 +216,13 @@ def test_segment_with_an_unusable_header_is_reported_and_hides_no_other(tmp_path
     assert reason in line
 
 
-def test_header_comes_back_in_every_field():
+def test_packed_header_is_read_back():
     run = format.Run("dlrm-17", 2, 5, "ab" * 16, "node-a", 1_700_000_000.5, 12345)
     decoded, end = format.read_header(format.pack_header(run) + b"rest")
     assert decoded == run
     assert end == len(format.pack_header(run))
 
 
-def test_empty_file_is_no_step_log():
+def test_empty_file_is_refused():
     with pytest.raises(ZmonError, match="not a step log"):
         format.read_header(b"")

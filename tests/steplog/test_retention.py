@@ -1,4 +1,4 @@
-"""The log is limited in size and age: the oldest segments go first, but none that a rank writes to."""
+"""Tests of the limits of the step log. The oldest segments are deleted first, but none that a rank writes to."""
 
 import os
 import shutil
@@ -45,7 +45,7 @@ def new_log(root, wall):
         log.close()
 
 
-def last_written(path, time):
+def set_modification_time(path, time):
     os.utime(path, (time, time))
 
 
@@ -54,14 +54,14 @@ def old_segment(root, job, age, wall, size=10):
     path = root / job / f"0-rank-0-{age:08x}.000000000001.steps"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
-    last_written(path, wall.now - age)
+    set_modification_time(path, wall.now - age)
     return path
 
 
 # -- segments ----------------------------------------------------------------------------------------------
 
 
-def test_full_segment_is_followed_by_another_and_no_step_is_lost_between(tmp_path, root, new_log):
+def test_no_step_is_lost_between_segments(tmp_path, root, new_log):
     log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
     for _ in range(10):
         box.steps(50)
@@ -71,7 +71,7 @@ def test_full_segment_is_followed_by_another_and_no_step_is_lost_between(tmp_pat
     assert step_numbers(run) == list(range(1, 501))
 
 
-def test_segment_is_complete_without_the_previous_one(tmp_path, root, new_log):
+def test_segment_can_be_read_without_the_previous_segment(tmp_path, root, new_log):
     log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
     for _ in range(10):
         box.steps(50)
@@ -88,7 +88,7 @@ def test_segment_is_complete_without_the_previous_one(tmp_path, root, new_log):
     assert run.missing > 0
 
 
-def test_agent_that_starts_again_goes_on_in_the_last_segment(tmp_path, root, new_log):
+def test_restarted_agents_lose_no_step(tmp_path, root, new_log):
     box = rank_box(tmp_path)
     for _ in range(10):
         box.steps(50)
@@ -106,24 +106,24 @@ def test_oldest_segments_of_all_jobs_are_deleted_above_the_limit(tmp_path, root,
     assert sorted(age for age, path in paths.items() if path.exists()) == [50, 100, 201]
 
 
-def test_within_the_limit_nothing_is_deleted(root, new_log, wall):
+def test_no_segment_is_deleted_within_the_limit(root, new_log, wall):
     paths = [old_segment(root, "job", age, wall, SMALLEST_BYTES) for age in (1, 2, 3)]
     new_log(limit_bytes=3 * SMALLEST_BYTES).append({})
     assert all(path.exists() for path in paths)
 
 
-def test_many_small_segments_are_bounded_too(root, new_log, wall):
+def test_number_of_small_segments_is_limited(root, new_log, wall):
     paths = [old_segment(root, f"job-{age}", age, wall) for age in range(1, 101)]
     new_log(limit_bytes=10 * SMALLEST_BYTES).append({})
     assert [path.exists() for path in paths] == [True] * 10 + [False] * 90
 
 
-def test_segment_that_a_rank_writes_to_stays_even_where_others_are_newer(tmp_path, root, new_log, wall):
+def test_segment_that_a_rank_writes_to_is_not_deleted(tmp_path, root, new_log, wall):
     log, box = new_log(limit_bytes=2 * SMALLEST_BYTES), rank_box(tmp_path)
     box.steps(5)
     log.append(inodes(box))
     (own,) = segments(root)
-    last_written(own, wall.now - 1000)  # the rank has been in an evaluation since then
+    set_modification_time(own, wall.now - 1000)  # the rank has been in an evaluation since then
     others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
     wall.now += PRUNE_SECONDS + 1
     log.append(inodes(box))
@@ -133,14 +133,14 @@ def test_segment_that_a_rank_writes_to_stays_even_where_others_are_newer(tmp_pat
 # -- age ---------------------------------------------------------------------------------------------------
 
 
-def test_segment_that_is_too_old_goes_and_its_folder_with_it(root, new_log, wall):
+def test_old_segment_is_deleted_with_its_empty_folder(root, new_log, wall):
     old, young = old_segment(root, "old", 101, wall), old_segment(root, "young", 99, wall)
     new_log(max_age_seconds=100).append({})
     assert not old.parent.exists()
     assert young.exists()
 
 
-def test_what_becomes_too_old_goes_while_the_agent_runs(root, new_log, wall):
+def test_segment_that_becomes_old_is_deleted_at_runtime(root, new_log, wall):
     path = old_segment(root, "job", 1, wall)
     log = new_log(max_age_seconds=100)
     log.append({})
@@ -156,7 +156,7 @@ def test_other_files_are_not_deleted(root, new_log, wall):
     old_segment(root, "job", 1000, wall)
     for name in ("job/notes.txt", "stray.steps"):
         (root / name).write_text("mine")
-        last_written(root / name, 0)
+        set_modification_time(root / name, 0)
     elsewhere = old_segment(root.parent / "elsewhere", "job", 1000, wall)
     (root / "link").symlink_to(elsewhere.parent)
     new_log(max_age_seconds=100).append({})
@@ -164,12 +164,12 @@ def test_other_files_are_not_deleted(root, new_log, wall):
     assert elsewhere.exists()
 
 
-def test_log_without_a_folder_has_nothing_to_delete(root, new_log):
+def test_append_without_boxes_creates_no_folder(root, new_log):
     assert new_log().append({}) == ()
     assert not root.exists()
 
 
-def test_folder_that_vanishes_while_it_writes_is_no_end(tmp_path, root, new_log, wall):
+def test_log_continues_after_its_folder_was_deleted(tmp_path, root, new_log, wall):
     log, box = new_log(max_age_seconds=100), rank_box(tmp_path)
     box.steps(5)
     log.append(inodes(box))

@@ -1,4 +1,4 @@
-"""The table has a row per rank and step; what did not run is 0, unknown is null, and few rows are in memory."""
+"""Tests of the exported table of steps. A phase or op that did not run is 0, and unknown values are null."""
 
 import io
 import json
@@ -25,7 +25,7 @@ def rows(root):
     return [json.loads(line) for line in file.getvalue().splitlines()]
 
 
-def test_row_has_the_columns_of_the_contract_in_their_order(tmp_path, root):
+def test_row_has_all_columns_in_order(tmp_path, root):
     box = rank_box(tmp_path / "boxes", rank=3, attempt=2)
     box.ledger.memory_reader = lambda: (100, 200, 300)
     box.clock.sleep(2)
@@ -57,7 +57,7 @@ def test_gauges_are_columns_and_null_without_a_report(tmp_path, root):
     assert (first["report_loss"], second["report_loss"]) == (0.5, None)
 
 
-def test_what_is_unknown_is_null(tmp_path, root):
+def test_unknown_values_are_null(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(1)
     append_once(root, box)
@@ -66,7 +66,7 @@ def test_what_is_unknown_is_null(tmp_path, root):
     assert unknown == ["samples", "lookups", "nic_sent", "nic_received", "device_memory_peak"]
 
 
-def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_path, root):
+def test_phase_or_op_of_other_rows_is_0(tmp_path, root):
     for rank in range(2):
         box = rank_box(tmp_path / "boxes", rank)
         box.steps(1)
@@ -89,7 +89,7 @@ def test_what_ran_in_other_steps_or_other_ranks_is_0_where_it_did_not_run(tmp_pa
     ]
 
 
-def test_what_never_ran_has_no_column(tmp_path, root):
+def test_unused_phases_and_ops_have_no_column(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(1)
     append_once(root, box)
@@ -101,7 +101,7 @@ def test_what_never_ran_has_no_column(tmp_path, root):
     ]
 
 
-def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_path, root, monkeypatch):
+def test_parquet_has_the_same_rows_and_typed_columns(tmp_path, root, monkeypatch):
     monkeypatch.setattr(table, "ROW_GROUP", 10)
     for rank in range(2):
         box = rank_box(tmp_path / "boxes", rank)
@@ -116,13 +116,13 @@ def test_parquet_holds_the_same_rows_with_types_also_where_all_is_unknown(tmp_pa
     assert (types["host"], types["samples"], types["start"]) == ("string", "int64", "double")
 
 
-def test_parquet_without_steps_is_a_table_without_rows(tmp_path):
+def test_parquet_without_steps_has_no_rows(tmp_path):
     with (tmp_path / "out.parquet").open("wb") as file:
         assert write_parquet(Table.from_runs([]), file) == 0
     assert parquet.read_table(tmp_path / "out.parquet").num_rows == 0
 
 
-def test_rows_are_handed_on_before_all_are_read(tmp_path, root):
+def test_rows_are_read_from_a_segment_deleted_meanwhile(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(100)
     append_once(root, box)

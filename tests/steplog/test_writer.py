@@ -1,4 +1,4 @@
-"""Every step of a rank is on disk once, whatever happens to the rank, the agent or the disk."""
+"""Tests of writing the step log: ranks that end, restarts of the agent, and full disks."""
 
 import os
 import resource
@@ -35,10 +35,10 @@ def up_to(last):
     return list(range(1, last + 1))
 
 
-# -- the way through ---------------------------------------------------------------------------------------
+# -- steps -------------------------------------------------------------------------------------------------
 
 
-def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
+def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(3)]
     for number in range(5):
         for box in boxes:
@@ -51,7 +51,7 @@ def test_steps_in_the_log_are_those_of_the_box(tmp_path, root, log):
         assert run.run.host == "node-a"
 
 
-def test_nothing_new_writes_nothing(tmp_path, root, log):
+def test_append_without_new_steps_writes_nothing(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(3)
     log.append(inodes(box))
@@ -61,14 +61,14 @@ def test_nothing_new_writes_nothing(tmp_path, root, log):
     assert [path.read_bytes() for path in segments(root)] == [content]
 
 
-def test_more_steps_than_a_block_takes_are_all_there(tmp_path, root, log):
+def test_steps_beyond_the_size_of_a_block_are_written(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(1300)
     log.append(inodes(box))
     assert steps_of(root) == [up_to(1300)]
 
 
-def test_overwritten_steps_are_counted_and_not_invented(tmp_path, root, log):
+def test_overwritten_steps_are_counted_as_missing(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(10)
     log.append(inodes(box))
@@ -82,7 +82,7 @@ def test_overwritten_steps_are_counted_and_not_invented(tmp_path, root, log):
     assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record, _ in run.steps())
 
 
-def test_steps_before_a_late_agent_are_counted(tmp_path, root):
+def test_steps_overwritten_before_the_agent_started_are_counted(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(layout.RING_CAPACITY + 100)
     append_once(root, box)
@@ -91,7 +91,7 @@ def test_steps_before_a_late_agent_are_counted(tmp_path, root):
     assert (numbers[-1], run.missing_before, run.missing) == (4196, 4196 - len(numbers), 0)
 
 
-def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_path, root, log):
+def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(10)
     box.flip(layout.RING + 6 * layout.BOUNDARY_SIZE + 200)
@@ -102,7 +102,7 @@ def test_boundary_that_is_damaged_in_the_ring_costs_its_step_and_the_next(tmp_pa
     assert run.missing == 2
 
 
-# -- ranks come and go -------------------------------------------------------------------------------------
+# -- ranks and their boxes ---------------------------------------------------------------------------------
 
 
 def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log):
@@ -115,7 +115,7 @@ def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log
     assert steps_of(root) == [up_to(10)]
 
 
-def test_new_run_in_the_place_of_the_old_one_is_a_new_file_and_both_are_whole(tmp_path, root, log):
+def test_new_run_at_the_same_box_path_has_a_file_of_its_own(tmp_path, root, log):
     old = rank_box(tmp_path / "boxes")
     old.steps(5)
     log.append(inodes(old))
@@ -127,14 +127,14 @@ def test_new_run_in_the_place_of_the_old_one_is_a_new_file_and_both_are_whole(tm
     assert len(segments(root)) == 2
 
 
-def test_rank_that_died_while_no_agent_was_there_is_written(tmp_path, root):
+def test_steps_of_a_rank_that_died_without_an_agent_are_written(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(8)
     append_once(root, box)
     assert steps_of(root) == [up_to(8)]
 
 
-def test_damaged_box_is_reported_and_hides_no_other(tmp_path, root, log):
+def test_damaged_box_is_reported_and_others_are_written(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(3)]
     for box in boxes:
         box.steps(4)
@@ -144,7 +144,7 @@ def test_damaged_box_is_reported_and_hides_no_other(tmp_path, root, log):
     assert steps_of(root, 0, 2) == [up_to(4), up_to(4)]
 
 
-def test_box_that_vanished_after_it_was_listed_is_no_error(tmp_path, root, log):
+def test_box_that_vanished_after_the_listing_is_no_error(tmp_path, root, log):
     boxes = [rank_box(tmp_path / "boxes", rank) for rank in range(2)]
     for box in boxes:
         box.steps(4)
@@ -154,10 +154,10 @@ def test_box_that_vanished_after_it_was_listed_is_no_error(tmp_path, root, log):
     assert steps_of(root) == [up_to(4)]
 
 
-# -- the agent comes and goes ------------------------------------------------------------------------------
+# -- restarts of the agent ---------------------------------------------------------------------------------
 
 
-def test_agent_that_starts_again_writes_no_step_twice_and_loses_none(tmp_path, root):
+def test_restarted_agent_writes_each_step_once(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     for _ in range(3):
         box.steps(600)
@@ -185,7 +185,7 @@ def test_agent_killed_during_a_write_leaves_complete_blocks(tmp_path, root):
         assert path.read_bytes() == content
 
 
-def test_agent_killed_while_it_began_a_file_begins_it_again(tmp_path, root):
+def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     append_once(root, box)
@@ -200,8 +200,8 @@ def test_agent_killed_while_it_began_a_file_begins_it_again(tmp_path, root):
 # -- the disk ----------------------------------------------------------------------------------------------
 
 
-class Full:
-    """Limits the size of all files: the kernel writes what fits and then refuses, like a full disk."""
+class FullDisk:
+    """A limit on the size of all files. Like on a full disk, the kernel writes what fits and refuses the rest."""
 
     def __init__(self, num_bytes):
         self._limit = num_bytes
@@ -215,7 +215,7 @@ class Full:
 
 
 @pytest.mark.parametrize("spare", [0, 30, 100])
-def test_full_disk_is_reported_and_writing_continues_with_space(tmp_path, root, log, spare):
+def test_full_disk_is_reported_and_writing_continues_once_space_is_free(tmp_path, root, log, spare):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     log.append(inodes(box))
@@ -223,7 +223,10 @@ def test_full_disk_is_reported_and_writing_continues_with_space(tmp_path, root, 
     content = path.read_bytes()
     box.steps(20)
     for _ in range(2):
-        with Full(len(content) + spare), pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused:
+        with (
+            FullDisk(len(content) + spare),
+            pytest.raises(ZmonError, match=f"cannot write the step log {root}") as refused,
+        ):
             log.append(inodes(box))
         assert "\n" not in str(refused.value)
         assert path.read_bytes() == content
@@ -231,11 +234,11 @@ def test_full_disk_is_reported_and_writing_continues_with_space(tmp_path, root, 
     assert steps_of(root) == [up_to(40)]
 
 
-def test_full_disk_leaves_no_pieces_of_new_files(tmp_path, root, log):
+def test_full_disk_leaves_no_partial_new_file(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(20)
     for _ in range(3):
-        with Full(300), pytest.raises(ZmonError):
+        with FullDisk(300), pytest.raises(ZmonError):
             log.append(inodes(box))
         box.steps(5)
     assert segments(root) == []
@@ -243,14 +246,14 @@ def test_full_disk_leaves_no_pieces_of_new_files(tmp_path, root, log):
     assert steps_of(root) == [up_to(35)]
 
 
-def test_folder_that_cannot_be_made_is_one_line(tmp_path):
+def test_folder_that_cannot_be_created_is_reported(tmp_path):
     (tmp_path / "data").write_text("a file")
     box = rank_box(tmp_path / "boxes")
     with pytest.raises(ZmonError, match="Not a directory"):
         append_once(tmp_path / "data/steps", box)
 
 
-def test_deleted_log_is_begun_again(tmp_path, root, log):
+def test_deleted_log_is_created_again(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
     log.append(inodes(box))
@@ -262,15 +265,15 @@ def test_deleted_log_is_begun_again(tmp_path, root, log):
     assert run.missing_before == 5
 
 
-def opened(path):
+def open_descriptors(path):
     """Return the descriptors of this process that refer to a file."""
     links = [link for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
     return [link for link in links if os.path.realpath(link) == str(path)]
 
 
-def test_log_leaves_no_box_open_after_its_end(tmp_path, root):
+def test_closed_log_leaves_no_box_open(tmp_path, root):
     box = rank_box(tmp_path / "boxes")
     box.steps(5)
-    before = len(opened(box.path))
+    before = len(open_descriptors(box.path))
     append_once(root, box)
-    assert len(opened(box.path)) == before
+    assert len(open_descriptors(box.path)) == before

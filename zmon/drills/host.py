@@ -16,7 +16,7 @@ from zmon.drills.stage import JobSpec
 from zmon.drills.supervised import HOST
 from zmon.errors import PartFailed
 
-LAST_CALL_SECONDS = 10  # launchers wait this long for each other
+LAST_CALL_SECONDS = 10  # torchrun's last_call_timeout: its wait for further launchers once it has enough
 
 
 class OneHost(StackStage):
@@ -34,7 +34,7 @@ class OneHost(StackStage):
         super().__init__(folder, "zmon.drills.supervised", HOST, self.gpus.environment if self.gpus else {})
 
     def start(self, spec: JobSpec) -> Launched:
-        """Start a job with one torchrun, or with several; with several, the job may go on with fewer of them."""
+        """Start a job under `spec.launchers` torchrun processes. If there are several, the job may go on with fewer."""
         folder = self.folder / "jobs" / spec.job_id
         folder.mkdir(parents=True)
         env, port = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}, _free_port()

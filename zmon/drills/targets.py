@@ -1,4 +1,7 @@
-"""Compute the time within which zmon must report a fault. Pure: it depends on the proof and on the job's steps."""
+"""Compute the time within which zmon must report a fault.
+
+It depends on the proof and on the job's step times, and for proof `lease` on the lease. No I/O.
+"""
 
 from __future__ import annotations
 

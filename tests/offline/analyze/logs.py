@@ -1,4 +1,4 @@
-"""Makes step logs for tests, as another tool might write them; healthy by default."""
+"""Make step logs as another tool might write them, healthy by default."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Replay of a step log: the detectors of the hub report what they would have reported of the job."""
+"""Tests of `zmon analyze`. It runs the detectors of the hub over a step log."""
 
 import json
 
@@ -38,14 +38,14 @@ def test_exit_code_is_1_with_findings(run):
     assert run(rows(slow=2)).exit_code == 1
 
 
-def test_time_of_a_log_sums_to_its_steps(run):
+def test_time_categories_of_a_log_sum_to_its_steps(run):
     steps = list(rows())
     (attempt,) = json.loads(run(steps, "--json").output)["attempts"]
     assert sum(attempt["time"].values()) == pytest.approx(attempt["seconds"])
     assert attempt["seconds"] == pytest.approx(sum(row["duration"] for row in steps if row["rank"] == 0), rel=0.02)
 
 
-def test_log_of_one_node_is_not_enough(run):
+def test_log_without_a_rank_is_not_enough(run):
     answer = run(row for row in rows() if row["rank"] != 1)
     assert answer.exit_code == 3
     assert "the log does not have enough data" in answer.output
@@ -74,7 +74,7 @@ def test_clock_offsets_between_hosts_have_no_effect(tmp_path):
     ]
 
 
-def test_slow_rank_is_the_dark_row(tmp_path):
+def test_heat_map_shows_a_slow_rank_as_a_dark_row(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(slow=2, since=200, times=1.8))])
     drawn_map = heat_map(log, 0, columns=4, rows=32)
     assert drawn_map.first_steps == (1, 101, 201, 301)
@@ -82,19 +82,19 @@ def test_slow_rank_is_the_dark_row(tmp_path):
     assert shades == {0: "    ", 1: "    ", 2: "  ▓▓", 3: "    "}
 
 
-def test_slowest_of_many_ranks_are_drawn(tmp_path):
+def test_heat_map_shows_the_slowest_of_many_ranks(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(steps=20, ranks=12, slow=7, times=3.0))])
     assert 7 in heat_map(log, 0, columns=8, rows=3).ranks
     assert len(heat_map(log, 0, columns=8, rows=3).ranks) == 3
 
 
-def test_span_without_a_record_is_a_dot(tmp_path):
+def test_heat_map_shows_missing_records_as_dots(tmp_path):
     steps = [row for row in rows(steps=40) if row["rank"] or row["step"] <= 20]
     drawn_map = heat_map(read([written(tmp_path / "a.jsonl", steps)]), 0, columns=4, rows=4)
     assert [shade(cell) for cell in drawn_map.cells[0]] == [" ", " ", "·", "·"]
 
 
-def test_thresholds_of_the_site_are_used(run):
+def test_detectors_option_changes_the_thresholds(run):
     """Rank 2 is slow, but this site reports only ranks that take ten times as long."""
     assert (
         run(rows(slow=2), "--detectors", "{straggler: {slower_ratio: 10}, slowdown: {slow_ratio: 20}}").exit_code == 0

@@ -1,4 +1,4 @@
-"""Step logs of other tools: existing columns are read, missing values stay unknown."""
+"""Tests of reading step logs of other tools. Missing values are unknown, and unusable rows are counted."""
 
 import json
 
@@ -13,7 +13,7 @@ def measures(log, rank=0, step=1):
     return log.records[0, rank][step].measures
 
 
-def test_every_row_is_a_record(tmp_path):
+def test_each_row_is_read_as_a_record(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(steps=10, ranks=3))])
     assert (log.job_id, log.attempts(), log.has_exposed_time) == ("elsewhere", [0], True)
     assert {rank: len(steps) for (_, rank), steps in log.records.items()} == {0: 10, 1: 10, 2: 10}
@@ -35,7 +35,7 @@ def test_gauges_are_read_by_rank_and_step(tmp_path):
     assert log.reported == {(0, 1): {1: {"loss": 0.1}, 2: {"loss": 0.2}}}
 
 
-def test_files_of_several_nodes_are_one_log(tmp_path):
+def test_files_of_several_nodes_are_merged(tmp_path):
     table = list(rows(steps=5))
     files = [
         written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
@@ -49,7 +49,7 @@ def test_missing_columns_are_unknown(tmp_path):
     assert (measures(log).samples, measures(log).lookups, log.hosts[0, 0]) == (None, None, "unknown")
 
 
-def test_time_without_a_phase_is_self_time_if_exposed_time_is_known(tmp_path):
+def test_time_without_phases_is_self_time_if_exposed_time_is_known(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "phase_"))])
     (row, *_) = rows(steps=1)
     assert measures(log).phases == pytest.approx({"other": row["duration"] - row["exposed_all_reduce"]})
@@ -137,7 +137,7 @@ def test_missing_file_and_directory_are_refused(tmp_path):
             read([path if path.suffix else path.with_suffix("")])
 
 
-def test_several_jobs_need_a_choice(tmp_path):
+def test_log_with_several_jobs_is_refused_without_a_choice(tmp_path):
     path = written(tmp_path / "a.jsonl", [*rows(steps=1), *rows(steps=1, job_id="other")])
     with pytest.raises(UsageError, match="elsewhere, other"):
         read([path])
@@ -146,7 +146,7 @@ def test_several_jobs_need_a_choice(tmp_path):
         read([path], "third")
 
 
-def test_log_that_zmon_wrote_is_read(tmp_path):
+def test_null_values_of_zmon_steps_are_unknown(tmp_path):
     """`zmon steps` writes null for unknown values."""
     (row, *_) = rows(steps=1)
     path = tmp_path / "a.jsonl"

@@ -1,4 +1,4 @@
-"""The fit recovers bandwidth and latency from durations; what was not timed is unknown."""
+"""Tests of the measured bandwidth curve: its fit, its output and its file."""
 
 from dataclasses import replace
 from io import StringIO
@@ -36,7 +36,7 @@ def test_fit_recovers_bandwidth_and_latency(op):
     assert (fitted.net.bytes_per_second, fitted.net.latency_seconds) == pytest.approx((1.2e9, 2e-4))
 
 
-def test_noise_of_a_tenth_changes_the_fit_by_a_tenth():
+def test_fit_of_noisy_durations_is_within_a_tenth():
     draw = Random(3)
     noisy = timed("all_to_all", NET, 4, ALONE, lambda: draw.lognormvariate(0, 0.1))
     fitted = links(Measured("gloo", 4, 1, noisy))["all_to_all"]
@@ -44,32 +44,32 @@ def test_noise_of_a_tenth_changes_the_fit_by_a_tenth():
     assert fitted.net.latency_seconds == pytest.approx(2e-4, rel=0.1)
 
 
-def test_links_that_were_not_timed_are_unknown():
+def test_links_without_timings_are_unknown():
     fitted = links(Measured("gloo", 4, 4, timed("all_to_all", HOST, 4, TOGETHER)))["all_to_all"]
     assert fitted.net is None
     assert links(Measured("gloo", 4, 4, [])) == {}
 
 
-def test_single_size_gives_a_bandwidth_and_no_latency():
+def test_fit_of_a_single_size_has_no_latency():
     (message,) = [t for t in timed("all_reduce", HOST, 4, TOGETHER) if t.num_bytes == 1 << 20]
     fitted = links(Measured("gloo", 4, 4, [message]))["all_reduce"]
     assert fitted.host.latency_seconds == 0.0
     assert op_seconds("all_reduce", 1 << 20, 4, fitted) == pytest.approx(message.seconds)
 
 
-def test_bus_bandwidth_equals_nccl_tests():
+def test_bus_bandwidth_is_defined_as_in_nccl_tests():
     assert Timed("all_reduce", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(1.5 * (1 << 20) / 0.001)
     assert Timed("all_to_all", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(0.75 * (1 << 20) / 0.001)
 
 
-def shown(measured):
+def render(measured):
     console = Console(file=StringIO(), width=80)
     console.print(report(measured))
     return console.file.getvalue()
 
 
 def test_output_has_each_group_and_the_fit():
-    text = shown(TWO_HOSTS)
+    text = render(TWO_HOSTS)
     assert "within a host, 4 ranks" in text
     assert "between hosts, 2 ranks" in text
     assert "all_to_all time bus bandwidth all_reduce time bus bandwidth" in " ".join(text.split())
@@ -77,12 +77,12 @@ def test_output_has_each_group_and_the_fit():
     assert f"all_to_all, fitted: {fit}" in " ".join(text.split())
 
 
-def test_size_that_was_not_timed_is_unknown():
+def test_output_shows_untimed_sizes_as_unknown():
     incomplete = replace(TWO_HOSTS, timed=[t for t in TWO_HOSTS.timed if (t.op, t.num_bytes) != ("all_reduce", 1024)])
-    assert "unknown" in shown(incomplete)
+    assert "unknown" in render(incomplete)
 
 
-def test_file_is_read_back(tmp_path):
+def test_written_file_is_read_back(tmp_path):
     write(tmp_path / "links.json", TWO_HOSTS, 1.8e9)
     assert links(read(tmp_path / "links.json")) == links(TWO_HOSTS)
     assert [path.name for path in tmp_path.iterdir()] == ["links.json"]
@@ -96,7 +96,7 @@ def test_duration_of_zero_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [None, "", "{}", '{"schema": 1}'])
-def test_invalid_file_is_refused_in_one_line(tmp_path, damage):
+def test_invalid_file_is_refused(tmp_path, damage):
     if damage is not None:
         (tmp_path / "links.json").write_text(damage)
     with pytest.raises(UsageError, match="zmon bench-comm --out"):

@@ -1,4 +1,4 @@
-"""Makes realistic runs for tests: correlated steps that drift, with pauses, repeatable by their seed."""
+"""Make realistic runs for tests: correlated steps that drift, with pauses, repeatable by their seed."""
 
 from math import exp, sin, sqrt
 from random import Random

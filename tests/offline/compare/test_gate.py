@@ -1,4 +1,4 @@
-"""Thresholds fail on changes beyond them and beyond the noise, and pass only if the noise hides no such change."""
+"""Tests of the thresholds of a comparison. Each one fails, passes, or is unknown because of noise."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from zmon.errors import UsageError
 from zmon.offline.compare import Change, Gate
 
 
-def evaluated(threshold, change, half_width, name="step_seconds", reason=""):
+def evaluate(threshold, change, half_width, name="step_seconds", reason=""):
     return Gate.parse(threshold).judge([Change(name, "s", 0.04, 0.04, change, half_width, "alike", reason)])
 
 
@@ -27,28 +27,28 @@ def evaluated(threshold, change, half_width, name="step_seconds", reason=""):
         ("step_seconds>0%", 0.0, 0.0, True),
     ],
 )
-def test_outcome(threshold, change, half_width, passed):
-    assert evaluated(threshold, change, half_width)[0] is passed
+def test_threshold_fails_passes_or_is_unknown(threshold, change, half_width, passed):
+    assert evaluate(threshold, change, half_width)[0] is passed
 
 
-def test_reason_has_the_numbers():
-    assert evaluated("step_seconds>+3%", 0.052, 0.01) == (False, "step_seconds>+3%: it is +5.2% ± 1.0%")
+def test_reason_contains_change_and_error():
+    assert evaluate("step_seconds>+3%", 0.052, 0.01) == (False, "step_seconds>+3%: it is +5.2% ± 1.0%")
 
 
 def test_name_of_a_gauge_may_have_a_slash():
-    assert evaluated("train/loss>+1%", 0.02, 0.005, name="train/loss")[0] is False
+    assert evaluate("train/loss>+1%", 0.02, 0.005, name="train/loss")[0] is False
 
 
 def test_unknown_change_neither_passes_nor_fails():
-    assert evaluated("step_seconds>+3%", None, None, reason="too few") == (None, "step_seconds>+3%: unknown, too few")
-    assert evaluated("all_to_all>+3%", None, None, reason="too few") == (None, "all_to_all>+3%: unknown, too few")
+    assert evaluate("step_seconds>+3%", None, None, reason="too few") == (None, "step_seconds>+3%: unknown, too few")
+    assert evaluate("all_to_all>+3%", None, None, reason="too few") == (None, "all_to_all>+3%: unknown, too few")
 
 
 def test_unknown_quantity_is_refused_with_the_nearest_name():
     with pytest.raises(
         UsageError, match=r"neither run has step_second: they have step_seconds\. Did you mean step_seconds\?"
     ):
-        evaluated("step_second>+3%", 0.0, 0.01)
+        evaluate("step_second>+3%", 0.0, 0.01)
 
 
 @pytest.mark.parametrize(

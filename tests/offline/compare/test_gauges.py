@@ -1,4 +1,4 @@
-"""Comparison of reported values: a higher loss at equal samples is detected in spite of noise."""
+"""Tests of the comparison of reported values. A higher loss at equal samples is detected despite noise."""
 
 from random import Random
 
@@ -17,43 +17,43 @@ def run(seed, higher=0.0, reports=200, every=10, samples=64, noise=0.003, name="
     return Series("a", "job", 0, 1, (), (), {}, None, {name: points})
 
 
-def only(before, after):
+def compare_single_gauge(before, after):
     (change,) = compare_gauges(before, after)
     return change
 
 
 def test_higher_loss_is_detected():
-    change = only(run(1), run(2, higher=0.005))
+    change = compare_single_gauge(run(1), run(2, higher=0.005))
     assert change.verdict == "higher"
     assert change.change == pytest.approx(0.005, abs=change.half_width)
-    assert only(run(1, higher=0.005), run(2)).verdict == "lower"
+    assert compare_single_gauge(run(1, higher=0.005), run(2)).verdict == "lower"
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_equal_runs_are_alike(seed):
-    assert only(run(2 * seed), run(2 * seed + 1)).verdict == "alike"
+    assert compare_single_gauge(run(2 * seed), run(2 * seed + 1)).verdict == "alike"
 
 
 def test_runs_with_different_batch_sizes_are_compared_at_equal_samples():
     """At equal steps the run with the larger batch has processed more samples."""
-    change = only(
+    change = compare_single_gauge(
         run(1, reports=400, every=10, samples=64, noise=0.0), run(2, reports=400, every=20, samples=32, noise=0.0)
     )
     assert change.before == pytest.approx(change.after, rel=0.02)
 
 
-def test_longer_run_is_compared_up_to_the_end_of_the_other():
-    assert only(run(1, reports=200), run(2, reports=800)).verdict == "alike"
+def test_longer_run_is_compared_up_to_the_end_of_the_shorter_run():
+    assert compare_single_gauge(run(1, reports=200), run(2, reports=800)).verdict == "alike"
 
 
 def test_runs_that_report_at_different_steps_are_compared():
-    assert only(run(1), run(2, shift=5, higher=0.005)).verdict == "higher"
+    assert compare_single_gauge(run(1), run(2, shift=5, higher=0.005)).verdict == "higher"
 
 
-def test_nan_is_unknown():
+def test_gauge_with_nan_is_unknown():
     broken = run(2)
     broken.gauges["loss"][150] = (broken.gauges["loss"][150][0], float("nan"))
-    change = only(run(1), broken)
+    change = compare_single_gauge(run(1), broken)
     assert (change.verdict, change.reason) == (
         "unknown",
         "one of the runs reported a value that is NaN, infinite, or at least 1e+300 in magnitude",
@@ -61,18 +61,18 @@ def test_nan_is_unknown():
 
 
 @pytest.mark.parametrize("reports", [1, 20, 40])
-def test_few_values_are_too_few(reports):
-    change = only(run(1, reports=reports), run(2, reports=reports))
+def test_comparison_is_unknown_with_few_values(reports):
+    change = compare_single_gauge(run(1, reports=reports), run(2, reports=reports))
     assert (change.verdict, change.change) == ("unknown", None)
     assert "each run needs 24 values" in change.reason
 
 
 def test_runs_without_common_samples_are_unknown():
     late = run(2, shift=100_000)
-    assert only(run(1), late).verdict == "unknown"
+    assert compare_single_gauge(run(1), late).verdict == "unknown"
 
 
-def test_runs_whose_values_share_no_block_are_unknown_for_that_reason():
+def test_comparison_is_unknown_without_common_blocks_of_samples():
     """One run reports in every other block of samples, the other run in the blocks between."""
     before, after = run(1, reports=1600, every=1), run(2, reports=1601, every=1)
     half = 800 * 64
@@ -81,7 +81,7 @@ def test_runs_whose_values_share_no_block_are_unknown_for_that_reason():
         side.gauges["loss"] = [
             p for p in side.gauges["loss"] if p[0] != half and (p[0] - half - 1) // block % 2 == parity
         ]
-    change = only(before, after)
+    change = compare_single_gauge(before, after)
     assert change.reason == "the runs have values in fewer than 12 common blocks of samples"
     assert (change.verdict, change.change) == ("unknown", None)
 
@@ -93,12 +93,12 @@ def test_gauge_of_only_one_run_is_not_compared():
 def test_gauge_of_zero_has_no_relative_change():
     zero = run(1)
     zero.gauges["loss"] = [(samples, 0.0) for samples, _ in zero.gauges["loss"]]
-    change = only(zero, run(2))
+    change = compare_single_gauge(zero, run(2))
     assert (change.verdict, change.reason) == ("unknown", "its mean is 0 in the first run")
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1.7e308, -1.7e308])
-def test_value_that_overflows_a_sum_is_unknown(value):
+def test_gauge_with_a_huge_value_is_unknown(value):
     broken = run(2)
     broken.gauges["loss"][150:152] = [(samples, value) for samples, _ in broken.gauges["loss"][150:152]]
-    assert only(run(1), broken).verdict == only(broken, run(1)).verdict == "unknown"
+    assert compare_single_gauge(run(1), broken).verdict == compare_single_gauge(broken, run(1)).verdict == "unknown"

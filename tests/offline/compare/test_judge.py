@@ -1,4 +1,4 @@
-"""A slowdown of 3 % is detected in correlated steps that drift; equal runs are alike."""
+"""Tests of the comparison of steps. A slowdown of 3 % is detected, and equal runs are alike."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_equal_runs_are_alike(seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_equal_noisy_runs_never_differ(seed):
+def test_equal_noisy_runs_are_alike_or_unknown(seed):
     verdicts = {change.verdict for change in compare(run(2 * seed, **NOISY), run(2 * seed + 1, **NOISY))}
     assert verdicts <= {"alike", "unknown"}
 
@@ -59,7 +59,7 @@ def test_speedup_is_detected():
     )
 
 
-def test_categories_of_a_change_sum_to_it():
+def test_changes_of_categories_sum_to_the_change_of_the_step():
     step, *others = compare(run(1), run(2, slower=0.05))
     parts = sum(change.after - change.before for change in others if change.unit == "s")
     assert parts == pytest.approx(step.after - step.before, abs=1e-9)
@@ -93,14 +93,14 @@ def test_run_without_steps_is_unknown():
     assert (step.verdict, step.before, step.change) == ("unknown", None, None)
 
 
-def test_noise_that_hides_a_change_is_unknown_not_alike():
+def test_comparison_is_unknown_if_noise_hides_changes():
     loud = {"spread": 0.5, "correlation": 0.95}
     step = changes(run(1, **loud), run(2, **loud))["step_seconds"]
     assert step.verdict == "unknown"
     assert "let both runs take more steps" in step.reason
 
 
-def test_different_numbers_of_ranks_are_compared_per_rank_as_well():
+def test_runs_with_different_ranks_are_also_compared_per_rank():
     by_name = changes(run(1, ranks=2), run(2, ranks=4, slower=0.10))
     assert by_name["samples_per_second"].verdict == "faster"  # twice the samples
     assert by_name["samples_per_second_per_rank"].verdict == "slower"
@@ -112,7 +112,7 @@ def test_unknown_samples_are_not_compared():
     assert "samples_per_second" not in changes(run(1, samples=0), run(2, samples=0))
 
 
-def test_two_parts_of_one_run_are_compared():
+def test_parts_of_the_same_run_are_alike():
     whole = run(1)
     halves = [
         replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
@@ -121,14 +121,14 @@ def test_two_parts_of_one_run_are_compared():
     assert compare(*halves)[0].verdict == "alike"
 
 
-def test_longer_run_is_compared_at_the_steps_of_the_shorter_one():
+def test_longer_run_is_compared_at_the_steps_of_the_shorter_run():
     """The later steps of the longer run are slower, and the other run does not have them."""
     short, long = run(1, steps=1000), run(2)
     late = replace(long, seconds=[s * (1.5 if n > 1000 else 1) for n, s in zip(long.steps, long.seconds, strict=True)])
     assert changes(short, late)["step_seconds"].verdict == "alike"
 
 
-def test_change_below_the_difference_of_equal_runs_is_not_reported():
+def test_change_below_the_minimum_is_alike():
     quiet = {"spread": 0.001, "drift": 0.0}
     step = changes(run(1, **quiet), run(2, slower=0.9 * MIN_CHANGE, **quiet))["step_seconds"]
     assert (step.verdict, step.change > step.half_width) == ("alike", True)

@@ -1,10 +1,10 @@
-"""Columns of complete steps; what is missing or unknown becomes a caveat."""
+"""Tests of the columns of a run. Incomplete steps are left out, and missing data becomes a caveat."""
 
 from tests.offline.compare.runs import log
 from zmon.offline.compare import series
 
 
-def test_columns_are_as_long_as_the_run_and_categories_sum_to_the_step():
+def test_columns_cover_the_run_and_categories_sum_to_each_step():
     run = series("a", log(1, steps=50))
     assert (run.world_size, list(run.steps)) == (2, list(range(1, 51)))
     for i, seconds in enumerate(run.seconds):
@@ -13,13 +13,13 @@ def test_columns_are_as_long_as_the_run_and_categories_sum_to_the_step():
     assert run.caveats == ()
 
 
-def test_step_that_is_missing_for_one_rank_is_left_out():
+def test_step_missing_on_a_rank_is_left_out():
     steps_log = log(1, steps=50)
     del steps_log.records[0, 1][7]
     assert 7 not in series("a", steps_log).steps
 
 
-def test_log_without_one_of_the_ranks_has_no_complete_step():
+def test_log_without_a_rank_has_no_complete_step():
     steps_log = log(1, steps=50, ranks=3)
     del steps_log.records[0, 1]
     run = series("a", steps_log)
@@ -27,7 +27,7 @@ def test_log_without_one_of_the_ranks_has_no_complete_step():
     assert "2 of 3 ranks are in the log" in run.caveats[0]
 
 
-def test_longest_of_several_attempts_is_used():
+def test_longest_attempt_is_used():
     steps_log, again = log(1, steps=50), log(2, steps=80)
     steps_log.records.update({(1, rank): steps for (_, rank), steps in again.records.items()})
     run = series("a", steps_log)
@@ -43,26 +43,26 @@ def test_log_without_exposed_time_has_no_categories():
     assert "where the time went is unknown" in run.caveats[0]
 
 
-def test_samples_that_one_rank_does_not_report_are_unknown():
+def test_samples_are_unknown_if_a_rank_reports_none():
     steps_log = log(1, steps=5)
     steps_log.records[0, 1] = log(1, steps=5, samples=None).records[0, 1]
     assert series("a", steps_log).samples is None
 
 
-def test_gauges_come_from_the_lowest_rank_at_the_samples_so_far():
+def test_gauges_are_those_of_the_lowest_rank_by_samples():
     steps_log = log(1, steps=5)
     steps_log.reported[0, 1] = {2: {"loss": 9.0, "auc": 0.7}}
     steps_log.reported[0, 0] = {1: {"loss": 0.5}, 3: {"loss": 0.4}}
     assert series("a", steps_log).gauges == {"loss": [(128, 0.5), (384, 0.4)], "auc": [(256, 0.7)]}
 
 
-def test_gauges_of_a_run_without_samples_are_at_steps():
+def test_gauges_of_a_run_without_samples_are_by_step():
     steps_log = log(1, steps=5, samples=None)
     steps_log.reported[0, 0] = {1: {"loss": 0.5}, 3: {"loss": 0.4}}
     assert series("a", steps_log).gauges == {"loss": [(1, 0.5), (3, 0.4)]}
 
 
-def test_gauges_of_a_thinned_log_are_at_the_samples_of_their_steps():
+def test_gauges_of_a_thinned_log_keep_their_samples():
     """Every second step was read; the loss was reported in the others."""
     whole, thin = log(1, steps=40), log(1, steps=40)
     for steps in thin.records.values():
@@ -74,7 +74,7 @@ def test_gauges_of_a_thinned_log_are_at_the_samples_of_their_steps():
     assert all(abs(samples[value] - thinned[value]) <= 128 for value in samples)
 
 
-def test_gauges_of_a_log_that_begins_late_are_at_the_samples_of_their_steps():
+def test_gauges_of_a_log_that_begins_late_keep_their_samples():
     late = log(1, steps=40)
     for steps in late.records.values():
         for number in range(1, 21):
@@ -83,7 +83,7 @@ def test_gauges_of_a_log_that_begins_late_are_at_the_samples_of_their_steps():
     assert series("a", late).gauges == {"loss": [(30 * 128, 0.5)]}
 
 
-def test_gauges_of_a_run_with_zero_samples_are_at_steps():
+def test_gauges_of_a_run_with_zero_samples_are_by_step():
     steps_log = log(1, steps=5, samples=0)
     steps_log.reported[0, 0] = {3: {"loss": 0.4}}
     assert series("a", steps_log).gauges == {"loss": [(3, 0.4)]}

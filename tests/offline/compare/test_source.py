@@ -1,4 +1,4 @@
-"""Steps are read from a file, a directory or a job, in full or in part; every error is one line."""
+"""Tests of the sources of a comparison. Steps are read from a file, a directory or a job, in full or in part."""
 
 import pytest
 
@@ -28,11 +28,11 @@ def numbers(log):
     return {rank: list(steps) for (_, rank), steps in log.records.items()}
 
 
-def test_file(log, tmp_path):
+def test_steps_are_read_from_a_file(log, tmp_path):
     assert numbers(steps_of(str(log), tmp_path)) == {0: list(range(1, 21)), 1: list(range(1, 21))}
 
 
-def test_directory_has_one_file_per_node(tmp_path):
+def test_steps_are_read_from_a_directory_of_files(tmp_path):
     table = list(rows(steps=3, ranks=4))
     for host in ("node-0", "node-1"):
         written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
@@ -40,24 +40,24 @@ def test_directory_has_one_file_per_node(tmp_path):
     assert sorted(numbers(steps_of(str(tmp_path), tmp_path))) == [0, 1, 2, 3]
 
 
-def test_job_of_this_nodes_agent(data):
+def test_steps_are_read_from_the_log_of_the_agent(data):
     log = steps_of("job", data)
     assert numbers(log) == {0: [1, 2, 3, 4, 5], 1: [1, 2, 3, 4, 5]}
     assert log.records[0, 0][1].start > 1_700_000_000  # unix seconds
     assert series("job", log).gauges["loss"]
 
 
-def test_range_of_steps(log, tmp_path):
+def test_steps_of_a_file_are_selected_by_number(log, tmp_path):
     assert numbers(steps_of(f"{log}@5..7", tmp_path))[0] == [5, 6, 7]
     assert numbers(steps_of(f"{log}@..2", tmp_path))[0] == [1, 2]
     assert numbers(steps_of(f"{log}@19..", tmp_path))[0] == [19, 20]
 
 
-def test_range_of_steps_of_a_job(data):
+def test_steps_of_a_job_are_selected_by_number(data):
     assert numbers(steps_of("job@2..3", data))[1] == [2, 3]
 
 
-def test_range_of_times(tmp_path):
+def test_steps_of_a_file_are_selected_by_time(tmp_path):
     table = [{**row, "start": 1_800_000_000.0 + 60 * row["step"]} for row in rows(steps=20, ranks=2)]
     log = written(tmp_path / "a.jsonl", table)
     begin, end = "2027-01-15T08:05:00+00:00", "2027-01-15T08:07:30+00:00"  # 1.8e9 is 08:00
@@ -83,12 +83,12 @@ def test_unknown_job_is_refused_with_the_jobs_of_the_log(data):
         steps_of("job", data / "elsewhere")
 
 
-def test_directory_without_logs_is_one_line(tmp_path):
+def test_directory_without_logs_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"the directory has no \.parquet or \.jsonl file"):
         steps_of(str(tmp_path), tmp_path)
 
 
-def test_job_that_has_not_trained_yet_has_no_steps(tmp_path):
+def test_job_without_two_complete_steps_is_refused(tmp_path):
     box = rank_box(tmp_path / "boxes")
     box.steps(0)
     box.timeline.turn_to(1)
@@ -113,7 +113,7 @@ def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     assert {key: len(steps) for key, steps in log.records.items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
 
 
-def test_directory_with_several_jobs_needs_a_choice(tmp_path):
+def test_directory_with_several_jobs_is_refused_without_a_choice(tmp_path):
     for job in ("one", "other"):
         written(tmp_path / f"{job}.jsonl", [{**row, "job_id": job} for row in rows(steps=3, ranks=2)])
     with pytest.raises(UsageError, match="Choose one with --job"):

@@ -1,4 +1,4 @@
-"""A point is the step time after the warm-up; its interval covers the differences between rounds."""
+"""Tests of the point of one size. Warm-up and pauses are left out; differences between rounds widen its interval."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def point(*rounds, batch=None):
     return settled_point(rounds, batch, 2, "zmon scaling", 1.8e9)
 
 
-def test_point_is_the_mean_of_the_later_steps_and_its_categories_sum_to_it():
+def test_categories_of_a_point_sum_to_its_step_time():
     result = point(run(), run(2))
     assert result.seconds == pytest.approx(0.0405, rel=0.05)
     assert sum(result.causes.values()) == pytest.approx(result.seconds)
@@ -39,7 +39,7 @@ def test_rounds_that_differ_widen_the_interval():
     assert apart.seconds - apart.half_width_seconds < 1.001 * point(run(1)).seconds
 
 
-def test_bytes_are_those_of_one_rank():
+def test_bytes_of_a_point_are_per_rank():
     sending = replace(run(), sent_bytes={"all_to_all": 1000.0})
     assert point(sending, sending).sent_bytes == {"all_to_all": 1000.0}
 
@@ -49,7 +49,7 @@ def test_too_few_steps_are_unknown():
 
 
 @pytest.mark.parametrize("samples", [None, [0] * 400])
-def test_job_without_samples_is_unknown(samples):
+def test_point_is_unknown_without_samples_or_batch(samples):
     unreported = replace(run(), samples=samples)
     assert "the number of samples is unknown" in point(unreported).reason
     assert point(unreported, batch=256).samples == 256

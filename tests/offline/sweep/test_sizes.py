@@ -1,4 +1,4 @@
-"""A command has placeholders for its size, or is refused in one line."""
+"""Tests of the sizes of a sweep and of the command for each size."""
 
 import re
 
@@ -16,21 +16,21 @@ def test_weak_keeps_the_batch_per_rank_and_strong_the_global_batch():
     assert sizes(COMMAND, [2, 4], 100, ["strong"]) == [Size(2, 100), Size(4, 100)]
 
 
-def test_size_that_is_in_both_is_run_once_and_the_smallest_is_first():
+def test_sizes_are_sorted_without_duplicates():
     both = sizes(COMMAND, [4, 1, 2, 2], 512, ["weak", "strong"])
     assert both == [Size(1, 512), Size(2, 512), Size(2, 1024), Size(4, 512), Size(4, 2048)]
 
 
-def test_command_with_its_own_batch_is_run_once_at_each_size():
+def test_size_has_no_samples_without_a_batch():
     assert sizes(("run", "{ranks}"), [1, 2], None, ["weak", "strong"]) == [Size(1, None), Size(2, None)]
 
 
-def test_placeholders_are_replaced_everywhere():
+def test_command_at_replaces_all_placeholders():
     assert command_at(COMMAND, Size(2, 64)) == ["torchrun", "--nproc-per-node=2", "train.py", "--batch=64"]
     assert command_at(("bash", "-c", "run {ranks} {ranks} ${HOME}"), Size(2, None))[2] == "run 2 2 ${HOME}"
 
 
-def test_batch_per_rank_is_the_global_batch_divided():
+def test_batch_per_rank_is_the_global_batch_divided_by_ranks():
     per_rank = ("train", "{ranks}", "--batch={batch_per_rank}")
     assert command_at(per_rank, Size(4, 512))[2] == "--batch=128"
     assert sizes(per_rank, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
@@ -48,7 +48,7 @@ def test_bundled_trainer_has_both_placeholders():
         (("torchrun", "--nproc-per-node", "gpu", "x.py"), ["torchrun", "--nproc-per-node", "{ranks}", "x.py"]),
     ],
 )
-def test_placeholder_of_the_ranks_is_set(command, expected):
+def test_template_inserts_the_placeholder_of_the_ranks(command, expected):
     assert template(command) == expected
 
 
@@ -66,7 +66,7 @@ def test_module_is_started_by_torchrun():
 @pytest.mark.parametrize(
     "command", [("torchrun", "train.py"), ("bash", "-c", "train"), ("python",), ("python", "-c", "1")]
 )
-def test_command_without_a_word_for_ranks_is_refused(command):
+def test_command_without_a_place_for_ranks_is_refused(command):
     with pytest.raises(UsageError, match=re.escape("{ranks}")):
         template(command)
 
@@ -78,13 +78,13 @@ def test_command_without_a_word_for_ranks_is_refused(command):
         (("run", "{ranks}"), 64, "no word of the command has {batch}"),
     ],
 )
-def test_command_and_batch_that_do_not_fit_are_refused(command, batch, part):
+def test_batch_that_does_not_fit_the_command_is_refused(command, batch, part):
     with pytest.raises(UsageError) as refused:
         sizes(command, [1, 2], batch, ["weak"])
     assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_size_as_text():
+def test_size_is_printed_as_text():
     assert str(Size(1, 512)) == "1 rank, 512 samples per step"
     assert str(Size(4, None)) == "4 ranks"

@@ -13,7 +13,10 @@ OBEY_SECONDS = 10.0  # time for a rank to obey an order, in addition to ten step
 
 
 def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
-    """Return a fault that orders one rank to do something until the order is withdrawn."""
+    """Return a fault that orders one rank to do something.
+
+    If `lifts`, the lift of the fault withdraws the order. Otherwise the order is never withdrawn.
+    """
 
     def inject(scene: Scene) -> Injection:
         order = Order(what, (scene.rank,), amount)
@@ -35,7 +38,7 @@ def held(what: str) -> Fault:
 
 
 def hot_shard(scene: Scene) -> Injection:
-    """Make every rank send more to one of them."""
+    """Order all ranks to send more to the shard of the scene's rank."""
     order = Order("hot", None, scene.rank)
     set_orders(scene.job.folder, order)
     return Injection(await_obedience(scene, order), lambda: set_orders(scene.job.folder))
