@@ -43,7 +43,7 @@ def read(*entries):
 # -- pending or done ---------------------------------------------------------------------------------------
 
 
-def test_gloo_operation_is_done_once_it_is_retired():
+def test_gloo_operation_is_done_once_retired():
     record = read(entry(7, retired=True), entry(8, retired=True), entry(9))
     (pending,) = record.pending
     assert (pending.group, pending.sequence, pending.op, pending.name, pending.state) == (
@@ -54,7 +54,7 @@ def test_gloo_operation_is_done_once_it_is_retired():
     assert record.last == {"gloo:0": 8}
 
 
-def test_nccl_operation_is_done_once_it_is_completed_retired_or_not():
+def test_nccl_operation_is_done_once_completed():
     record = read(
         entry(1, "nccl:all_reduce", True, state="completed"),
         entry(2, "nccl:all_reduce", False, state="completed"),

@@ -7,7 +7,7 @@ from zmon.probe.plan_file import write_plan
 UID = IDENTITY.run_uid
 
 
-def test_plan_is_sent_once_and_again_when_it_changes(make_live_box, run_scenario):
+def test_plan_is_sent_once_and_again_after_a_change(make_live_box, run_scenario):
     box = make_live_box(world_size=2)
 
     async def scenario(client):

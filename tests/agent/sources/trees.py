@@ -87,8 +87,8 @@ def write(folder, files):
             path.write_text(f"{content}\n")
 
 
-class Sys:
-    """A /sys under construction. `where` is a path below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
+class FakeSys:
+    """A fake /sys. `where` is a path below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -144,7 +144,7 @@ class Sys:
 
     @staticmethod
     def _link(link, target):
-        """Make a relative link, like the kernel's."""
+        """Make a relative link, as the kernel does."""
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(os.path.relpath(target, link.parent))
