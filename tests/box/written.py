@@ -63,7 +63,7 @@ def add_contents(path, written):
     reader = BoxReader(path)
     now = reader.now()
     written.states.add((now.since, now.activity, now.phase, now.op, now.group))
-    written.places.add(place(now))
+    written.places.add(place_values(now))
     written.numbers |= {0, now.num_bytes, now.sequence, *reader.sequences().values()}
     written.entered |= set(reader.entered())
     for part in ("identity", "totals", "report", "words", "groups"):
@@ -74,8 +74,8 @@ def add_contents(path, written):
     reader.close()
 
 
-def place(now):
-    """The values of the place cell."""
+def place_values(now):
+    """Return the values of the place cell."""
     return now.activity_since, now.step_since, now.step + (now.activity != "train")
 
 
@@ -85,7 +85,7 @@ def check_parts(reader, written):
     with contextlib.suppress(BoxError):
         now = reader.now()
         assert (now.since, now.activity, now.phase, now.op, now.group) in written.states
-        assert place(now) in written.places
+        assert place_values(now) in written.places
         assert {now.num_bytes, now.sequence} <= written.numbers
         num_read += 1
     with contextlib.suppress(BoxError):

@@ -1,4 +1,4 @@
-"""Two ranks that issue every collective and count by hand what it moves; run by test_collectives."""
+"""Two ranks that issue every collective and count by hand the bytes that each moves; run by test_collectives."""
 
 import json
 import os
