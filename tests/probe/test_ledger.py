@@ -89,7 +89,7 @@ class FakeInterface(JobInterface):
         self.counters = [1000, 2000]
         self._last = self.read()
 
-    def read_steps(self):
+    def read(self):
         return tuple(self.counters) if self.counters else None
 
 

@@ -34,7 +34,7 @@ class FakeHost:
             else:
                 file.write_text(f"{content}\n")
 
-    def v2_host(self, path, current=GIB, limit="max", cpu="max 100000", throttled=0, kills=0):
+    def v2(self, path, current=GIB, limit="max", cpu="max 100000", throttled=0, kills=0):
         self.group(
             path,
             memory__current=current,

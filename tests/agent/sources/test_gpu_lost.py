@@ -34,7 +34,7 @@ def fake_nvml(tmp_path, monkeypatch):
 
 
 def lost_sample(gpu, **values):
-    return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost_sample=True, **values)
+    return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost=True, **values)
 
 
 def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):

@@ -53,7 +53,7 @@ def test_sample_has_all_values_of_the_process(add_rank):
 
 @pytest.mark.parametrize("name", ["a b", "x) R 1 (y", "\xff\xfe", ""])
 def test_any_process_name_is_parsed(add_rank, name):
-    (process,) = add_rank(0, stat_line=stat_line(name, state="D")).read().value
+    (process,) = add_rank(0, stat=stat_line(name, state="D")).read().value
     assert (process.state, process.num_threads) == ("D", 9)
 
 
@@ -99,7 +99,7 @@ def test_rank_that_ends_during_the_read_is_not_dropped(add_rank, monkeypatch):
 
 @pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat_line(rss="many")])
 def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
-    add_rank(0, stat_line=odd)
+    add_rank(0, stat=odd)
     reading = add_rank(1).read()
     assert [process.rank for process in reading.value] == [1]
     assert len(reading.dropped) == 1
