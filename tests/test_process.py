@@ -84,7 +84,7 @@ def test_exit_status_is_known_after_the_parent_has_reaped_the_process(child, lin
     assert watch.exit_status() is None
     send_line(child, line)
     assert eventually(watch.ended)
-    assert watch.exit_status() is None  # still a zombie
+    assert watch.exit_status() is None  # the process is still a zombie
     child.wait()
     if watch.exit_status() is None and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
         pytest.skip("this kernel does not report the exit status of a pidfd")

@@ -17,7 +17,7 @@ from zmon.agent.sources.boxes import Boxes
 
 @pytest.fixture
 def scan_fault(monkeypatch):
-    """Make the scan of the boxes hang while `runs` is clear, or raise what `raises` holds."""
+    """Make the scan of the boxes hang while `runs` is clear, or raise the error in `raises`."""
     scan, state = Boxes.scan, {"runs": threading.Event(), "raises": None}
     state["runs"].set()
 
@@ -59,7 +59,7 @@ def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_bo
         assert f'job_id="{JOB}"' not in page
         assert 'zmon_source_up{host="node-a",source="boxes"} 0.0' in page
         assert 'zmon_source_up{host="node-a",source="nic"} 1.0' in page
-        # After a refusal the hub shows the ranks as unwatched; after an empty answer it would take the job for ended.
+        # After a 503 the hub shows the ranks as unwatched; after an empty answer the job would seem to have ended.
         refused = await get_json(client, "/api/v1/snapshot", 503)
         assert refused["error"].startswith("cannot read the boxes in ")
         assert (await get_json(client, "/api/v1/evidence/job/0", 503))["error"] == refused["error"]

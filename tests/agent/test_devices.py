@@ -10,7 +10,7 @@ CARDS = (GpuSample("0", "GPU-a", pids=(77, 99)), GpuSample("1", "GPU-b", pids=(8
 
 
 def device_of_rank(pid, cards=CARDS, in_box="cpu"):
-    """Return the device of a rank, given what its box names and the cards of the host."""
+    """Return the device of a rank, given the device in its box and the cards of the host."""
     (state,) = Devices().add([(rank_state(0, device=in_box), pid)], cards)
     return state.device
 

@@ -92,7 +92,7 @@ def test_send_and_recv_use_a_separate_sequence():
     assert record.last == {"nccl:0": 8}
 
 
-def test_last_is_the_highest_completed_sequence_despite_pending_earlier():
+def test_last_sequence_is_the_highest_completed_despite_earlier_pending():
     record = read(entry(7), entry(8, retired=True))
     assert [pending.sequence for pending in record.pending] == [7]
     assert record.last == {"gloo:0": 8}

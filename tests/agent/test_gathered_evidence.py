@@ -61,7 +61,7 @@ def test_socket_of_the_worker_server_has_mode_600(rank):
     assert oct(Path(rank.socket).stat().st_mode)[-3:] == "600"
 
 
-def test_stopped_rank_without_py_spy_has_only_the_reasons(rank, monkeypatch):
+def test_stopped_rank_without_py_spy_gives_reasons_instead_of_evidence(rank, monkeypatch):
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
     answer = gather(rank.pid, rank.socket)
@@ -78,7 +78,7 @@ def test_stack_of_a_stopped_rank_is_read_by_py_spy(rank):
     assert "did not answer" in answer["flight_error"]
 
 
-def test_dead_rank_has_only_the_reasons(rank):
+def test_dead_rank_gives_reasons_instead_of_evidence(rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
     answer = gather(rank.pid, rank.socket)
@@ -89,7 +89,7 @@ def test_dead_rank_has_only_the_reasons(rank):
     assert answer["wchan"] is None
 
 
-def test_rank_without_a_worker_server_has_only_the_reasons():
+def test_rank_without_a_worker_server_gives_reasons_instead_of_evidence():
     answer = gather(os.getpid(), Path())
     assert "no worker server" in answer["stack_error"]
     assert "py-spy is not installed" in answer["stack_error"]

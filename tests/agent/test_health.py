@@ -97,9 +97,7 @@ def test_failed_source_exports_no_old_value_and_recovers(run_scenario):
             return source.num_reads > reads + 2
 
         assert await poll(read_again)
-        assert (await get_json(client, "/healthz"))["down"][0][
-            "since"
-        ] == since  # the time of the first failure, not of the last
+        assert (await get_json(client, "/healthz"))["down"][0]["since"] == since  # the time of the first failure
         broken.clear()
         assert await poll(lambda: memory_is_exported(True))
         assert (await get_json(client, "/healthz"))["down"] == []
@@ -185,7 +183,7 @@ def test_source_that_raises_any_exception_is_down_and_read_again(run_scenario, e
 
 
 def test_absent_source_is_read_again_after_a_longer_pause(run_scenario, monkeypatch):
-    """A driver may be loaded later, but each attempt to load its library costs more than a read of most sources."""
+    """A driver may be loaded later, but each attempt to load its library costs more than most reads."""
     monkeypatch.setattr(poller, "ABSENT_SECONDS", 0.2)
     values = []
     source = FakeSource("gpu", "gpus", lambda: values[0] if values else absent())

@@ -62,7 +62,7 @@ def test_metrics_show_the_newest_attempt_only(make_live_box, run_scenario):
 def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, run_scenario):
     fresh, old = make_live_box(0), make_live_box(1)
     old.clock.ns = -40_000_000_000
-    for phase in (0, 1):  # write both slots, since a rank's clock never goes back
+    for phase in (0, 1):  # write both state slots, because the clock of a real rank never goes back
         old.timeline.phase(phase)
     for box in (fresh, old):
         box.process.end()
@@ -71,6 +71,6 @@ def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, run_scena
         page = await (await client.get("/metrics")).text()
         assert 'rank="0"' in page
         assert 'rank="1"' not in page
-        assert {r.rank for r in (await get_snapshot(client)).ranks} == {0, 1}  # the hub still gets both
+        assert {r.rank for r in (await get_snapshot(client)).ranks} == {0, 1}  # the hub still receives both ranks
 
     run_scenario(scenario)

@@ -49,7 +49,7 @@ def test_expensive_source_is_read_after_the_longest_pause(start_source, monkeypa
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
-def test_question_that_hangs_marks_the_source_down():
+def test_hanging_question_marks_the_source_down():
     boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
     boxes.start()
     assert eventually(lambda: boxes.status, 5)

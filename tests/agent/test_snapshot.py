@@ -116,7 +116,7 @@ def test_invalid_number_is_a_bad_request_with_a_single_line(run_scenario, path):
 
 
 def test_request_for_new_records_does_not_read_old_ones(make_live_box, run_scenario, monkeypatch):
-    """The hub asks up to four times a second; a thousand records of every rank each time would take a core."""
+    """The hub sends up to four requests a second; to read a thousand records per rank each time would take a core."""
     box = make_live_box()
     box.clock.ns = -60_000_000_000
     box.steps(1500)

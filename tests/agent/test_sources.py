@@ -58,7 +58,7 @@ def test_new_source_reaches_metrics_snapshot_and_hub_window(monkeypatch, run_sce
 
 
 def test_older_hub_ignores_an_unknown_source():
-    """The snapshot of a newer agent has one more part; the hub reads the others."""
+    """The snapshot of a newer agent has an additional field; the hub reads the other fields."""
     newer = msgspec.json.encode(agent_report(rank_state(0), sample=WithFans(nics=(), fans=(Fan("front", 0.5),))))
     report = msgspec.json.decode(newer, type=type(agent_report()))
     assert report.sample == HostSample(nics=())

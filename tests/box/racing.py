@@ -106,7 +106,7 @@ def flat(answer: Any) -> dict[str, Any]:
 
 
 def _extrapolated(samples: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
-    """Return the values of any cycle, given those of the second, third and fourth one."""
+    """Return the values of any cycle, given the values of the second, third and fourth cycle."""
     second, third, fourth = samples
     assert second.keys() == third.keys() == fourth.keys()
     values = {}

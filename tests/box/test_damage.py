@@ -144,7 +144,7 @@ def test_numbers_are_written_before_the_state_that_refers_to_them(box):
 
 
 def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, monkeypatch):
-    """A rank turns to evaluation while it is read; an hour of training is not an hour of evaluation."""
+    """A rank that changes to evaluation during a read must not seem to have evaluated for an hour."""
     box.steps(1)
     box.clock.sleep(3600)
     trains = read_part(box, "now")
@@ -260,7 +260,7 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
 
 
 def test_boundary_of_another_box_is_not_returned(tmp_path):
-    """A boundary of another box would make a step that never happened."""
+    """A step computed with a boundary of another box would never have happened."""
     own, other = Box(tmp_path / "a"), Box(tmp_path / "b")
     own.steps(3)
     other.steps(3, seconds=5.0)

@@ -90,7 +90,7 @@ def test_impossible_identity_is_corrupt(tmp_path):
 @pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
 def test_invalid_labels_are_corrupt(tmp_path, labels):
     box = Box(tmp_path)
-    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # a rank never writes these
+    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # values that a rank never writes
     reader = BoxReader(box.path)
     with pytest.raises(BoxCorrupt, match="labels"):
         reader.identity()

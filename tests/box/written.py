@@ -13,7 +13,7 @@ from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 @dataclass
 class Written:
-    """All values that a box has held at some time, so that a reader may return them."""
+    """All values that a box has contained at some time. A reader may return only these."""
 
     states: set = field(default_factory=set)
     places: set = field(default_factory=set)
@@ -23,7 +23,7 @@ class Written:
 
 
 def write_box(root, rank):
-    """Write a box, every part at least twice; return its bytes and all values that it has held."""
+    """Write a box, every part at least twice; return its bytes and all values that it has contained."""
     box = Box(root, identity={"rank": rank})
     chance = random.Random(rank)
     written = Written(
@@ -59,7 +59,7 @@ def write_box(root, rank):
 
 
 def add_contents(path, written):
-    """Add everything that a reader returns now."""
+    """Add all values that a reader returns now."""
     reader = BoxReader(path)
     now = reader.now()
     written.states.add((now.since, now.activity, now.phase, now.op, now.group))

@@ -138,7 +138,7 @@ class TimelineModel(RuleBasedStateMachine):
         self.expect_turn(activity)
 
     def expect_turn(self, activity):
-        if read_steps(self.box)[1].steps > self.ended:  # the pending step ended with the turn
+        if read_steps(self.box)[1].steps > self.ended:  # the pending step ended with the activity
             self.ended += 1
             self.step += 1
         self.activity, self.phase_ = activity, "other"

@@ -159,7 +159,7 @@ def test_events_are_reused(box, device):
     assert device.made < 150
 
 
-def test_work_around_an_evaluation_without_a_step_belongs_to_no_step(box, device):
+def test_work_before_and_during_an_evaluation_belongs_to_no_step(box, device):
     run_step(box, device)
     box.timeline.phase(FORWARD)
     device.launch(100)

@@ -187,7 +187,7 @@ def test_invalid_job_id_is_refused(job_id):
 
 @pytest.mark.parametrize("job_id", [".", ".."])
 def test_job_id_that_names_a_directory_above_is_refused(job_id):
-    """Its box would be outside the box directory, where no agent reads it."""
+    """A box of such a job would be outside the box directory, and no agent would read the box."""
     with pytest.raises(UsageError, match="not usable"):
         check_job_id(job_id)
 

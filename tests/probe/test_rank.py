@@ -158,7 +158,7 @@ def test_time_of_a_step_that_raised_belongs_to_the_next_step(box):
 
 @pytest.mark.parametrize("turn", ["end_step", "turn_to"])
 def test_collective_ends_with_its_step_or_activity(box, turn):
-    """An optimizer may step in a callback of backward, while the rank waits there."""
+    """An optimizer may step in a callback of backward, while the rank waits in a collective."""
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.clock.sleep(0.010)

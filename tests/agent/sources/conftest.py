@@ -12,7 +12,7 @@ from zmon.agent.sources.boxes import Boxes
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """Make a folder with a short path: pytest's own, under xdist, is too long for the path of a socket."""
+    """Make a folder with a short path. The path of pytest's folder, under xdist, is too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
         yield Path(folder)
 
@@ -24,7 +24,7 @@ def clock():
 
 @pytest.fixture
 def make_live_box(tmp_path, clock, stand_in):
-    """Make a box that another process holds, as a living rank does."""
+    """Make a box that another process locks, as a living rank does."""
 
     def make(rank=0, **identity):
         process = stand_in()

@@ -62,7 +62,7 @@ def test_box_damaged_after_the_first_scan_is_not_reported_as_a_rank(boxes, make_
 
 
 def test_box_damaged_for_a_moment_is_read_again(boxes, make_live_box, clock, scan_states):
-    """A scan that is interrupted between the two copies can read both torn, a few times in a million."""
+    """In a few of a million scans, both slots seem damaged because the scan was interrupted between them."""
     box = make_live_box()
     scan_states()
     toggle_damage(box)
@@ -129,7 +129,7 @@ def test_prune_deletes_the_unfinished_box_of_a_rank_that_died_early(boxes, make_
     box = make_live_box()
     unfinished = box.path.with_name(".rank-1.box.4711")
     unfinished.write_bytes(b"\0" * 100)
-    os.utime(unfinished, (0, 0))  # an old file: a new one may belong to a rank that is just starting
+    os.utime(unfinished, (0, 0))  # an old file, because a new file may belong to a rank that is just starting
     boxes.scan()
     box.process.end()
     boxes.scan()
@@ -277,7 +277,7 @@ def test_deleted_box_of_a_living_rank_is_read_until_the_rank_ends(boxes, make_li
 
 
 def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp_path, make_live_box, clock):
-    """The rank hung for half an hour before its death, so the last sign in its box is old."""
+    """The rank hung for half an hour before its death, so the last update of its box is old."""
     box = make_live_box()
     box.steps(3)
     clock.sleep(1800)

@@ -56,7 +56,7 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     box = make_live_box()
     box.steps(3)
     for _ in range(3):
-        assert scan_states()[0].lease_seconds == 1800.0  # also while the lease of `train` is not learned yet
+        assert scan_states()[0].lease_seconds == 1800.0  # even before the lease of `train` is learned
         box.timeline.turn_to(EVAL)
         assert scan_states()[0].lease_seconds == 1800.0
         clock.sleep(40)
@@ -120,7 +120,7 @@ def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, make_li
     assert scan_states()[0].lease_seconds == pytest.approx(30.0)
 
 
-def test_rank_is_no_suspect_during_evaluation_initialization_or_after_its_end(boxes, make_live_box, clock, scan_states):
+def test_rank_in_evaluation_or_init_or_after_its_end_is_no_suspect(boxes, make_live_box, clock, scan_states):
     evaluates, ends, begins = make_live_box(0), make_live_box(1), make_live_box(2)
     for box in (evaluates, ends):
         box.steps(10)

@@ -89,7 +89,7 @@ def test_group_shows_memory_limit_throttling_and_kills(v2_host):
     assert (group.cpu_limit_cores, group.throttled_seconds, group.oom_kills) == (2.5, 1.5, 2)
 
 
-def test_group_without_limits_has_none_and_its_zeros_are_known(v2_host):
+def test_group_without_limits_has_no_limit_and_zero_counters(v2_host):
     v2_host.rank(0, "0::/job\n")
     v2_host.v2("/job")
     reading = v2_host.read()
@@ -99,7 +99,7 @@ def test_group_without_limits_has_none_and_its_zeros_are_known(v2_host):
     assert reading.dropped == ()
 
 
-def test_limit_of_the_pod_binds_its_container_with_the_pods_memory(v2_host):
+def test_container_shows_memory_and_lowest_limits_of_its_pod(v2_host):
     v2_host.rank(0, f"0::{CONTAINER}\n")
     v2_host.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
     v2_host.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)

@@ -106,7 +106,7 @@ def test_nvlink_errors_are_unknown_if_any_kind_cannot_be_read(fake_nvml):
     assert read_cards()[0].nvlink_errors is None
 
 
-def test_value_that_a_card_does_not_offer_is_unknown_but_not_dropped(fake_nvml):
+def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
     silent = ["MemoryInfo", "UtilizationRates", "PowerUsage", "EnforcedPowerLimit", "TemperatureV", "Temperature.0"]
     silent += [
         "MigMode",

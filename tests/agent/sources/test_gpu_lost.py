@@ -110,7 +110,7 @@ def test_library_that_was_shut_down_is_initialized_again(fake_nvml):
     assert len(source.read().value) == 3
 
 
-def test_mig_instances_have_samples_of_their_own(fake_nvml):
+def test_mig_instances_have_separate_samples(fake_nvml):
     fake_nvml.set_answers(
         ("1", "nvmlDeviceGetMigMode", 1),
         ("1", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED),

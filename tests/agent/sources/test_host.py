@@ -94,7 +94,7 @@ def test_kernel_without_pressure_is_unknown_but_not_dropped(make_source, content
     assert reading.dropped == ()
 
 
-def test_kernel_with_only_some_pressure_has_no_full(make_source):
+def test_kernel_without_full_pressure_lines_has_no_full_pressure(make_source):
     """The pressure of the cpu has no `full` line before Linux 5.13."""
     load = make_source(**{"pressure/io": PRESSURE.splitlines()[0] + "\n"}).read().value
     assert "io" in load.pressure_seconds

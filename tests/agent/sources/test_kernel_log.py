@@ -214,7 +214,7 @@ def test_lines_from_before_the_agent_started_are_ignored(tmp_path):
     assert source.read().value.counts["xid"] == 1
 
 
-def test_source_is_absent_until_there_is_a_log(tmp_path, kernel_log):
+def test_source_is_absent_until_the_log_exists(tmp_path, kernel_log):
     source = KernelLogSource(tmp_path / "kmsg", kernel_log.read)
     with pytest.raises(SourceUnavailable, match="CAP_SYSLOG"):
         source.read()

@@ -22,7 +22,7 @@ def card(fake_nvml):
     return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
-@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: newer drivers no longer offer it
+@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: deprecated in newer drivers
 def test_unsupported_call_is_not_repeated(fake_nvml, card, answer):
     fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
     assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(LOOKS)] == [None] * LOOKS
@@ -105,7 +105,7 @@ def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, ca
     assert list(card.complaints()) == []
 
 
-def test_error_with_an_unknown_number_is_reported_too(fake_nvml, card):
+def test_error_with_an_unknown_number_is_reported(fake_nvml, card):
     fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", "!777"))
     assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
     assert "cannot read PowerUsage: " in next(card.complaints())

@@ -132,7 +132,7 @@ def test_port_without_counters_shows_its_state(fake_sys, source):
         ("4: ACTIVE", "0: <unknown>", True),
         ("1: DOWN", "3: Disabled", False),
         ("1: DOWN", "2: Polling", False),
-        ("2: INIT", "5: LinkUp", False),  # no subnet manager
+        ("2: INIT", "5: LinkUp", False),  # a port without a subnet manager
         ("5: ACTIVE_DEFER", "6: LinkErrorRecovery", False),
         ("4: ACTIVE", "6: LinkErrorRecovery", False),
         (None, "2: Polling", False),
@@ -165,7 +165,7 @@ def test_transport_of_an_unknown_device_is_unknown():
     assert transport("1: CA", "Unknown", "usnic") is None
 
 
-# -- broken devices among intact ones ----------------------------------------------------------------------
+# -- malformed devices among intact devices ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_peer_that_does_not_read_lets_both_queues_grow(connect):
     waiting, unread = read_connection(near).send_queue_bytes, read_connection(far).receive_queue_bytes
     assert waiting > 0
     assert unread > 0
-    assert waiting + unread >= sent  # what has arrived may not be acknowledged yet
+    assert waiting + unread >= sent  # received data may not be acknowledged yet
 
 
 def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
@@ -225,7 +225,7 @@ def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(fake_kern
         dump(set())
 
 
-def test_other_refusal_fails_the_read(fake_kernel):
+def test_other_netlink_error_fails_the_read(fake_kernel):
     fake_kernel.send(pack_message(2, struct.pack("=i", -errno.ENOMEM)))
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
         dump(set())

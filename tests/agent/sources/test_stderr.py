@@ -22,7 +22,7 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 
 @pytest.fixture
 def spawn():
-    """Start a process that writes to its stderr and lives on; return it after the write."""
+    """Start a process that writes to its stderr and keeps running; return it after the write."""
     started = []
 
     def start(text, to):

@@ -74,7 +74,9 @@ IRDMA = {
     "tcpRetransSegs": 4,
     "cnpHandled": 0,
 }
-NO_PMA = dict.fromkeys(PORT_COUNTERS, "N/A (no PMA)")  # the `counters` of a driver without any, on kernels before 5.14
+NO_PMA = dict.fromkeys(
+    PORT_COUNTERS, "N/A (no PMA)"
+)  # the `counters` of a driver without counters, on kernels before 5.14
 
 
 def write(folder, files):

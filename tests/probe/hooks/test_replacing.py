@@ -24,7 +24,7 @@ def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     for name, module in {"lazy": lazy, "slots": Slots(), "none": None, "number": 3}.items():
         monkeypatch.setitem(sys.modules, name, module)
     replace({lambda: None: lambda: None})
-    assert capsys.readouterr().out == ""  # the module `this` prints when it is loaded
+    assert capsys.readouterr().out == ""  # the module `this` would print text if it were loaded
 
 
 def test_warnings_of_torch_name_the_same_line_as_without_zmon(start_rank):

@@ -27,7 +27,7 @@ class FakeTraining:
 
     @property
     def total(self):
-        """The number of steps once the rank leaves."""
+        """The number of steps after the end of the rank."""
         return self.run("|").steps
 
 

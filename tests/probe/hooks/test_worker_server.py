@@ -44,7 +44,7 @@ def test_socket_path_of_maximum_length_can_be_bound(tmp_path):
 
 
 def test_rank_and_its_server_continue_after_a_forked_worker_ends(start_rank):
-    """The workers of data loaders fork and end all the time, and share the listening socket."""
+    """The workers of data loaders start and end during training, and share the listening socket."""
     rank = start_rank("""
         import os, sys, time, zmon
         assert zmon.attach()
@@ -100,7 +100,7 @@ print("ends", file=sys.stderr)
     ],
 )
 def test_watched_job_prints_the_same_as_an_unwatched_job(tmp_path, level, expected_text):
-    """The same is true for the log of torch at the level that the job sets."""
+    """The log of torch is also the same, at the level that the job sets."""
 
     def stderr(*arguments):
         folder = tmp_path / "-".join(("job", *arguments))
