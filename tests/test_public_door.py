@@ -27,7 +27,7 @@ def run_python(script):
     return (completed.stdout if completed.returncode == 0 else completed.stderr).strip().splitlines()[-1:]
 
 
-def test_public_names_are_exactly_those_listed_here():
+def test_public_names_are_exactly_the_listed_names():
     assert sorted(zmon.__all__) == PUBLIC_NAMES
 
 
