@@ -46,16 +46,16 @@ async def poll(probe, seconds=TIMEOUT_SECONDS):
 
 
 class FakeSource:
-    """A source that calls `do` at each read, and counts the reads."""
+    """A source that calls `read_value` at each read, and counts the reads."""
 
-    def __init__(self, name, field, do):
-        self.name, self.field, self.do = name, field, do
+    def __init__(self, name, field, read_value):
+        self.name, self.field, self.read_value = name, field, read_value
         self.interval_seconds = 0.01
         self.num_reads = 0
 
     def read(self):
         self.num_reads += 1
-        return Reading(self.do())
+        return Reading(self.read_value())
 
 
 def fail():

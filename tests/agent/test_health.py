@@ -166,10 +166,10 @@ class ErrorWithoutText(Exception):
     ],
 )
 def test_source_that_raises_any_exception_is_down_and_read_again(run_scenario, error, line):
-    def do():
+    def raise_error():
         raise error
 
-    source = FakeSource("host", "load", do)
+    source = FakeSource("host", "load", raise_error)
 
     async def scenario(client):
         async def read():

@@ -15,10 +15,10 @@ def start_source(monkeypatch):
     """Start a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
     pollers = []
 
-    def run(do, cpu_seconds):
+    def run(read_value, cpu_seconds):
         clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())
         monkeypatch.setattr(poller.time, "thread_time", lambda: next(clock))
-        source = FakeSource("tcp", "tcp", do)
+        source = FakeSource("tcp", "tcp", read_value)
         pollers.append(poller.Poller("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
         pollers[-1].start()
         return source
@@ -33,10 +33,10 @@ def test_cheap_source_is_read_at_its_interval(start_source):
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
-@pytest.mark.parametrize("do", [lambda: (), fail])
-def test_expensive_source_is_read_less_often_also_if_reads_fail(start_source, do):
+@pytest.mark.parametrize("read_value", [lambda: (), fail])
+def test_expensive_source_is_read_less_often_also_if_reads_fail(start_source, read_value):
     """A source that takes one second is read every hundred seconds."""
-    source = start_source(do, cpu_seconds=1.0)
+    source = start_source(read_value, cpu_seconds=1.0)
     assert eventually(lambda: source.num_reads, 5)
     time.sleep(0.2)  # twenty times its interval
     assert source.num_reads == 1

@@ -4,7 +4,7 @@ import pynvml
 import pytest
 
 from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN, Stub
-from zmon.agent.sources import fake_nvml as edge
+from zmon.agent.sources import nvml as edge
 from zmon.agent.sources.xid import XidCounts
 
 
