@@ -1,6 +1,6 @@
 """Tests of the names of the public API for trainers.
 
-To add a name, add it here. To remove a name breaks jobs of users.
+To add a name, add it to the list. A removed name breaks jobs of users.
 """
 
 import subprocess
