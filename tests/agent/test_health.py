@@ -147,7 +147,7 @@ def test_hanging_source_is_down_and_not_read_again_until_the_call_ends(run_scena
     run_scenario(scenario, [hanging, healthy], source_timeout_seconds=0.2)
 
 
-class ErrorWithoutText(Exception):
+class Odd(Exception):
     """An exception whose `str()` raises."""
 
     def __str__(self):
@@ -161,7 +161,7 @@ class ErrorWithoutText(Exception):
         (GeneratorExit(), "GeneratorExit"),
         (StopIteration(), "StopIteration"),
         (RuntimeError("two\nlines"), "two lines"),
-        (ErrorWithoutText(), "Odd"),
+        (Odd(), "Odd"),
         (MemoryError(), "MemoryError"),
     ],
 )
