@@ -19,7 +19,6 @@ from zmon.schema.api import Suspicion
 
 # -- damage ------------------------------------------------------------------------------------------------
 
-
 STATES = range(layout.LIVE, layout.LIVE + 32, 8)
 
 
