@@ -1,4 +1,4 @@
-"""Every test has one kind, and `make test` and `make test-all` between them run each once."""
+"""Tests of the kinds of tests. Every test has exactly one kind."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_kind_follows_from_markers_then_fixtures_then_folder(path, marked, fixtu
         ("tests/jobs/test_jobs.py", ("unit",), ()),
     ],
 )
-def test_test_of_two_kinds_is_refused(path, marked, fixtures):
+def test_conflicting_kinds_of_a_test_are_refused(path, marked, fixtures):
     with pytest.raises(ValueError, match=r"it is marked as"):
         kind_of(path, marked, fixtures)
 
 
-def test_every_test_of_this_run_has_one_kind(request):
+def test_every_collected_test_has_a_single_kind(request):
     for item in request.session.items:
         kinds = [mark.name for mark in item.iter_markers() if mark.name in KINDS]
         assert len(kinds) == 1, item.nodeid

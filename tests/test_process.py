@@ -1,4 +1,4 @@
-"""Facts that the kernel reports about a process: its state, and how it ended."""
+"""Tests of the facts that the kernel reports about a process: its state, its parent, and how it ended."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ def child():
     process.stdin.close()
 
 
-def send(process, line):
+def send_line(process, line):
     process.stdin.write(line + "\n")
     process.stdin.flush()
 
@@ -48,18 +48,18 @@ def test_stopped_process_is_in_state_t(child):
     assert eventually(lambda: process_stat(child.pid).state in "RS")
 
 
-def test_process_that_has_ended_is_none():
+def test_stat_of_a_missing_process_is_none():
     assert process_stat(2**22 + 1) is None
 
 
-def test_name_that_is_not_text_is_ignored(tmp_path):
+def test_stat_is_parsed_if_the_process_name_is_not_utf_8(tmp_path):
     folder = tmp_path / "77"
     folder.mkdir()
     (folder / "stat").write_bytes(b"77 (\xff) S 12 " + b"0 " * 17 + b"4242 0 3 " + b"0 " * 28)
     assert process_stat(77, tmp_path).state == "S"
 
 
-def test_name_with_spaces_and_parentheses_is_not_mistaken_for_fields(tmp_path):
+def test_stat_is_parsed_if_the_name_has_spaces_and_parentheses(tmp_path):
     folder = tmp_path / "77"
     folder.mkdir()
     (folder / "stat").write_text("77 (a) R (b c) S 12 " + "0 " * 17 + "4242 0 3 " + "0 " * 28)
@@ -78,13 +78,13 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("line", ENDINGS)
-def test_exit_status_is_known_once_the_parent_has_reaped_it(child, line):
+def test_exit_status_is_known_after_the_parent_has_reaped_the_process(child, line):
     watch = ExitWatch(child.pid)
     assert not watch.ended()
     assert watch.exit_status() is None
-    send(child, line)
+    send_line(child, line)
     assert eventually(watch.ended)
-    assert watch.exit_status() is None  # still a zombie
+    assert watch.exit_status() is None  # the process is still a zombie
     child.wait()
     if watch.exit_status() is None and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 15):
         pytest.skip("this kernel does not report the exit status of a pidfd")
@@ -92,14 +92,14 @@ def test_exit_status_is_known_once_the_parent_has_reaped_it(child, line):
     watch.close()
 
 
-def test_process_that_has_ended_cannot_be_watched(child):
+def test_exit_watch_of_an_ended_process_is_an_error(child):
     child.kill()
     child.wait()
     with pytest.raises(OSError, match="No such process"):
         ExitWatch(child.pid)
 
 
-def test_watch_never_refers_to_another_process(child):
+def test_exit_watch_opened_before_the_end_still_reports_the_end(child):
     watch = ExitWatch(child.pid)
     child.kill()
     child.wait()

@@ -12,26 +12,26 @@ from zmon.schema.api.agent import AgentReport
 TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
-async def get(client, path, status=200):
+async def get_json(client, path, status=200):
     async with client.get(path) as answer:
         assert answer.status == status, await answer.text()
         return await answer.json()
 
 
-async def metrics(client):
+async def get_metrics(client):
     """Return the page of /metrics."""
     async with client.get("/metrics") as answer:
         assert answer.status == 200
         return await answer.text()
 
 
-async def snapshot(client, query=""):
+async def get_snapshot(client, query=""):
     async with client.get(f"/api/v1/snapshot{query}") as answer:
         assert answer.status == 200, await answer.text()
         return msgspec.json.decode(await answer.read(), type=AgentReport)
 
 
-async def sources(client):
+async def source_statuses(client):
     """Return the status of each source, by name."""
     async with client.get("/healthz") as answer:
         return {source["name"]: source for source in (await answer.json())["sources"]}
@@ -46,16 +46,16 @@ async def poll(probe, seconds=TIMEOUT_SECONDS):
 
 
 class FakeSource:
-    """A source that calls `do` at each read, and counts the reads."""
+    """A source that calls `read_value` at each read, and counts the reads."""
 
-    def __init__(self, name, field, do):
-        self.name, self.field, self.do = name, field, do
+    def __init__(self, name, field, read_value):
+        self.name, self.field, self.read_value = name, field, read_value
         self.interval_seconds = 0.01
         self.num_reads = 0
 
     def read(self):
         self.num_reads += 1
-        return Reading(self.do())
+        return Reading(self.read_value())
 
 
 def fail():

@@ -1,4 +1,4 @@
-"""Fixtures for one node's agent over real HTTP, with boxes that other processes hold or write."""
+"""Fixtures for the agent of one node over real HTTP, and for boxes that another process locks."""
 
 import asyncio
 import time
@@ -21,8 +21,8 @@ class RealClock(Clock):
 
 
 @pytest.fixture
-def live(tmp_path, stand_in):
-    """Make a box on the real clock, held by another process."""
+def make_live_box(tmp_path, stand_in):
+    """Make a box on the real clock that another process locks, as a living rank does."""
 
     def make(rank=0, world_size=8, **identity):
         process = stand_in()
@@ -35,7 +35,7 @@ def live(tmp_path, stand_in):
 
 
 @pytest.fixture
-def ask(tmp_path):
+def run_scenario(tmp_path):
     """Run a scenario against the HTTP endpoints of an agent."""
 
     def run(scenario, sources=(), **config):

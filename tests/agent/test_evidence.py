@@ -1,9 +1,9 @@
-"""Tests of `GET /api/v1/evidence`."""
+"""Tests of `GET /api/v1/evidence`: the stack, the collectives in flight and the stderr of one rank."""
 
-from tests.agent.agent_client import get, poll
+from tests.agent.agent_client import get_json, poll
 
 
-def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, ask):
+def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, run_scenario):
     rank = start_rank(
         """
         import time, zmon
@@ -18,15 +18,15 @@ def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, ask):
     rank.says("attached")
 
     async def scenario(client):
-        answer = await get(client, "/api/v1/evidence/job/0")
+        answer = await get_json(client, "/api/v1/evidence/job/0")
         assert (answer["job_id"], answer["rank"], answer["pid"]) == ("job", 0, rank.pid)
         assert "guilty_line" in answer["stack"]
         assert answer["stack_error"] is None
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_evidence_has_collectives_in_flight_and_stacks_on_request(start_rank, tmp_path, ask):
+def test_evidence_has_collectives_in_flight_and_stacks_on_request(start_rank, tmp_path, run_scenario):
     rank = start_rank(
         """
         import time, zmon
@@ -43,40 +43,42 @@ def test_evidence_has_collectives_in_flight_and_stacks_on_request(start_rank, tm
     rank.says("reduced")
 
     async def scenario(client):
-        async def retired():
-            answer = await get(client, "/api/v1/evidence/job/0?stacks=0")
-            return answer if answer["flight"]["last"] else None  # torch's thread retires it a moment later
+        async def answer_with_retired_operation():
+            answer = await get_json(client, "/api/v1/evidence/job/0?stacks=0")
+            return (
+                answer if answer["flight"]["last"] else None
+            )  # a thread of torch retires the operation a moment later
 
-        answer = await poll(retired)
+        answer = await poll(answer_with_retired_operation)
         assert answer["flight"] == {"pending": [], "num_pending": 0, "last": {"gloo:0": 1}}
         assert (answer["flight_error"], answer["stack"]) == (None, None)
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_evidence_of_a_rank_without_a_worker_server_has_the_reason(live, ask):
-    live()
+def test_evidence_of_a_rank_without_a_worker_server_has_the_reason(make_live_box, run_scenario):
+    make_live_box()
 
     async def scenario(client):
-        answer = await get(client, "/api/v1/evidence/job/0")
+        answer = await get_json(client, "/api/v1/evidence/job/0")
         assert (answer["flight"], answer["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_evidence_of_an_unknown_rank_is_404_with_a_next_step(live, ask):
-    live()
+def test_evidence_of_an_unknown_rank_is_404_with_a_next_step(make_live_box, run_scenario):
+    make_live_box()
 
     async def scenario(client):
         for path in ("/api/v1/evidence/job/7", "/api/v1/evidence/other/0"):
-            answer = await get(client, path, 404)
+            answer = await get_json(client, path, 404)
             assert "zmon status" in answer["error"]
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, ask):
-    """The stderr of the rank is the log file of the test."""
+def test_evidence_of_a_dead_rank_has_stderr_and_no_stack(start_rank, tmp_path, run_scenario):
+    """The stderr of the rank is a log file of the test."""
     rank = start_rank(
         """
         import sys, time, zmon.probe
@@ -90,44 +92,44 @@ def test_dead_rank_has_no_stack_but_the_end_of_its_stderr(start_rank, tmp_path, 
     rank.says("ValueError")
 
     async def scenario(client):
-        async def stderr():
-            return (await get(client, "/api/v1/evidence/job/0"))["stderr_tail"]
+        async def stderr_tail():
+            return (await get_json(client, "/api/v1/evidence/job/0"))["stderr_tail"]
 
-        assert "bad batch 17" in await poll(stderr)
+        assert "bad batch 17" in await poll(stderr_tail)
         rank.signal(9)
         rank.wait()
 
-        async def dead():
-            answer = await get(client, "/api/v1/evidence/job/0")
+        async def answer_of_dead_rank():
+            answer = await get_json(client, "/api/v1/evidence/job/0")
             return answer if not answer["alive"] else None
 
-        answer = await poll(dead)
+        answer = await poll(answer_of_dead_rank)
         assert "bad batch 17" in answer["stderr_tail"]
         assert (answer["stack"], answer["stack_error"], answer["flight_error"], answer["pid"]) == (
             None, "its process is gone", "its process is gone", None,
         )  # fmt: skip
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_evidence_is_from_the_newest_start_by_default(live, ask):
-    live(attempt=0, run_uid="aa" * 16, start_unix=1e9)
-    live(attempt=1, run_uid="bb" * 16, start_unix=2e9)
+def test_evidence_is_from_the_newest_start_by_default(make_live_box, run_scenario):
+    make_live_box(attempt=0, run_uid="aa" * 16, start_unix=1e9)
+    make_live_box(attempt=1, run_uid="bb" * 16, start_unix=2e9)
 
     async def scenario(client):
-        newest = await get(client, "/api/v1/evidence/job/0?stacks=0")
+        newest = await get_json(client, "/api/v1/evidence/job/0?stacks=0")
         assert newest["run_uid"] == "bb" * 16
-        earlier = await get(client, f"/api/v1/evidence/job/0?stacks=0&run={'aa' * 16}")
+        earlier = await get_json(client, f"/api/v1/evidence/job/0?stacks=0&run={'aa' * 16}")
         assert earlier["run_uid"] == "aa" * 16
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_stderr_can_be_switched_off(live, ask):
-    live()
+def test_evidence_without_the_stderr_source_has_the_reason(make_live_box, run_scenario):
+    make_live_box()
 
     async def scenario(client):
-        answer = await get(client, "/api/v1/evidence/job/0")
+        answer = await get_json(client, "/api/v1/evidence/job/0")
         assert (answer["stderr_tail"], answer["stderr_error"]) == (None, "the agent runs --without stderr")
 
-    ask(scenario, without=frozenset({"stderr"}))
+    run_scenario(scenario, without=frozenset({"stderr"}))

@@ -1,4 +1,4 @@
-"""Tests of `zmon agent --without`, from the command line and from the environment."""
+"""Tests of `zmon agent --without`. An unknown source name is refused, from the command line and the environment."""
 
 import os
 import subprocess

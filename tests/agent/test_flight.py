@@ -1,4 +1,8 @@
-"""Tests of the reader of torch's flight recorder: it never returns more than its limits, and never a guess."""
+"""Tests of the reader of torch's flight recorder.
+
+Operations are split into pending and completed ones, and the answer has a limited size. Values that cannot be read are
+None. An invalid record is an error of a single line.
+"""
 
 import json
 import math
@@ -39,7 +43,7 @@ def read(*entries):
 # -- pending or done ---------------------------------------------------------------------------------------
 
 
-def test_gloo_operation_is_done_once_it_is_retired():
+def test_gloo_operation_is_done_once_retired():
     record = read(entry(7, retired=True), entry(8, retired=True), entry(9))
     (pending,) = record.pending
     assert (pending.group, pending.sequence, pending.op, pending.name, pending.state) == (
@@ -50,7 +54,7 @@ def test_gloo_operation_is_done_once_it_is_retired():
     assert record.last == {"gloo:0": 8}
 
 
-def test_nccl_operation_is_done_once_it_is_completed_retired_or_not():
+def test_nccl_operation_is_done_once_completed():
     record = read(
         entry(1, "nccl:all_reduce", True, state="completed"),
         entry(2, "nccl:all_reduce", False, state="completed"),
@@ -78,7 +82,7 @@ def test_operation_that_is_in_both_answers_counts_once():
     assert flight.read(both, NOW)[0].num_pending == 1
 
 
-def test_send_and_recv_have_a_sequence_of_their_own():
+def test_send_and_recv_use_a_separate_sequence():
     record = read(
         entry(8, "nccl:all_reduce", state="completed"),
         entry(8, "nccl:send 0->1", p2p_seq_id=3, op_id=12, is_p2p=True, state="completed"),
@@ -88,7 +92,7 @@ def test_send_and_recv_have_a_sequence_of_their_own():
     assert record.last == {"nccl:0": 8}
 
 
-def test_last_is_the_furthest_completed_operation_if_an_earlier_one_is_pending():
+def test_last_sequence_is_the_highest_completed_despite_earlier_pending():
     record = read(entry(7), entry(8, retired=True))
     assert [pending.sequence for pending in record.pending] == [7]
     assert record.last == {"gloo:0": 8}
@@ -159,7 +163,7 @@ def test_long_names_many_tensors_and_many_groups_are_cut():
     assert list(record.last) == [f"gloo:{n}" for n in range(99, 99 - flight.MAX_GROUPS, -1)]
 
 
-def test_two_thousand_entries_are_one_small_answer():
+def test_answer_for_two_thousand_entries_is_below_4_kib():
     record = read(*(entry(n, retired=n < 1990) for n in range(2000)))
     assert len(msgspec.json.encode(record)) < 4096
 
@@ -178,7 +182,7 @@ def test_recorder_that_is_switched_off_is_unknown_and_not_empty():
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 500, -1])
-def test_truncated_record_is_an_error_in_one_line(length):
+def test_truncated_record_is_a_single_line_error(length):
     record, error = flight.read([dump(entry(1))[:length]], NOW)
     assert record is None
     assert "cannot be understood" in error
@@ -194,7 +198,7 @@ JSON = st.recursive(
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.dictionaries(st.sampled_from(sorted(entry(1))), JSON, max_size=4))
-def test_strange_entry_never_raises_and_its_answer_can_be_sent(changes):
+def test_random_entry_never_raises_and_its_answer_can_be_encoded(changes):
     text = json.dumps({"pg_config": {}, "entries": [{**entry(1), **changes}]})
     record, error = flight.read([text.encode("utf-8", "surrogatepass")], NOW)
     assert (record is None) != (error is None)
@@ -203,6 +207,6 @@ def test_strange_entry_never_raises_and_its_answer_can_be_sent(changes):
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
-def test_strange_bytes_never_raise(body):
+def test_random_bytes_never_raise(body):
     record, error = flight.read([body], math.inf)
     assert (record is None) != (error is None)

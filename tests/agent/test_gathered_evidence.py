@@ -1,4 +1,7 @@
-"""Tests of evidence from ranks that may not be able to answer: what is there, and the reason for what is missing."""
+"""Tests of the evidence gathered from one rank: its stack and its flight record, or the reason for a missing part.
+
+The ranks run, are stopped, are dead, have no worker server, or hold the interpreter lock.
+"""
 
 import asyncio
 import os
@@ -27,7 +30,7 @@ SCRIPT = """
 
 @pytest.fixture
 def rank(start_rank):
-    """A rank with a worker server, asleep."""
+    """Start a rank that has a worker server and sleeps."""
     started = start_rank(SCRIPT)
     started.says("attached")
     reader = BoxReader(started.box)
@@ -41,7 +44,7 @@ def gather(pid, socket, py_spy=None):
     return asyncio.run(evidence.gather(pid, Path(socket), py_spy=py_spy))
 
 
-def test_stack_names_the_line(rank):
+def test_stack_contains_the_running_function(rank):
     answer = gather(rank.pid, rank.socket)
     assert "guilty_line" in answer["stack"]
     assert answer["stack_error"] is None
@@ -54,11 +57,11 @@ def test_stack_is_left_out_on_request(rank):
     assert "no process group yet" in answer["flight_error"]
 
 
-def test_only_the_owner_may_use_the_socket(rank):
+def test_socket_of_the_worker_server_has_mode_600(rank):
     assert oct(Path(rank.socket).stat().st_mode)[-3:] == "600"
 
 
-def test_stopped_rank_has_no_stack_but_the_reason(rank, monkeypatch):
+def test_stopped_rank_without_py_spy_gives_reasons_instead_of_evidence(rank, monkeypatch):
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
     answer = gather(rank.pid, rank.socket)
@@ -68,14 +71,14 @@ def test_stopped_rank_has_no_stack_but_the_reason(rank, monkeypatch):
     assert "did not answer within 0.2 s" in answer["flight_error"]
 
 
-def test_stack_of_a_stopped_rank_is_read_from_outside(rank):
+def test_stack_of_a_stopped_rank_is_read_by_py_spy(rank):
     rank.signal(signal.SIGSTOP)
     answer = gather(rank.pid, rank.socket, PY_SPY)
     assert "guilty_line" in answer["stack"]
     assert "did not answer" in answer["flight_error"]
 
 
-def test_dead_rank_has_no_stack_but_the_reason(rank):
+def test_dead_rank_gives_reasons_instead_of_evidence(rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
     answer = gather(rank.pid, rank.socket)
@@ -86,7 +89,7 @@ def test_dead_rank_has_no_stack_but_the_reason(rank):
     assert answer["wchan"] is None
 
 
-def test_rank_without_a_worker_server_has_the_reason():
+def test_rank_without_a_worker_server_gives_reasons_instead_of_evidence():
     answer = gather(os.getpid(), Path())
     assert "no worker server" in answer["stack_error"]
     assert "py-spy is not installed" in answer["stack_error"]
@@ -128,8 +131,8 @@ HANGS_IN_BACKWARD = """
 
 
 @pytest.fixture
-def ddp(start_rank, tmp_path):
-    """Two ranks of DDP over gloo; rank 1 sleeps in backward, rank 0 waits for it in an all_reduce issued from C++."""
+def ddp_ranks(start_rank, tmp_path):
+    """Start two DDP ranks over gloo. Rank 1 sleeps in backward; rank 0 waits in an all_reduce issued from C++."""
     ranks = [start_rank(HANGS_IN_BACKWARD, number, 2, STORE=str(tmp_path / "store")) for number in range(2)]
     ranks[0].says("hangs")
     ranks[1].says("sleeps")
@@ -140,28 +143,28 @@ def ddp(start_rank, tmp_path):
     return ranks
 
 
-def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp):
-    def hanging():
-        answer = gather(ddp[0].pid, ddp[0].socket)
-        return answer if answer["flight"].pending else None  # it prints just before it gets there
+def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
+    def answer_with_pending_operation():
+        answer = gather(ddp_ranks[0].pid, ddp_ranks[0].socket)
+        return answer if answer["flight"].pending else None  # the rank prints just before the operation
 
-    answer, behind = eventually(hanging), gather(ddp[1].pid, ddp[1].socket)
+    answer, behind = eventually(answer_with_pending_operation), gather(ddp_ranks[1].pid, ddp_ranks[1].socket)
     (pending,) = answer["flight"].pending
     assert (pending.group, pending.op, pending.num_bytes, pending.sizes, pending.dtypes) == (
         "gloo:0", "all_reduce", 4 * (8 * 8 + 8), ((72,),), ("Float",)
     )  # fmt: skip
     assert answer["flight"].last["gloo:0"] == pending.sequence - 1
     assert 0 <= pending.age_seconds < 30
-    assert "in all_reduce" not in answer["stack"]  # Python does not see it
+    assert "in all_reduce" not in answer["stack"]  # a call from C++ has no Python frame
     assert (behind["flight"].pending, behind["flight_error"]) == ((), None)
     assert behind["flight"].last == answer["flight"].last
     assert "in backward" in behind["stack"]
 
 
-def test_flight_records_alone_name_the_rank_that_others_wait_for(ddp):
-    """The boxes show no collective, as with a compiled graph."""
-    eventually(lambda: gather(ddp[0].pid, ddp[0].socket)["flight"].pending)
-    flights = {number: gather(rank.pid, rank.socket)["flight"] for number, rank in enumerate(ddp)}
+def test_stall_names_the_culprit_from_flight_records_alone(ddp_ranks):
+    """The boxes show no collective, as in a job with a compiled graph."""
+    eventually(lambda: gather(ddp_ranks[0].pid, ddp_ranks[0].socket)["flight"].pending)
+    flights = {number: gather(rank.pid, rank.socket)["flight"] for number, rank in enumerate(ddp_ranks)}
     states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
     (without_records,) = Stall().detect(snapshot(*states))
     assert (without_records.cause, without_records.ranks) == ("unknown", ())
@@ -170,7 +173,7 @@ def test_flight_records_alone_name_the_rank_that_others_wait_for(ddp):
 
 
 def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(start_rank, monkeypatch):
-    """The stack needs that lock (PythonHandlers.cpp), the flight record does not."""
+    """The worker server needs that lock for the stack (PythonHandlers.cpp), but not for the flight record."""
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.5)
     rank = start_rank("""
         import ctypes, zmon
@@ -185,11 +188,11 @@ def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(st
     rank.says("attached")
     reader = BoxReader(rank.box)
 
-    def asleep():
+    def answer_without_stack():
         answer = gather(rank.pid, reader.identity().socket)
-        return answer if answer["stack"] is None else None  # it prints just before it gets there
+        return answer if answer["stack"] is None else None  # the rank prints just before the native call
 
-    answer = eventually(asleep)
+    answer = eventually(answer_without_stack)
     assert "holds the interpreter lock" in answer["stack_error"]
     assert answer["flight"].last == {"gloo:0": 1}
     answer = gather(rank.pid, reader.identity().socket, PY_SPY)
@@ -231,7 +234,7 @@ def test_missing_flight_recorder_has_a_reason(tmp_path):
     assert (answer["flight"], answer["flight_error"]) == (None, "this torch does not offer it")
 
 
-def test_invalid_record_is_an_error_in_one_line(tmp_path):
+def test_invalid_record_is_a_single_line_error(tmp_path):
     for number, body in enumerate((b"", b'{"pg_config": {}, "entries": [{', b"\xff", b"[" * 100_000)):
         answer = FakeServer(fr_trace_json=(200, body)).gather(tmp_path / f"socket-{number}")
         assert answer["flight"] is None
@@ -239,13 +242,13 @@ def test_invalid_record_is_an_error_in_one_line(tmp_path):
         assert "\n" not in answer["flight_error"]
 
 
-def test_answer_that_never_ends_is_cut_off(tmp_path, monkeypatch):
+def test_record_above_the_size_limit_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_RECORD_BYTES", 1 << 20)
     answer = FakeServer(fr_trace_json=(200, b" " * (3 << 20))).gather(tmp_path / "socket")
     assert (answer["flight"], answer["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
 
 
-def test_missing_part_of_the_record_is_reported_beside_the_rest(tmp_path):
+def test_failed_part_of_the_record_is_reported_beside_the_rest(tmp_path):
     server = FakeServer(fr_trace_json=(200, EMPTY), dump_nccl_trace_json=(500, b"Handler failed"))
     answer = server.gather(tmp_path / "socket")
     assert answer["flight"].num_pending == 0

@@ -1,11 +1,14 @@
-"""Tests of the agent's /metrics: it is valid, and shows the newest attempt of each job."""
+"""Tests of the agent's /metrics. The page is valid, and shows the newest attempt of each job.
+
+A rank that died more than half a minute ago is left out.
+"""
 
 import subprocess
 
-from tests.agent.agent_client import snapshot
+from tests.agent.agent_client import get_snapshot
 
 
-def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path, ask):
+def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp_path, run_scenario):
     rank = start_rank(
         """
         import time, zmon
@@ -38,28 +41,28 @@ def test_metrics_of_a_real_rank_are_clean_and_nan_stays_nan(start_rank, tmp_path
         assert 'key="loss"' in page
         assert [line.split()[1] for line in page.splitlines() if 'key="loss"' in line] == ["NaN"]
         assert [line.split()[1] for line in page.splitlines() if 'key="auc"' in line] == ["0.7"]
-        (state,) = (await snapshot(client)).ranks
+        (state,) = (await get_snapshot(client)).ranks
         assert state.report == {"loss": None, "auc": 0.7}  # JSON has no NaN
         assert state.pid == rank.pid
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_metrics_are_of_the_newest_attempt_only(live, ask):
-    live(0, attempt=0, start_unix=1_000.0).steps(3)
-    live(0, attempt=1, start_unix=2_000.0).steps(5)
+def test_metrics_show_the_newest_attempt_only(make_live_box, run_scenario):
+    make_live_box(0, attempt=0, start_unix=1_000.0).steps(3)
+    make_live_box(0, attempt=1, start_unix=2_000.0).steps(5)
 
     async def scenario(client):
         page = await (await client.get("/metrics")).text()
         assert [line.split()[1] for line in page.splitlines() if line.startswith("zmon_steps_total")] == ["5.0"]
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_metrics_of_a_dead_rank_end_after_half_a_minute(live, ask):
-    fresh, old = live(0), live(1)
+def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, run_scenario):
+    fresh, old = make_live_box(0), make_live_box(1)
     old.clock.ns = -40_000_000_000
-    for phase in (0, 1):  # write both slots, since a rank's clock never goes back
+    for phase in (0, 1):  # write both state slots, because the clock of a real rank never goes back
         old.timeline.phase(phase)
     for box in (fresh, old):
         box.process.end()
@@ -68,6 +71,6 @@ def test_metrics_of_a_dead_rank_end_after_half_a_minute(live, ask):
         page = await (await client.get("/metrics")).text()
         assert 'rank="0"' in page
         assert 'rank="1"' not in page
-        assert {r.rank for r in (await snapshot(client)).ranks} == {0, 1}  # the hub still gets both
+        assert {r.rank for r in (await get_snapshot(client)).ranks} == {0, 1}  # the hub still receives both ranks
 
-    ask(scenario)
+    run_scenario(scenario)

@@ -1,4 +1,4 @@
-"""Tests of how often a source is read, depending on its interval and its cost."""
+"""Tests of the thread that reads a source: how often it reads, and how it handles questions that hang or raise."""
 
 import itertools
 import time
@@ -11,45 +11,45 @@ from zmon.agent import poller
 
 
 @pytest.fixture
-def start(monkeypatch):
-    """Read a source every 10 ms whose reads take `cpu_seconds` of CPU time each."""
-    started = []
+def start_source(monkeypatch):
+    """Start a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
+    pollers = []
 
-    def run(do, cpu_seconds):
+    def run(read_value, cpu_seconds):
         clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())
         monkeypatch.setattr(poller.time, "thread_time", lambda: next(clock))
-        source = FakeSource("tcp", "tcp", do)
-        started.append(poller.Poller("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
-        started[-1].start()
+        source = FakeSource("tcp", "tcp", read_value)
+        pollers.append(poller.Poller("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
+        pollers[-1].start()
         return source
 
     yield run
-    for each in started:
-        each.stop()
+    for running in pollers:
+        running.stop()
 
 
-def test_cheap_source_is_read_at_its_interval(start):
-    source = start(lambda: (), cpu_seconds=0.0)
+def test_cheap_source_is_read_at_its_interval(start_source):
+    source = start_source(lambda: (), cpu_seconds=0.0)
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
-@pytest.mark.parametrize("do", [lambda: (), fail])
-def test_expensive_source_is_read_less_often_up_or_down(start, do):
+@pytest.mark.parametrize("read_value", [lambda: (), fail])
+def test_expensive_source_is_read_less_often_also_if_reads_fail(start_source, read_value):
     """A source that takes one second is read every hundred seconds."""
-    source = start(do, cpu_seconds=1.0)
+    source = start_source(read_value, cpu_seconds=1.0)
     assert eventually(lambda: source.num_reads, 5)
     time.sleep(0.2)  # twenty times its interval
     assert source.num_reads == 1
 
 
-def test_expensive_source_is_read_every_ten_seconds_at_least(start, monkeypatch):
-    """Values must not grow old."""
+def test_expensive_source_is_read_after_the_longest_pause(start_source, monkeypatch):
+    """The longest pause limits the age of the values."""
     monkeypatch.setattr(poller, "LONGEST_PAUSE_SECONDS", 0.05)
-    source = start(lambda: (), cpu_seconds=1.0)
+    source = start_source(lambda: (), cpu_seconds=1.0)
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
-def test_question_that_hangs_marks_the_source_down():
+def test_hanging_question_marks_the_source_down():
     boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
     boxes.start()
     assert eventually(lambda: boxes.status, 5)

@@ -1,11 +1,11 @@
-"""Tests of `GET /api/v1/snapshot`: each record is sent once, and only on request."""
+"""Tests of `GET /api/v1/snapshot`. Step records are sent only on request, and each record only once."""
 
 import os
 
 import aiohttp
 import pytest
 
-from tests.agent.agent_client import poll, snapshot
+from tests.agent.agent_client import get_snapshot, poll
 from tests.boxes import IDENTITY
 from tests.build import JOB
 from zmon.job.lease import Leases
@@ -14,16 +14,16 @@ UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
 
 
-def test_snapshot_has_records_only_on_request_and_each_once(live, ask):
-    box = live()
+def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scenario):
+    box = make_live_box()
     box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
     box.steps(10)
 
     async def scenario(client):
-        assert (await snapshot(client)).records == {}
-        first = await snapshot(client, "?since=0")
+        assert (await get_snapshot(client)).records == {}
+        first = await get_snapshot(client, "?since=0")
         assert [r.step for r in first.records[JOB][UID]] == list(range(1, 11))
-        second = await snapshot(client, f"?since={first.cursor}")
+        second = await get_snapshot(client, f"?since={first.cursor}")
         assert second.records[JOB][UID] == ()
         box.steps(3)
         box.clock.ns = 0
@@ -33,70 +33,72 @@ def test_snapshot_has_records_only_on_request_and_each_once(live, ask):
 
         async def last_record():
             nonlocal second
-            second = await snapshot(client, f"?since={second.cursor}")
+            second = await get_snapshot(client, f"?since={second.cursor}")
             numbers.extend(r.step for r in second.records[JOB][UID])
             return 14 in numbers
 
         assert await poll(last_record)
-        # by their clock, steps 11 to 13 ended before the cursor; no real step does
+        # on the clock of this box, steps 11 to 13 ended before the cursor; steps of a real rank end later
         assert numbers == [14]
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_snapshot_is_of_one_job_on_request(live, ask):
-    live()
-    live(job_id="other")
+def test_snapshot_with_a_job_id_has_only_ranks_of_that_job(make_live_box, run_scenario):
+    make_live_box()
+    make_live_box(job_id="other")
 
     async def scenario(client):
-        assert {r.job_id for r in (await snapshot(client)).ranks} == {JOB, "other"}
-        assert {r.job_id for r in (await snapshot(client, "?job_id=other")).ranks} == {"other"}
-        assert (await snapshot(client, "?job_id=none")).ranks == ()
+        assert {r.job_id for r in (await get_snapshot(client)).ranks} == {JOB, "other"}
+        assert {r.job_id for r in (await get_snapshot(client, "?job_id=other")).ranks} == {"other"}
+        assert (await get_snapshot(client, "?job_id=none")).ranks == ()
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_last_steps_are_limited_by_the_request_and_by_the_agent(live, ask):
-    box = live()
+def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_box, run_scenario):
+    box = make_live_box()
     box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
     box.steps(10)
 
     async def scenario(client):
-        report = await snapshot(client, "?since=0&last=3")
+        report = await get_snapshot(client, "?since=0&last=3")
         assert [r.step for r in report.records[JOB][UID]] == [8, 9, 10]
-        assert len((await snapshot(client, "?since=0&last=1000000")).records[JOB][UID]) == 5
+        assert len((await get_snapshot(client, "?since=0&last=1000000")).records[JOB][UID]) == 5
         # `time` and `monotonic` are of the same moment, so the start of the record converts to unix time
         (record,) = report.records[JOB][UID][-1:]
         began = report.time - (report.monotonic - record.start)
         assert 9.0 < report.time - began < 20.0
 
-    ask(scenario, max_records_per_rank=5)
+    run_scenario(scenario, max_records_per_rank=5)
 
 
 @pytest.mark.parametrize("first", ["old", "new"])
-def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tmp_path_factory, first):
+def test_records_of_a_restarted_rank_are_those_of_its_newest_start(
+    make_live_box, run_scenario, tmp_path_factory, first
+):
     """An agent that starts after the restart reads the boxes of both starts, in any order."""
     made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
     for name in (first, "new" if first == "old" else "old"):
         start = {"attempt": 0, "start_unix": 1e9} if name == "old" else {"attempt": 1, "start_unix": 2e9}
-        made[name] = live(**start, run_uid=UIDS[name])
+        made[name] = make_live_box(**start, run_uid=UIDS[name])
         made[name].clock.ns = -10_000_000_000
         made[name].steps(4 if name == "old" else 7)
         made[name].path.parent.rename(elsewhere / name)
     made["old"].process.end()
 
     async def scenario(client):
-        for number, name in enumerate(made):  # one after the other, so that the agent finds them in this order
+        for number, name in enumerate(made):  # one by one, so that the agent finds the boxes in this order
             (elsewhere / name).rename(made[name].path.parent)
 
             async def appeared(number=number):
-                return len((await snapshot(client)).ranks) > number
+                return len((await get_snapshot(client)).ranks) > number
 
             assert await poll(appeared)
-        report = await snapshot(client, "?since=0")
+        report = await get_snapshot(client, "?since=0")
         assert {len(report.records[JOB][state.run_uid]) for state in report.ranks if state.attempt == 1} == {7}
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
 @pytest.mark.parametrize(
@@ -104,18 +106,18 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(live, ask, tm
     ["/api/v1/snapshot?since=x", "/api/v1/snapshot?since=nan", "/api/v1/snapshot?since=inf", "/api/v1/suspects?wait=x",
      "/api/v1/suspects?wait=nan"],
 )  # fmt: skip
-def test_invalid_number_is_a_bad_request_in_one_line(ask, path):
+def test_invalid_number_is_a_bad_request_with_a_single_line(run_scenario, path):
     async def scenario(client):
         async with client.get(path, timeout=aiohttp.ClientTimeout(total=2)) as answer:
             assert answer.status == 400
             assert len((await answer.text()).splitlines()) == 1
 
-    ask(scenario)
+    run_scenario(scenario)
 
 
-def test_request_for_new_records_does_not_read_old_ones(live, ask, monkeypatch):
-    """The hub asks up to four times a second; a thousand records of every rank each time would take a core."""
-    box = live()
+def test_request_for_new_records_does_not_read_old_ones(make_live_box, run_scenario, monkeypatch):
+    """The hub sends up to four requests a second; to read a thousand records per rank each time would take a core."""
+    box = make_live_box()
     box.clock.ns = -60_000_000_000
     box.steps(1500)
     reads = []
@@ -126,19 +128,19 @@ def test_request_for_new_records_does_not_read_old_ones(live, ask, monkeypatch):
         return pread(*arguments)
 
     async def scenario(client):
-        first = await snapshot(client, "?since=0")
+        first = await get_snapshot(client, "?since=0")
         assert len(first.records[JOB][UID]) == 1024
         monkeypatch.setattr(os, "pread", counting)
-        await snapshot(client, f"?since={first.cursor}")
+        await get_snapshot(client, f"?since={first.cursor}")
         assert len(reads) < 100
 
-    ask(scenario, scan_interval_seconds=10.0)
+    run_scenario(scenario, scan_interval_seconds=10.0)
 
 
-def test_leases_are_those_of_the_site(live, ask):
-    live()
+def test_lease_is_the_configured_lease(make_live_box, run_scenario):
+    make_live_box()
 
     async def scenario(client):
-        assert (await snapshot(client)).ranks[0].lease_seconds == 7200.0  # it is still in `init`
+        assert (await get_snapshot(client)).ranks[0].lease_seconds == 7200.0  # the rank is still in `init`
 
-    ask(scenario, leases=Leases(init_seconds=7200.0))
+    run_scenario(scenario, leases=Leases(init_seconds=7200.0))

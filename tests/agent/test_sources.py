@@ -1,11 +1,11 @@
-"""Tests that the value of any source reaches /metrics, the snapshot and the hub's window without further code."""
+"""Tests that the values of every source reach /metrics, the snapshot and the window of the hub."""
 
 from dataclasses import fields, make_dataclass
 
 import msgspec
 import pytest
 
-from tests.agent.agent_client import FakeSource, metrics, poll
+from tests.agent.agent_client import FakeSource, get_metrics, poll
 from tests.build import agent_report, rank_state
 from tests.metrics.scene import FULL_HOST
 from zmon.agent.sources import all_sources
@@ -19,15 +19,15 @@ Fan = make_dataclass("Fan", [("name", str), ("speed_ratio", float)], frozen=True
 WithFans = make_dataclass("WithFans", [("fans", tuple | None, None)], bases=(HostSample,), frozen=True)
 
 
-def test_each_part_of_a_sample_has_one_source():
+def test_each_field_of_a_sample_has_a_single_source():
     assert sorted(source.field for source in all_sources(dict)) == sorted(PARTS)
     names = [source.name for source in all_sources(dict)]
     assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
-    """Rates need both; a part that is dropped on the way would be a metric lost silently."""
+def test_each_field_of_a_sample_reaches_both_ends_of_the_hub_window(part):
+    """Rates need both ends; a field that is not passed on would lose a metric without an error."""
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), sample=FULL_HOST))
     window = link.window()
@@ -35,8 +35,8 @@ def test_each_part_of_a_sample_reaches_the_hubs_window_then_and_now(part):
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
 
 
-def test_new_source_needs_a_field_a_read_method_and_a_line_to_register(monkeypatch, ask):
-    """Its metric needs one more line in the table of names."""
+def test_new_source_reaches_metrics_snapshot_and_hub_window(monkeypatch, run_scenario):
+    """A source needs a field, a method `read` and a registration; its metric needs a line in the table of names."""
     fans = Subject(("host", "fan"), lambda sample: sample.fans or (), lambda fan: (fan.name,))
     monkeypatch.setitem(SPECS, "zmon_fan_speed_ratio", fans.gauge("Speed.", lambda fan: fan.speed_ratio))
     monkeypatch.setattr("zmon.agent.HostSample", WithFans)
@@ -44,21 +44,21 @@ def test_new_source_needs_a_field_a_read_method_and_a_line_to_register(monkeypat
 
     async def scenario(client):
         async def shown():
-            return 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5' in await metrics(client)
+            return 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5' in await get_metrics(client)
 
         assert await poll(shown)
         async with client.get("/api/v1/snapshot") as answer:
             fans_answer = msgspec.json.decode(await answer.read())["sample"]["fans"]
         assert fans_answer == [{"name": "front", "speed_ratio": 0.5}]
 
-    ask(scenario, [source])
+    run_scenario(scenario, [source])
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
     assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)
 
 
-def test_older_hub_ignores_a_source_that_it_does_not_know():
-    """The snapshot of a newer agent has one more part; the hub reads the others."""
+def test_older_hub_ignores_an_unknown_source():
+    """The snapshot of a newer agent has an additional field; the hub reads the other fields."""
     newer = msgspec.json.encode(agent_report(rank_state(0), sample=WithFans(nics=(), fans=(Fan("front", 0.5),))))
     report = msgspec.json.decode(newer, type=type(agent_report()))
     assert report.sample == HostSample(nics=())

@@ -1,4 +1,4 @@
-"""Tests of Python stacks read with py-spy, or the reason in one line."""
+"""Tests of Python stacks read with py-spy. A stack that cannot be read is replaced by a reason of a single line."""
 
 import asyncio
 import subprocess
@@ -28,13 +28,13 @@ def read(pid, command=stacks.PY_SPY):
     return stack and stack.decode(), reason
 
 
-def test_line_of_a_process_that_holds_its_interpreter_lock_is_read(process):
+def test_stack_is_read_while_the_process_holds_its_interpreter_lock(process):
     assert eventually(lambda: "guilty_line" in (read(process.pid)[0] or ""))
     assert read(process.pid)[1] is None
 
 
-def test_command_line_is_cut_off(process, tmp_path):
-    """It may hold tokens, and many people read findings. It may have any number of lines."""
+def test_stack_does_not_contain_the_command_line(process, tmp_path):
+    """A command line may contain tokens, and many people read findings. It may have several lines."""
     stack, _ = read(process.pid)
     assert stack.startswith("Python v3")
     assert "ctypes" not in stack
@@ -66,14 +66,14 @@ def test_process_is_not_stopped_for_the_read(process):
         (1, "/bin/true", "py-spy cannot read it"),
     ],
 )
-def test_stack_that_cannot_be_read_has_the_reason_in_one_line(pid, command, expected):
+def test_unreadable_stack_has_a_reason_of_a_single_line(pid, command, expected):
     stack, reason = read(pid, command)
     assert stack is None
     assert expected in reason
     assert "\n" not in reason
 
 
-def test_py_spy_that_hangs_is_killed(tmp_path, monkeypatch):
+def test_hanging_py_spy_is_reported_after_its_timeout(tmp_path, monkeypatch):
     hangs = tmp_path / "py-spy"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)

@@ -1,8 +1,8 @@
-"""Tests of the step log: it is a source like others, and writes, fails and recovers independently."""
+"""Tests of the step log of the agent. A log that cannot be written is down, and recovers once it can be written."""
 
 import shutil
 
-from tests.agent.agent_client import get, metrics, poll, snapshot, sources
+from tests.agent.agent_client import get_json, get_metrics, get_snapshot, poll, source_statuses
 from tests.build import JOB
 from zmon.steplog import read_runs
 
@@ -13,9 +13,9 @@ def steps_of(data):
     return {run.run.rank: [record.step for _, record, _ in run.steps()] for run in runs}
 
 
-def test_last_steps_of_a_rank_that_just_ended_are_written(live, ask, tmp_path_factory):
+def test_last_steps_of_a_rank_that_just_ended_are_written(make_live_box, run_scenario, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
-    box = live()
+    box = make_live_box()
     box.steps(3)
 
     async def scenario(client):
@@ -27,58 +27,58 @@ def test_last_steps_of_a_rank_that_just_ended_are_written(live, ask, tmp_path_fa
         box.process.end()
         shutil.rmtree(box.path.parent)
         assert await poll(lambda: written(7))
-        assert (await sources(client))["steps"]["up"]
+        assert (await source_statuses(client))["steps"]["up"]
 
-    ask(scenario, data_dir=data, log_interval_seconds=0.05)
+    run_scenario(scenario, data_dir=data, log_interval_seconds=0.05)
 
 
-def test_log_that_cannot_be_written_is_down_and_affects_nothing_else(live, ask, tmp_path_factory):
+def test_unwritable_log_is_down_and_the_snapshot_still_has_its_ranks(make_live_box, run_scenario, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
     (data / "steps").write_text("in the way")
-    live().steps(3)
+    make_live_box().steps(3)
 
     async def scenario(client):
         async def is_up(wanted):
-            statuses = await sources(client)
+            statuses = await source_statuses(client)
             return "steps" in statuses and statuses["steps"]["up"] is wanted
 
-        assert (await snapshot(client)).ranks
+        assert (await get_snapshot(client)).ranks
         assert await poll(lambda: is_up(False))
-        health = await get(client, "/healthz")
+        health = await get_json(client, "/healthz")
         assert health["healthy"]
         assert health["down"][0]["error"].startswith(f"cannot write the step log {data}/steps")
-        assert 'zmon_source_up{host="node-a",source="steps"} 0.0' in await metrics(client)
-        assert len((await snapshot(client)).ranks) == 1
+        assert 'zmon_source_up{host="node-a",source="steps"} 0.0' in await get_metrics(client)
+        assert len((await get_snapshot(client)).ranks) == 1
         (data / "steps").unlink()
         assert await poll(lambda: is_up(True))
         assert steps_of(data) == {0: [1, 2, 3]}
 
-    ask(scenario, data_dir=data, log_interval_seconds=0.05)
+    run_scenario(scenario, data_dir=data, log_interval_seconds=0.05)
 
 
-def test_log_that_is_switched_off_writes_nothing(live, ask, tmp_path_factory):
+def test_log_that_is_switched_off_writes_no_file(make_live_box, run_scenario, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
-    live().steps(3)
+    make_live_box().steps(3)
 
     async def scenario(client):
-        assert (await snapshot(client)).ranks
-        assert set(await sources(client)) == {"boxes", "stderr"}
+        assert (await get_snapshot(client)).ranks
+        assert set(await source_statuses(client)) == {"boxes", "stderr"}
 
-    ask(scenario, data_dir=data, without=frozenset({"steps"}))
+    run_scenario(scenario, data_dir=data, without=frozenset({"steps"}))
     assert list(data.iterdir()) == []
 
 
-def test_steps_since_the_last_append_are_written_when_the_agent_ends(live, ask, tmp_path_factory):
+def test_steps_since_the_last_append_are_written_when_the_agent_ends(make_live_box, run_scenario, tmp_path_factory):
     data = tmp_path_factory.mktemp("data")
-    box = live()
+    box = make_live_box()
     box.steps(3)
 
     async def scenario(client):
         async def started():
-            return "steps" in await sources(client) and (await snapshot(client)).ranks
+            return "steps" in await source_statuses(client) and (await get_snapshot(client)).ranks
 
         assert await poll(started)
         box.steps(4)
 
-    ask(scenario, data_dir=data, log_interval_seconds=1000.0)
+    run_scenario(scenario, data_dir=data, log_interval_seconds=1000.0)
     assert steps_of(data) == {0: [1, 2, 3, 4, 5, 6, 7]}

@@ -1,8 +1,8 @@
 """A rank that writes as fast as it can, and a model that knows every value its box may hold.
 
 The rank repeats the same cycle, on a clock that advances by the same time at every reading, with amounts that grow with
-the number of the cycle. So every number in the box is a polynomial of second degree in the number of the cycle. Three
-cycles of a twin, read after every act, determine all others.
+the number of the cycle. So every number in the box is a polynomial of second degree in the number of the cycle. The
+model reads three cycles of a second rank after every write; they determine all other cycles.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, Ra
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
-TICK_NS = 97  # close to a real rank's, so that torn values differ by little
-LIFE_SECONDS = 120  # after this the writer ends by itself
+TICK_NS = 97  # close to the interval of a real rank, so that torn values differ by little
+LIFE_SECONDS = 120  # the writer ends by itself after this time
 
 
 class Ticking(Clock):
@@ -38,7 +38,7 @@ class Ticking(Clock):
 
 
 class Racer:
-    """The rank, which writes one act at a time."""
+    """The rank, which makes one write at a time."""
 
     def __init__(self, path: Path) -> None:
         self.clock = Ticking()
@@ -61,7 +61,7 @@ class Racer:
         self.line.last_words("exception", f"Type{cycle}", f"{cycle} " + "m" * (cycle % 900))
 
     def acts(self, cycle: int) -> Iterator[Callable[[], Any]]:
-        """Yield the acts of a cycle; each changes the state at most once."""
+        """Yield the writes of a cycle; each changes the state at most once."""
         line = self.line
         for turn in (None, EVAL, CHECKPOINT):
             if turn is not None:
@@ -82,7 +82,7 @@ class Racer:
         yield lambda: self.identify(cycle)
 
     def collective(self, op: str, group: int, sent: int, received: int) -> Iterator[Callable[[], Any]]:
-        """Yield the acts that begin and end a collective."""
+        """Yield the writes that begin and end a collective."""
         yield lambda: self.line.enter_op(OP_NUMBER[op], self.groups[group], sent, received)
         yield self.line.leave_op
 
@@ -106,7 +106,7 @@ def flat(answer: Any) -> dict[str, Any]:
 
 
 def _extrapolated(samples: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
-    """Return the values of any cycle, given those of the second, third and fourth one."""
+    """Return the values of any cycle, given the values of the second, third and fourth cycle."""
     second, third, fourth = samples
     assert second.keys() == third.keys() == fourth.keys()
     values = {}
@@ -208,7 +208,7 @@ class Model:
 
 
 def check_reported(report: dict[str, float], words: LastWords | None) -> None:
-    """Check that the gauges are of one cycle, and the last words of one cycle."""
+    """Check that all gauges are of the same cycle, and that the last words are of a single cycle."""
     value = report["one"]
     assert report == {"one": value, "two": 2 * value, "three": 3 * value}
     assert words is not None

@@ -1,4 +1,4 @@
-"""A boundary holds all totals so far, and a step is the difference of two boundaries."""
+"""Tests of the boundaries in a box. A boundary holds all totals so far; a step is the difference of two boundaries."""
 
 import struct
 
@@ -17,35 +17,35 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def numbers(box):
+def read_step_numbers(box):
     """Return the numbers of the boundaries that end a step."""
     return [number for number, _ in read(box)["records"]]
 
 
-def records(box):
+def read_records(box):
     """Return the records of all steps in the ring."""
     return [record for _, record in read(box)["records"]]
 
 
-def wide(number):
+def times_and_counts(number):
     """Return times and counts that all have this value."""
     return [number] * layout.NUM_TIMES, [number] * layout.NUM_COUNTS
 
 
-# -- turns -------------------------------------------------------------------------------------------------
+# -- changes of activity -----------------------------------------------------------------------------------
 
 
-def test_turns_are_not_records(box):
+def test_boundaries_of_activities_are_not_step_records(box):
     box.steps(2)
     for activity in (EVAL, TRAIN, CHECKPOINT, TRAIN):
         box.timeline.turn_to(activity)
     box.steps(2)
-    assert [record.step for record in records(box)] == [1, 2, 3, 4]
-    assert box.ledger.boundaries == 10  # including the one at the start and the one at the turn to training
+    assert [record.step for record in read_records(box)] == [1, 2, 3, 4]
+    assert box.ledger.boundaries == 10  # with those at the start and at the first change to training
     assert read(box)["totals"].steps == 4
 
 
-def test_step_after_a_turn_does_not_include_what_happened_between(box):
+def test_step_after_an_evaluation_does_not_include_the_evaluation(box):
     box.steps(1)
     box.timeline.turn_to(EVAL)
     box.timeline.phase(PHASE_NUMBER["forward"])
@@ -56,7 +56,7 @@ def test_step_after_a_turn_does_not_include_what_happened_between(box):
     box.clock.sleep(100)
     box.timeline.turn_to(TRAIN)
     box.steps(1)
-    before, after = records(box)
+    before, after = read_records(box)
     assert after.duration == pytest.approx(0.020, abs=1e-6)
     assert after.start > before.start + 300
     assert after.measures.ops["all_to_all"].count == 1
@@ -64,18 +64,20 @@ def test_step_after_a_turn_does_not_include_what_happened_between(box):
     assert after.measures.self_seconds + after.measures.exposed_seconds == pytest.approx(after.duration)
     totals = read(box)["totals"]
     assert totals.step_seconds == pytest.approx(0.040, abs=1e-6)
-    assert totals.measures.ops["all_to_all"].count == 3  # its time belongs to no step, but it counts
+    assert (
+        totals.measures.ops["all_to_all"].count == 3
+    )  # the collective between the steps counts, but its time belongs to no step
     assert totals.measures.exposed_seconds == pytest.approx(0.020, abs=1e-6)
 
 
-def test_time_between_the_last_step_and_a_turn_belongs_to_no_step(box):
+def test_time_between_last_step_and_evaluation_belongs_to_no_step(box):
     box.steps(1)
     box.timeline.phase(PHASE_NUMBER["data"])
     box.clock.sleep(50)
     box.timeline.turn_to(EVAL)
     box.timeline.turn_to(TRAIN)
     box.steps(1)
-    assert all("data" not in record.measures.phases for record in records(box))
+    assert all("data" not in record.measures.phases for record in read_records(box))
     assert "data" not in read(box)["totals"].measures.phases
 
 
@@ -98,7 +100,7 @@ def test_totals_are_the_sum_of_the_records(box):
     for number in range(20):
         box.ledger.work(samples=number, lookups=None)
         box.steps(1, seconds=0.001 * number)
-    totals, each = read(box)["totals"], records(box)
+    totals, each = read(box)["totals"], read_records(box)
     assert totals.steps == len(each) == 20
     assert totals.step_seconds == pytest.approx(sum(record.duration for record in each))
     assert totals.measures.samples == sum(record.measures.samples for record in each) == 190
@@ -110,7 +112,7 @@ def test_totals_are_the_sum_of_the_records(box):
 def test_unknown_values_are_none_not_zero(box):
     box.timeline.begin_step(None)
     box.timeline.end_step()
-    totals, (record,) = read(box)["totals"], records(box)
+    totals, (record,) = read(box)["totals"], read_records(box)
     assert (totals.memory, totals.last_checkpoint_time, record.device_memory_peak_bytes) == (None,) * 3
     for measured in (totals.measures, record.measures):
         amounts = (measured.samples, measured.lookups, measured.network_sent_bytes, measured.network_received_bytes)
@@ -124,17 +126,17 @@ def test_unknown_amount_of_a_step_leaves_the_totals_unchanged(box):
     box.steps(2)
     box.ledger.work(samples=0, lookups=7)
     box.steps(1)
-    assert [record.measures.samples for record in records(box)] == [32, None, 0]
-    assert [record.measures.lookups for record in records(box)] == [None, None, 7]
+    assert [record.measures.samples for record in read_records(box)] == [32, None, 0]
+    assert [record.measures.lookups for record in read_records(box)] == [None, None, 7]
     assert (read(box)["totals"].measures.samples, read(box)["totals"].measures.lookups) == (32, 7)
 
 
-def test_memory_and_its_peak_come_with_the_step_that_read_them(box):
+def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
     box.steps(1)
     box.ledger.memory_reader = lambda: (100, 200, 300)
     box.clock.sleep(2)
     box.steps(1)
-    assert [record.device_memory_peak_bytes for record in records(box)] == [None, 300]
+    assert [record.device_memory_peak_bytes for record in read_records(box)] == [None, 300]
     assert read(box)["totals"].memory == Memory(100, 200, 300)
 
 
@@ -143,9 +145,9 @@ def test_network_bytes_that_become_known_count_from_zero(box):
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
         head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
-        box.writer.boundary((*head, *network, *unknown, *no_reports), *wide(0))
+        box.writer.boundary((*head, *network, *unknown, *no_reports), *times_and_counts(0))
     box.writer.place(5, 0, 0, 1)
-    amounts = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in records(box)]
+    amounts = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in read_records(box)]
     assert amounts == [(None, None), (500, 600), (200, 300), (None, None)]
 
 
@@ -160,7 +162,7 @@ def test_ring_holds_the_steps_between_the_last_4096_boundaries(box):
     assert [record.step for _, record in pairs] == list(range(906, 5001))
 
 
-def test_records_continue_after_the_last_reading(box):
+def test_records_continue_after_the_last_read(box):
     box.steps(5)
     latest = box.ledger.boundaries
     reader = BoxReader(box.path)
@@ -172,25 +174,25 @@ def test_records_continue_after_the_last_reading(box):
     reader.close()
 
 
-def test_boundary_that_the_writer_is_overwriting_is_not_returned(box):
+def test_half_overwritten_boundary_is_not_returned(box):
     box.steps(layout.RING_CAPACITY + 1)
     latest = box.ledger.boundaries
     offset = layout.RING + (latest + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
-    box.overwrite(offset, struct.pack("<Q", latest + 1))  # its number is new and its body is old
-    assert numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
+    box.overwrite(offset, struct.pack("<Q", latest + 1))  # the number is new and the body is old
+    assert read_step_numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
 
 
 def test_boundary_with_another_number_is_not_returned(box):
     """The writer has overwritten the boundary with a valid one that is 4,096 numbers newer."""
     box.steps(4)
-    steps = numbers(box)
+    steps = read_step_numbers(box)
     data = box.path.read_bytes()
     offset = layout.RING + steps[3] * layout.BOUNDARY_SIZE
     box.overwrite(layout.RING + steps[1] * layout.BOUNDARY_SIZE, data[offset : offset + layout.BOUNDARY_SIZE])
-    assert numbers(box) == [steps[0], steps[3]]
+    assert read_step_numbers(box) == [steps[0], steps[3]]
 
 
-def test_records_ended_are_the_last_ones_of_that_time_oldest_first(box):
+def test_records_ended_returns_the_last_records_of_an_interval_in_order(box):
     box.steps(10, seconds=1.0)
     reader = BoxReader(box.path)
     ends = [round((record.start + record.duration) * 1e9) for _, record in reader.records(0)]

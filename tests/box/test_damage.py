@@ -1,4 +1,8 @@
-"""A reader returns only written values after the writer was stopped, or the file damaged, at any place."""
+"""Tests of a reader of a damaged box.
+
+After the writer was stopped at any store, or after parts of the file were damaged, a reader returns values that the
+rank wrote, reports the part as corrupt, or leaves it out.
+"""
 
 import struct
 from dataclasses import replace
@@ -21,8 +25,8 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def part(box, name):
-    """Return one answer of a reader."""
+def read_part(box, name):
+    """Return the result of one method of a reader."""
     reader = BoxReader(box.path)
     try:
         return getattr(reader, name)()
@@ -42,8 +46,8 @@ def read_records(box):
 # -- the live words ----------------------------------------------------------------------------------------
 
 
-class Stopped(BaseException):
-    """The writer is stopped."""
+class WriterStopped(BaseException):
+    """Raised to stop the writer."""
 
 
 class StoppingLive:
@@ -54,15 +58,15 @@ class StoppingLive:
 
     def __setitem__(self, index, value):
         if not self.left:
-            raise Stopped
+            raise WriterStopped
         self.left -= 1
         self.live[index] = value
 
 
-def work(box, nanoseconds):
-    """Do phases and collectives one by one, this many nanoseconds apart."""
+def run_phases_and_collectives(box, nanoseconds):
+    """Run phases and collectives one by one, with this number of nanoseconds between them."""
     line = box.timeline
-    acts = (
+    actions = (
         lambda: line.phase(PHASE_NUMBER["data"]),
         lambda: line.phase(PHASE_NUMBER["embedding"]),
         lambda: line.enter_op(OP_NUMBER["all_to_all"], line.group("0", 2), 1000, 24),
@@ -71,43 +75,45 @@ def work(box, nanoseconds):
         lambda: line.leave_op(),
         lambda: line.phase(PHASE_NUMBER["backward"]),
     )
-    for act in acts:
+    for action in actions:
         box.clock.ns += nanoseconds
-        act()
+        action()
         yield
 
 
 @pytest.mark.parametrize("nanoseconds", [1, 100, 1023, 1024, 9000, 1_000_000])
-def test_writer_stopped_after_any_store_leaves_a_state_of_the_rank(tmp_path, nanoseconds):
-    """The closer the times of a torn state, the more it resembles a valid state of another activity."""
+def test_writer_stopped_after_any_store_leaves_a_written_state(tmp_path, nanoseconds):
+    """If the times of both states are close, a torn state resembles a valid state of another activity."""
     undisturbed = Box(tmp_path)
-    written = {part(undisturbed, "now")} | {part(undisturbed, "now") for _ in work(undisturbed, nanoseconds)}
+    written = {read_part(undisturbed, "now")} | {
+        read_part(undisturbed, "now") for _ in run_phases_and_collectives(undisturbed, nanoseconds)
+    }
     for stores in range(20):
         box = Box(tmp_path)
         live = box.timeline._live = StoppingLive(box.writer.live, stores)
-        with pytest.raises(Stopped):
-            list(work(box, nanoseconds))
+        with pytest.raises(WriterStopped):
+            list(run_phases_and_collectives(box, nanoseconds))
         assert live.left == 0
-        assert part(box, "now") in written
+        assert read_part(box, "now") in written
 
 
-def test_torn_state_slot_leaves_the_previous_state(box):
+def test_reader_returns_previous_state_if_the_newest_is_torn(box):
     box.timeline.phase(PHASE_NUMBER["data"])
-    before = part(box, "now")
+    before = read_part(box, "now")
     box.clock.sleep(0.001)
     box.timeline.phase(PHASE_NUMBER["forward"])
     newest = max(layout.STATE_SLOTS, key=lambda slot: box.writer.live[slot])
     box.writer.live[newest + 1] -= 5
-    assert part(box, "now") == before
+    assert read_part(box, "now") == before
 
 
-def test_two_damaged_states_are_corrupt_but_not_the_rest_of_the_box(box):
+def test_box_with_two_damaged_states_still_returns_other_parts(box):
     box.steps(2)
     for slot in layout.STATE_SLOTS:
         box.flip(layout.LIVE + 8 * slot)
     with pytest.raises(BoxCorrupt, match="state"):
-        part(box, "now")
-    assert part(box, "identity").job_id == JOB
+        read_part(box, "now")
+    assert read_part(box, "identity").job_id == JOB
     assert len(read_records(box)) == 2
 
 
@@ -117,9 +123,9 @@ def test_collective_with_damaged_numbers_is_not_returned(box):
     for number in (layout.ENTERED, layout.SEQUENCE):
         box.flip(layout.LIVE + 8 * number)
         with pytest.raises(BoxCorrupt):
-            part(box, "now")
+            read_part(box, "now")
         box.flip(layout.LIVE + 8 * number)
-    assert part(box, "now").num_bytes == 1000
+    assert read_part(box, "now").num_bytes == 1000
 
 
 def test_numbers_are_written_before_the_state_that_refers_to_them(box):
@@ -137,11 +143,11 @@ def test_numbers_are_written_before_the_state_that_refers_to_them(box):
     assert order[6:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
 
 
-def test_new_activity_does_not_have_the_age_of_the_previous_one(box, monkeypatch):
-    """A rank turns to evaluation while it is read; an hour of training is not an hour of evaluation."""
+def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, monkeypatch):
+    """A rank that changes to evaluation during a read must not seem to have evaluated for an hour."""
     box.steps(1)
     box.clock.sleep(3600)
-    trains = part(box, "now")
+    trains = read_part(box, "now")
     reader = BoxReader(box.path)
     read_place = reader._place
 
@@ -157,10 +163,10 @@ def test_new_activity_does_not_have_the_age_of_the_previous_one(box, monkeypatch
     reader.close()
 
 
-def test_sequence_caught_in_the_middle_of_a_write_is_left_out(box):
+def test_half_written_sequence_is_left_out(box):
     box.steps(2)
     box.flip(layout.LIVE + 8 * layout.SEQUENCE + 2)
-    sequences = part(box, "sequences")
+    sequences = read_part(box, "sequences")
     assert 0 not in sequences
     assert sequences[1] == 0
 
@@ -168,7 +174,7 @@ def test_sequence_caught_in_the_middle_of_a_write_is_left_out(box):
 # -- the cells ---------------------------------------------------------------------------------------------
 
 
-def rewritten(box, number):
+def rewrite_cells(box, number):
     """Write every cell once more, with values of this number."""
     box.clock.sleep(1)
     box.ledger.report({"loss": float(number)})
@@ -178,38 +184,38 @@ def rewritten(box, number):
     box.writer.identity(replace(box.who, device=f"cuda:{number}"))
 
 
-def answer(box, cell):
-    """Return the answer of a reader that comes from this cell."""
-    return part(box, "now" if cell == "place" else cell)
+def read_cell(box, cell):
+    """Return what a reader returns from this cell."""
+    return read_part(box, "now" if cell == "place" else cell)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_cell_keeps_the_previous_values_if_the_writer_stops_in_a_write(box, cell):
-    """The writer alternates between the slots; the newest one is damaged each time."""
+def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
+    """The writer alternates between the slots; the test damages the newest slot each time."""
     place = getattr(layout, cell.upper())
     answers, slots = [], []
     for number in range(1, 5):
-        rewritten(box, number)
-        answers.append(answer(box, cell))
+        rewrite_cells(box, number)
+        answers.append(read_cell(box, cell))
         slots.append(box.newest_slot(place))
         if number > 1:
             whole = box.path.read_bytes()[slots[-1] :][: place.slot_size]
             box.overwrite(slots[-1] + 8, b"\xaa" * 7)
-            assert answer(box, cell) == answers[-2] != answers[-1]
+            assert read_cell(box, cell) == answers[-2] != answers[-1]
             box.overwrite(slots[-1], whole)
     assert slots[0] == slots[2] != slots[1] == slots[3]
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_cell_with_two_damaged_copies_is_corrupt(box, cell):
+def test_cell_with_two_damaged_slots_is_corrupt(box, cell):
     place = getattr(layout, cell.upper())
-    rewritten(box, 1)
+    rewrite_cells(box, 1)
     for offset in (place.offset, place.offset + place.slot_size):
         box.flip(offset + 9)
     with pytest.raises(BoxCorrupt, match="checksum"):
-        answer(box, cell)
+        read_cell(box, cell)
     for other in set(CELLS) - {cell}:
-        answer(box, other)
+        read_cell(box, other)
 
 
 def test_values_that_do_not_fit_raise_and_change_nothing(box):
@@ -231,7 +237,7 @@ def test_values_that_do_not_fit_raise_and_change_nothing(box):
 # -- the boundaries ----------------------------------------------------------------------------------------
 
 
-def test_damaged_boundary_loses_the_steps_on_both_sides_and_no_other(box):
+def test_damaged_boundary_loses_only_the_steps_on_both_sides(box):
     box.steps(5)
     numbers = [number for number, _ in read_records(box)]
     middle = numbers[2]
@@ -246,7 +252,7 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
     box.steps(3)
     box.flip(layout.RING + box.ledger.boundaries * layout.BOUNDARY_SIZE + 8)
     with pytest.raises(BoxCorrupt, match="last boundary"):
-        part(box, "totals")
+        read_part(box, "totals")
     reader = BoxReader(box.path)
     assert [record.step for _, record in reader.records(0)] == [1, 2]
     assert [record.step for record in reader.records_ended(0, box.clock.ns, 100)] == [1, 2]
@@ -254,7 +260,7 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
 
 
 def test_boundary_of_another_box_is_not_returned(tmp_path):
-    """A boundary of another box would make a step that never happened."""
+    """A step computed with a boundary of another box would never have happened."""
     own, other = Box(tmp_path / "a"), Box(tmp_path / "b")
     own.steps(3)
     other.steps(3, seconds=5.0)

@@ -1,4 +1,4 @@
-"""Durations equal those of the records; a torn boundary loses the steps on both sides of it."""
+"""Tests of step durations read from boundaries. They equal the durations of the step records."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def box(tmp_path):
     return made
 
 
-def read(box, max_boundaries=512):
+def read_durations(box, max_boundaries=512):
     """Return the durations, from calls with at most `max_boundaries` boundaries each, and those of the records."""
     reader = BoxReader(box.path)
     steps, mark, after = [], None, 0
@@ -35,22 +35,22 @@ def read(box, max_boundaries=512):
 
 
 @pytest.mark.parametrize("max_boundaries", [1, 3, 512])
-def test_durations_are_those_of_the_records(box, max_boundaries):
-    steps, records = read(box, max_boundaries)
+def test_durations_equal_those_of_the_records(box, max_boundaries):
+    steps, records = read_durations(box, max_boundaries)
     assert steps == pytest.approx(records)
     assert len(steps) == 10
 
 
-def test_torn_boundary_loses_the_steps_on_both_sides_and_no_other(box):
+def test_torn_boundary_loses_only_the_steps_on_both_sides(box):
     box.flip(layout.RING + 5 * layout.BOUNDARY_SIZE + 40)
-    steps, records = read(box)
+    steps, records = read_durations(box)
     assert steps == pytest.approx(records)
     assert len(steps) == 8
 
 
-def test_ring_that_is_overwritten_has_the_last_ones(tmp_path):
+def test_durations_of_an_overwritten_ring_are_those_of_the_last_steps(tmp_path):
     box = Box(tmp_path)
     box.steps(layout.RING_CAPACITY + 10)
-    steps, records = read(box)
+    steps, records = read_durations(box)
     assert steps == pytest.approx(records[-len(steps) :])
     assert len(steps) > layout.RING_CAPACITY - 5

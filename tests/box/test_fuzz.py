@@ -1,4 +1,7 @@
-"""Ten thousand damaged boxes: no reader crashes, hangs, needs much memory, or returns a value that was not written.
+"""Tests of the reader with ten thousand damaged boxes.
+
+The reader does not crash, and returns only values that the writer wrote. Memory and time are limited in a sample of the
+reads.
 
 Damage that no check covers is left out. The live words do not detect damage that fits both words of a pair: in the
 highest two bytes of a state's words, in the same bits of a number and its complement, or whole words moved from
@@ -30,60 +33,60 @@ HEAD = layout.RING + 24 * layout.BOUNDARY_SIZE  # the part of the file with valu
 # -- damage ------------------------------------------------------------------------------------------------
 
 
-def anywhere(chance):
+def random_offset(chance):
     """Return a random offset, mostly of a value."""
     return chance.randrange(*chance.choice(((0, layout.RING), (layout.LIVE, layout.RING), (0, HEAD), (0, 2 * HEAD))))
 
 
-def flips(data, chance, other):
+def flip_bits(data, chance, other):
     for _ in range(chance.choice((1, 1, 2, 3, 8, 100))):
-        data[anywhere(chance)] ^= 1 << chance.randrange(8)
+        data[random_offset(chance)] ^= 1 << chance.randrange(8)
 
 
-def runs(data, chance, other):
+def overwrite_runs(data, chance, other):
     for _ in range(chance.choice((1, 1, 4))):
-        offset, size = anywhere(chance), chance.choice((1, 4, 8, 64, 700, 5000))
+        offset, size = random_offset(chance), chance.choice((1, 4, 8, 64, 700, 5000))
         data[offset : offset + size] = chance.choice((chance.randbytes(size), b"\xff" * size, bytes(size)))
 
 
-def pages(data, chance, other):
+def clear_pages(data, chance, other):
     """Clear whole pages, as if they were lost with the machine."""
     for offset in chance.sample(range(0, HEAD, 4096), chance.randrange(1, 4)):
         data[offset : offset + 4096] = bytes(4096)
 
 
-def swaps(data, chance, other):
+def swap_pieces(data, chance, other):
     size = chance.choice((8, 16, 64, layout.BOUNDARY_SIZE, 4096))
     unit = chance.choice((1, 8))
-    a, b = (anywhere(chance) // unit * unit for _ in range(2))
+    a, b = (random_offset(chance) // unit * unit for _ in range(2))
     data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
 
 
-def splices(data, chance, other):
-    """Insert a piece of another box, at the same or another offset; never its prefix, which would make it that box."""
-    offset, size = anywhere(chance), chance.choice((8, 100, layout.BOUNDARY_SIZE, 1552, 4096))
-    if chance.random() < 0.5:  # whole boundaries
+def insert_pieces(data, chance, other):
+    """Insert a piece of another box, at the same or another offset, but not the prefix, which identifies the box."""
+    offset, size = random_offset(chance), chance.choice((8, 100, layout.BOUNDARY_SIZE, 1552, 4096))
+    if chance.random() < 0.5:  # insert whole boundaries
         offset, size = (
             layout.RING + chance.randrange(24) * layout.BOUNDARY_SIZE,
             layout.BOUNDARY_SIZE * chance.randrange(4),
         )
-    source = offset if chance.random() < 0.7 else anywhere(chance)
+    source = offset if chance.random() < 0.7 else random_offset(chance)
     prefix = data[: layout.PREFIX.size]
     data[offset : offset + size] = other[source : source + size]
     data[: layout.PREFIX.size] = prefix
 
 
-DAMAGES = (flips, runs, pages, swaps, splices)
+DAMAGES = (flip_bits, overwrite_runs, clear_pages, swap_pieces, insert_pieces)
 
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory):
-    """The bytes of two boxes, and the values written into each."""
+    """Return the bytes of two boxes, and the values written into each."""
     root = tmp_path_factory.mktemp("fuzz")
     return [write_box(root, rank) for rank in (0, 1)]
 
 
-def damaged(pristine, other, chance):
+def damage_copy(pristine, other, chance):
     """Return the damaged head of a box, and the names of the damages."""
     data = bytearray(pristine[: 3 * HEAD])
     names = []
@@ -94,20 +97,20 @@ def damaged(pristine, other, chance):
     for offset in STATE if moved else (offset for offset in STATE if offset % 8 >= 6):
         data[offset] = pristine[offset]
     for offset in range(STATE.stop, layout.RING, 16):
-        number, complement = (_changed(data, pristine, offset + word) for word in (0, 8))
+        number, complement = (_changed_bits(data, pristine, offset + word) for word in (0, 8))
         if number == complement:
             data[offset : offset + 16] = pristine[offset : offset + 16]
     return data[: 3 * HEAD], names
 
 
-def _changed(data, pristine, offset):
+def _changed_bits(data, pristine, offset):
     """Return the changed bits of a word."""
     return int.from_bytes(data[offset : offset + 8], "little") ^ int.from_bytes(pristine[offset : offset + 8], "little")
 
 
 @contextlib.contextmanager
-def bounded():
-    """Limit memory and time of one reading."""
+def limited_resources():
+    """Fail if a read needs too much memory or time."""
     begin = time.process_time()
     tracemalloc.start()
     try:
@@ -128,13 +131,16 @@ def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
     num_read = 0
     with path.open("r+b", buffering=0) as file:
         for number in range(PER_SEED):
-            data, names = damaged(pristine, other, chance)
+            data, names = damage_copy(pristine, other, chance)
             os.pwrite(file.fileno(), data, 0)
             cut = chance.randrange(layout.FILE_SIZE) if number % 50 == 0 else None
             if cut is not None:
                 file.truncate(cut)
             try:
-                with bounded() if number % 100 == 0 else contextlib.nullcontext(), contextlib.suppress(BoxError):
+                with (
+                    limited_resources() if number % 100 == 0 else contextlib.nullcontext(),
+                    contextlib.suppress(BoxError),
+                ):
                     reader = BoxReader(path)
                     try:
                         num_read += check_parts(reader, written)
@@ -147,7 +153,7 @@ def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
     assert num_read > 2 * PER_SEED  # most damage leaves most parts of a box readable
 
 
-def test_whole_box_returns_all_parts_and_the_check_detects_another_box(boxes, tmp_path):
+def test_undamaged_box_returns_all_parts_and_check_detects_another_box(boxes, tmp_path):
     pristine, written = boxes[0]
     path = tmp_path / "rank-0.box"
     path.write_bytes(pristine)
@@ -172,7 +178,7 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
         data[: chance.choice((8, 12, 16, 24, 28)) if number % 2 else 0] = b""
         path.write_bytes(prefix[: 28 if number % 2 else 0] + data)
         os.truncate(path, chance.choice((len(data), layout.FILE_SIZE, 1 << 40)))
-        with bounded() if number % 20 == 0 else contextlib.nullcontext(), contextlib.suppress(BoxError):
+        with limited_resources() if number % 20 == 0 else contextlib.nullcontext(), contextlib.suppress(BoxError):
             reader = BoxReader(path)
             try:
                 assert check_parts(reader, Written()) == 0
@@ -180,7 +186,7 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
                 reader.close()
 
 
-def test_impossible_values_with_right_checksums_do_no_harm(boxes, tmp_path):
+def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, tmp_path):
     """A user who may write to the directory can compute checksums; even then a reader must not crash or grow."""
     path = tmp_path / "rank-0.box"
     pristine, _ = boxes[0]
@@ -189,7 +195,7 @@ def test_impossible_values_with_right_checksums_do_no_harm(boxes, tmp_path):
     chance = random.Random(11)
     extremes = [0, 1, (1 << 64) - 1, (1 << 63) - 1, 1 << 63, layout.RING_CAPACITY]
 
-    def sealed(size):
+    def with_checksum(size):
         numbers = (chance.choice((*extremes, chance.randrange(1 << 64))) for _ in range(size // 8))
         raw = b"".join(struct.pack("<Q", number) for number in numbers) + b"[" * (size % 8)
         return raw + layout.CRC.pack(crc32(raw, seed))
@@ -199,13 +205,15 @@ def test_impossible_values_with_right_checksums_do_no_harm(boxes, tmp_path):
             os.pwrite(file.fileno(), pristine[:HEAD], 0)
             for cell in CELLS:
                 if chance.random() < 0.5:
-                    os.pwrite(file.fileno(), sealed(cell.struct.size), cell.offset + chance.choice((0, cell.slot_size)))
+                    os.pwrite(
+                        file.fileno(), with_checksum(cell.struct.size), cell.offset + chance.choice((0, cell.slot_size))
+                    )
             for slot in range(24):
                 if chance.random() < 0.5:
-                    raw = struct.pack("<Q", slot) + sealed(layout.BOUNDARY.size)[8:-4]
+                    raw = struct.pack("<Q", slot) + with_checksum(layout.BOUNDARY.size)[8:-4]
                     whole = raw + layout.CRC.pack(crc32(raw, seed))
                     os.pwrite(file.fileno(), whole, layout.RING + slot * layout.BOUNDARY_SIZE)
-            with bounded() if number % 20 == 0 else contextlib.nullcontext():
+            with limited_resources() if number % 20 == 0 else contextlib.nullcontext():
                 reader = BoxReader(path)
                 for read in (reader.now, reader.identity, reader.totals, reader.report, reader.words, reader.groups,
                              reader.sequences, lambda r=reader: r.records(0),

@@ -1,4 +1,4 @@
-"""The layout of a box does not change: boxes of earlier releases can be read."""
+"""Tests of the layout of a box. The words, the size and the place of the identity do not change within a version."""
 
 import struct
 from dataclasses import fields, replace
@@ -39,11 +39,11 @@ def read_identity(path: Path) -> layout.Identity:
         reader.close()
 
 
-def test_words_and_size_are_those_of_this_version_of_the_layout():
+def test_words_and_size_match_the_version_of_the_layout():
     assert VERSIONS[layout.VERSION] == (ACTIVITIES, PHASES, OPS, layout.FILE_SIZE)
 
 
-def test_words_fit_into_the_state_of_a_rank():
+def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
     """A word without enough bits for its number would be read as another word."""
     assert layout.unpacked(layout.state(len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)) == (
         len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1,
@@ -59,13 +59,13 @@ def test_identity_has_the_bytes_of_version_4():
     assert layout.PLACE.offset == 64 + 2 * 1544
 
 
-def test_every_field_of_the_identity_comes_back_with_its_type(tmp_path):
+def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
     box = Box(tmp_path, identity={field.name: getattr(FULL, field.name) for field in fields(FULL)})
     assert read_identity(box.path) == FULL
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(layout.Identity)])
-def test_field_of_the_identity_has_its_own_place(name):
+def test_field_of_the_identity_is_stored_separately(name):
     """Two fields with the same place, or a field without one, would return another value."""
     others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
     other = others[type(getattr(FULL, name))]
@@ -73,5 +73,5 @@ def test_field_of_the_identity_has_its_own_place(name):
     assert layout.unpacked_identity(layout.packed_identity(changed)) == changed
 
 
-def test_job_id_may_be_as_long_as_its_place(tmp_path):
+def test_job_id_of_maximum_length_is_read(tmp_path):
     assert read_identity(Box(tmp_path, identity={"job_id": "j" * 64}).path).job_id == "j" * 64

@@ -1,4 +1,4 @@
-"""The lock on a box shows whether its rank is alive, without an answer from the rank."""
+"""Tests of the lock on a box, which shows whether the rank is alive. Forked workers do not change the answer."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ IDLE = """
 """
 
 
-def holder(rank):
+def read_lock_holder(rank):
     reader = BoxReader(rank.box)
     try:
         return reader.holder()
@@ -24,15 +24,15 @@ def holder(rank):
         reader.close()
 
 
-def test_holder_is_the_pid_of_a_living_rank_and_none_for_a_dead_one(start_rank):
+def test_lock_holder_is_the_pid_of_a_living_rank_and_none_after_death(start_rank):
     rank = start_rank(IDLE)
     rank.says("attached")
-    assert holder(rank) == rank.pid
+    assert read_lock_holder(rank) == rank.pid
     rank.signal(signal.SIGSTOP)
-    assert holder(rank) == rank.pid
+    assert read_lock_holder(rank) == rank.pid
     rank.signal(signal.SIGKILL)
     rank.wait()
-    assert holder(rank) is None
+    assert read_lock_holder(rank) is None
 
 
 def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
@@ -47,15 +47,15 @@ def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
         time.sleep(60)
     """)
     worker = int(rank.says("worker"))
-    assert holder(rank) == rank.pid
+    assert read_lock_holder(rank) == rank.pid
     rank.signal(signal.SIGKILL)
     rank.wait()
     os.kill(worker, 0)  # the worker is alive
-    assert holder(rank) is None
+    assert read_lock_holder(rank) is None
 
 
-def test_rank_is_dead_although_its_nested_workers_outlive_it(start_rank):
-    """Such workers, for example of DataLoader, have the descriptors and the memory of the rank."""
+def test_dead_rank_is_dead_while_its_nested_workers_live(start_rank):
+    """Forked workers, for example of DataLoader, inherit the descriptors and the memory of the rank."""
     rank = start_rank("""
         import os, time
         from zmon import probe
@@ -78,14 +78,14 @@ def test_rank_is_dead_although_its_nested_workers_outlive_it(start_rank):
     """)
     workers = [int(pid) for pid in rank.says("workers").split()]
     assert len(workers) == 8
-    assert holder(rank) == rank.pid
+    assert read_lock_holder(rank) == rank.pid
     rank.signal(signal.SIGKILL)
     rank.wait()
     for worker in workers:
         os.kill(worker, 0)
         assert Path(f"/proc/{worker}/stat").read_text().split(") ")[1][0] in "RSD"
         assert any(rank.box.name in str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir())
-    assert holder(rank) is None
+    assert read_lock_holder(rank) is None
 
 
 def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
@@ -101,7 +101,7 @@ def test_forked_worker_that_ends_does_not_make_its_rank_look_dead(start_rank):
         time.sleep(60)
     """)
     rank.says("waited")
-    assert holder(rank) == rank.pid
+    assert read_lock_holder(rank) == rank.pid
 
 
 def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
@@ -118,9 +118,9 @@ def test_rank_started_by_another_rank_is_refused_and_continues(start_rank):
     complaint, attached, trains = second.output.splitlines()
     assert complaint.startswith(f"zmon: process {first.pid} holds the black box")
     assert (attached, trains) == ("False", "trains")
-    assert holder(first) == first.pid
+    assert read_lock_holder(first) == first.pid
     first.signal(signal.SIGKILL)
     first.wait()
     third = start_rank(IDLE)
     third.says("attached")
-    assert eventually(lambda: holder(third) == third.pid)
+    assert eventually(lambda: read_lock_holder(third) == third.pid)

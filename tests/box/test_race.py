@@ -1,6 +1,7 @@
-"""A reader returns only written values while the writer writes, or when it was stopped at any moment.
+"""Tests of a reader while the writer writes, or while the writer is stopped at a random moment.
 
-The race takes ZMON_RACE_SECONDS, by default 3 (60 before a release).
+The values that the reader returns are compared with a model of the writer. The race takes ZMON_RACE_SECONDS, by default
+3 (60 before a release).
 """
 
 import os
@@ -29,7 +30,7 @@ def model(tmp_path):
 
 @pytest.fixture
 def racer(tmp_path):
-    """A process that writes as fast as it can."""
+    """Start a process that writes as fast as possible."""
     path = box_path(tmp_path, "job", 0, 0)
     command = [sys.executable, "-m", "tests.box.racing", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
@@ -40,8 +41,8 @@ def racer(tmp_path):
     process.communicate(timeout=10)
 
 
-def check(reader, model):
-    """Check all answers of a reader except the records."""
+def check_all_but_records(reader, model):
+    """Check all results of a reader except the records."""
     model.check_sequences(reader.sequences(), reader.now())
     model.check_totals(reader.totals())
     check_reported(reader.report(), reader.words())
@@ -51,7 +52,7 @@ def check(reader, model):
 
 
 @pytest.mark.timeout(RACE_SECONDS + 60)
-def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
+def test_reader_returns_no_torn_value_while_the_writer_writes(racer, model, capsys):
     reader = BoxReader(racer.box)
     num_now = num_records = rounds = 0
     last_since = 0
@@ -63,8 +64,8 @@ def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
             last_since = now.since
             model.check_now(now)
         num_now += 20
-        check(reader, model)
-        # Sometimes the whole ring: the writer overwrites it before it is read.
+        check_all_but_records(reader, model)
+        # Every 200 rounds read the whole ring, whose start the writer overwrites during the read.
         newer = reader.records(model.first + model.per_cycle * (model.cycle(last_since)[0] - 3) if rounds % 200 else 0)
         for number, record in newer[:: 1 + len(newer) // 50]:
             model.check_record(number, record)
@@ -82,17 +83,17 @@ def test_reader_that_races_the_writer_sees_no_torn_value(racer, model, capsys):
             print(f"\n{rounds} rounds, {num_now} states and {num_records} records checked over {steps} steps")
 
 
-def test_writer_stopped_at_any_moment_can_be_read(racer, model):
+def test_box_of_a_writer_stopped_at_random_moments_can_be_read(racer, model):
     chance = random.Random(1)
     reader = BoxReader(racer.box)
     latest = 0
     for _ in range(STOPS):
-        time.sleep(chance.random() * 0.002)  # waits for nothing: the writer is stopped at a random moment
+        time.sleep(chance.random() * 0.002)  # a random time, so that the writer is stopped at a random moment
         os.kill(racer.pid, signal.SIGSTOP)
         assert os.WIFSTOPPED(os.waitpid(racer.pid, os.WUNTRACED)[1])
         now = reader.now()
         model.check_now(now)
-        check(reader, model)
+        check_all_but_records(reader, model)
         assert reader.now() == now
         newer = reader.records(latest)
         for number, record in newer[-10:]:

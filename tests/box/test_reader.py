@@ -1,4 +1,4 @@
-"""A reader returns the values that a rank wrote."""
+"""Tests of the reader of a box, which returns the values that a rank wrote."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def box(tmp_path):
 # -- the round trip ----------------------------------------------------------------------------------------
 
 
-def entered(box):
+def read_last_collectives(box):
     """Return the last two collectives."""
     reader = BoxReader(box.path)
     try:
@@ -30,7 +30,7 @@ def entered(box):
         reader.close()
 
 
-def test_identity_comes_back_in_every_field(tmp_path):
+def test_every_field_of_the_identity_is_read(tmp_path):
     box = Box(
         tmp_path,
         identity={
@@ -65,7 +65,7 @@ def test_missing_max_restarts_and_backend_are_unknown(tmp_path):
     assert identity.backend is None
 
 
-def test_state_comes_back_in_every_field(box):
+def test_every_field_of_the_state_is_read(box):
     box.timeline.begin_step(41)
     begin = box.clock.ns
     box.clock.sleep(0.5)
@@ -85,22 +85,22 @@ def test_state_outside_a_collective_has_no_op(box):
     assert (now.num_bytes, now.sequence) == (0, 0)
 
 
-def test_collective_of_a_group_that_has_no_number_has_no_sequence(box):
+def test_collective_of_a_group_without_number_has_no_sequence(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(OP_NUMBER["reduce"], layout.NONE, 8, 8)
     now = read(box)["now"]
     assert (now.op, now.group, now.sequence, now.num_bytes) == ("reduce", None, 0, 16)
 
 
-def test_last_two_collectives_come_back_after_they_are_over(box):
-    """The collective that failed may be the previous one, if the peers noticed the error first."""
+def test_last_two_collectives_are_read_after_they_ended(box):
+    """If the peers notice an error first, the collective that failed may be the previous collective."""
     group = box.timeline.group("0", 2)
-    assert entered(box) == []
+    assert read_last_collectives(box) == []
     for num_bytes in (10, 20, 30):
         box.timeline.enter_op(OP_NUMBER["all_reduce"], group, num_bytes, num_bytes)
         box.timeline.leave_op()
     all_reduce = OP_NUMBER["all_reduce"]
-    assert entered(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
+    assert read_last_collectives(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
 
 
 def test_send_and_recv_are_not_among_the_last_collectives(box):
@@ -109,7 +109,7 @@ def test_send_and_recv_are_not_among_the_last_collectives(box):
     box.timeline.leave_op()
     box.timeline.enter_op(OP_NUMBER["send"], group, 7, 0)
     assert (read(box)["now"].op, read(box)["now"].sequence) == ("send", 0)
-    assert entered(box) == [(OP_NUMBER["all_reduce"], group, 1, 16)]
+    assert read_last_collectives(box) == [(OP_NUMBER["all_reduce"], group, 1, 16)]
 
 
 @pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 2048, 10**9])
@@ -120,12 +120,12 @@ def test_sequence_is_restored_from_its_low_bits(box, count):
     assert read(box)["now"].sequence == count
     box.timeline.leave_op()
     box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, 400)
-    assert entered(box)[0][2] == count
+    assert read_last_collectives(box)[0][2] == count
     box.timeline.wait_op(OP_NUMBER["all_reduce"], group, 16)
     assert read(box)["now"].sequence == count + 401
 
 
-def test_collective_larger_than_its_field_is_stored_as_the_largest(box):
+def test_bytes_above_the_maximum_are_stored_as_the_maximum(box):
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 1 << 50, 1 << 50)
     now = read(box)["now"]
     assert (now.op, now.num_bytes, now.sequence) == ("all_reduce", layout.MAX_BYTES, 1)
@@ -133,7 +133,7 @@ def test_collective_larger_than_its_field_is_stored_as_the_largest(box):
 
 @pytest.mark.parametrize("activity", ACTIVITIES)
 @pytest.mark.parametrize("phase", PHASES)
-def test_every_activity_and_phase_comes_back(box, activity, phase):
+def test_every_activity_and_phase_is_read(box, activity, phase):
     box.timeline.turn_to(ACTIVITY_NUMBER[activity])
     box.timeline.phase(PHASE_NUMBER[phase])
     now = read(box)["now"]
@@ -141,7 +141,7 @@ def test_every_activity_and_phase_comes_back(box, activity, phase):
 
 
 @pytest.mark.parametrize("op", OPS)
-def test_every_collective_and_group_comes_back(box, op):
+def test_every_collective_and_group_is_read(box, op):
     for number in range(layout.MAX_GROUPS):
         group = box.timeline.group(str(number), 2)
         box.timeline.enter_op(OP_NUMBER[op], group, 8, 8)
@@ -150,7 +150,7 @@ def test_every_collective_and_group_comes_back(box, op):
         box.timeline.leave_op()
 
 
-def test_step_is_the_current_one_while_training_and_else_the_last_one(box):
+def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
     assert read(box)["now"].step == 0
     box.timeline.begin_step(None)
     assert read(box)["now"].step == 1
@@ -162,7 +162,7 @@ def test_step_is_the_current_one_while_training_and_else_the_last_one(box):
     assert read(box)["now"].step == 7
 
 
-def test_totals_and_records_come_back_in_every_field(box):
+def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
     unknown, no_reports = (-1,) * 4, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
@@ -204,7 +204,7 @@ def test_totals_and_records_come_back_in_every_field(box):
             )
 
 
-def test_report_groups_and_sequences_come_back(box):
+def test_report_groups_and_sequences_are_read(box):
     box.ledger.report({"loss": 0.5, "auc": float("nan")})
     for name, size in (("default", 4), ("tables", 2)):
         box.timeline.group(name, size)
@@ -217,7 +217,7 @@ def test_report_groups_and_sequences_come_back(box):
     assert (answers["sequences"][0], answers["sequences"][1]) == (1, 2)
 
 
-def test_last_words_come_back_and_long_ones_are_cut_between_characters(box):
+def test_last_words_are_read_and_cut_between_characters_if_long(box):
     assert read(box)["words"] is None
     box.timeline.last_words("exception", "builtins.ValueError", "ж" * 5000)
     answers = read(box)["words"]
@@ -226,7 +226,7 @@ def test_last_words_come_back_and_long_ones_are_cut_between_characters(box):
     assert len(answers.message.encode()) >= 1022
 
 
-def test_stack_appended_by_a_signal_handler_is_the_last_words(box):
+def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
     with box.path.open("ab") as file:
         file.write(TRACE + b"\n  File train.py, line 3 in main\n")
     words = read(box)["words"]
@@ -243,7 +243,7 @@ def test_last_words_take_precedence_over_a_later_signal(box):
     assert read(box)["words"].type == "builtins.ValueError"
 
 
-def test_tail_that_is_not_a_stack_is_ignored_and_a_long_one_is_cut(box):
+def test_tail_without_a_stack_is_ignored_and_a_long_stack_is_cut(box):
     with box.path.open("ab") as file:
         file.write(b"garbage")
     assert read(box)["words"] is None

@@ -1,4 +1,4 @@
-"""Files that are not a box, or not of this version, are refused with a message."""
+"""Tests of files that are not a valid box of this version. The reader raises an error with a message."""
 
 import os
 import struct
@@ -18,7 +18,7 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def refused(path, error):
+def refusal_message(path, error):
     """Return the message with which a reader refuses a file."""
     with pytest.raises(error) as caught:
         BoxReader(path)
@@ -29,13 +29,13 @@ def refused(path, error):
 
 
 @pytest.mark.parametrize("content", [b"", b"ZMON", b"\x7fELF" + b"\0" * 4096, b"loss=0.5\n" * 1000])
-def test_foreign_file_is_refused_by_name(tmp_path, content):
+def test_file_that_is_not_a_box_is_refused_with_its_path(tmp_path, content):
     path = tmp_path / "rank-0.box"
     path.write_bytes(content)
-    assert "not a black box" in refused(path, BoxCorrupt)
+    assert "not a black box" in refusal_message(path, BoxCorrupt)
 
 
-def test_directory_or_pipe_under_the_name_of_a_box_is_an_error_at_once(tmp_path):
+def test_directory_or_pipe_with_the_name_of_a_box_is_an_error(tmp_path):
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("directory", "pipe"):
@@ -43,27 +43,27 @@ def test_directory_or_pipe_under_the_name_of_a_box_is_an_error_at_once(tmp_path)
             BoxReader(tmp_path / name)
 
 
-def test_box_of_another_version_is_refused_by_name(box):
+def test_box_of_another_version_is_refused_with_both_versions(box):
     box.overwrite(8, struct.pack("<I", layout.VERSION + 1))
-    line = refused(box.path, BoxVersion)
+    line = refusal_message(box.path, BoxVersion)
     assert f"version {layout.VERSION + 1}" in line
     assert f"version {layout.VERSION}" in line
 
 
 def test_box_with_other_sizes_is_refused(box):
     box.overwrite(12, struct.pack("<I", 1_000_000_000))
-    assert "sizes" in refused(box.path, BoxCorrupt)
+    assert "sizes" in refusal_message(box.path, BoxCorrupt)
 
 
 @pytest.mark.parametrize("size", [layout.PREFIX.size, layout.RING, layout.FILE_SIZE - 1])
 def test_truncated_box_is_refused(box, size):
     with box.path.open("r+b") as file:
         file.truncate(size)
-    assert "truncated" in refused(box.path, BoxCorrupt)
+    assert "truncated" in refusal_message(box.path, BoxCorrupt)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_box_that_is_truncated_under_an_open_reader_is_corrupt(box, part):
+def test_box_truncated_under_an_open_reader_is_corrupt(box, part):
     reader = BoxReader(box.path)
     with box.path.open("r+b") as file:
         file.truncate(100)
@@ -90,7 +90,7 @@ def test_impossible_identity_is_corrupt(tmp_path):
 @pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
 def test_invalid_labels_are_corrupt(tmp_path, labels):
     box = Box(tmp_path)
-    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # a rank never writes these
+    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # values that a rank never writes
     reader = BoxReader(box.path)
     with pytest.raises(BoxCorrupt, match="labels"):
         reader.identity()

@@ -1,4 +1,4 @@
-"""A sample of the recent steps has the same steps on every rank."""
+"""Tests of the sample of recent steps. Sampled steps are multiples of a power of two, so ranks have steps in common."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def spread(box, seconds, about, until=None):
+def sample_steps(box, seconds, about, until=None):
     reader = BoxReader(box.path)
     until = box.clock.ns if until is None else until
     records = reader.records_spread(until - round(seconds * SECOND), until, about)
@@ -28,29 +28,29 @@ def spread(box, seconds, about, until=None):
 
 def test_few_steps_are_all_returned(box):
     box.steps(20, seconds=0.25)
-    assert spread(box, 0.9, about=8) == [17, 18, 19, 20]
+    assert sample_steps(box, 0.9, about=8) == [17, 18, 19, 20]
 
 
 def test_sampled_step_numbers_are_multiples_of_a_power_of_two(box):
     box.steps(500, seconds=0.02)
-    assert spread(box, 1.0, about=8) == [456, 464, 472, 480, 488, 496]
+    assert sample_steps(box, 1.0, about=8) == [456, 464, 472, 480, 488, 496]
 
 
 def test_ranks_with_different_powers_have_steps_in_common(box):
     box.steps(500, seconds=0.02)
-    often, seldom = spread(box, 1.0, about=8), spread(box, 1.0, about=4)
+    often, seldom = sample_steps(box, 1.0, about=8), sample_steps(box, 1.0, about=4)
     assert 1 < len(seldom) < len(often)
     assert set(seldom) <= set(often)
 
 
-def test_boundaries_between_steps_shift_nothing(box):
-    """An evaluation every ten steps has boundaries of its own."""
+def test_evaluations_do_not_change_the_sampled_step_numbers(box):
+    """An evaluation after every ten steps adds boundaries that end no step."""
     for _ in range(40):
         box.steps(10, seconds=0.02)
         for activity in (EVAL, TRAIN):
             box.timeline.turn_to(activity)
             box.clock.sleep(0.001)
-    steps = spread(box, 2.0, about=8)
+    steps = sample_steps(box, 2.0, about=8)
     assert len(steps) >= 5
     assert all(step % 16 == 0 for step in steps)
 
@@ -64,18 +64,18 @@ def test_sampled_record_is_the_record_of_that_step(box):
     reader.close()
 
 
-def means(box, about):
+def sample_means(box, about):
     reader = BoxReader(box.path)
     records = reader.records_spread(0, box.clock.ns, about)
     reader.close()
     return {record.step: record.mean for record in records}
 
 
-def test_sampled_record_has_the_mean_since_the_previous_one(box):
+def test_sampled_record_has_the_mean_since_the_previous_sample(box):
     for _ in range(32):
         box.steps(1, seconds=0.010)
         box.steps(1, seconds=0.030)
-    mean_by_step = means(box, about=8)
+    mean_by_step = sample_means(box, about=8)
     assert list(mean_by_step) == [16, 32, 48, 64]
     assert all(mean.self_seconds == pytest.approx(0.010) for mean in list(mean_by_step.values())[1:])
     assert all(
@@ -87,17 +87,17 @@ def test_sampled_record_has_the_mean_since_the_previous_one(box):
 
 def test_records_have_no_mean_if_all_steps_are_returned(box):
     box.steps(6)
-    assert list(means(box, about=8).values()) == [None] * 6
+    assert list(sample_means(box, about=8).values()) == [None] * 6
 
 
 def test_mean_across_an_evaluation_is_unknown(box):
-    """It would include the time between the steps."""
+    """The mean would include the time between the steps."""
     box.steps(40, seconds=0.02)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(1.0)
     box.timeline.turn_to(TRAIN)
     box.steps(40, seconds=0.02)
-    mean_by_step = means(box, about=8)
+    mean_by_step = sample_means(box, about=8)
     assert mean_by_step[48] is None
     assert mean_by_step[64].self_seconds == pytest.approx(0.010)
 
@@ -105,17 +105,17 @@ def test_mean_across_an_evaluation_is_unknown(box):
 def test_number_of_records_is_bounded_when_steps_become_much_shorter(box):
     box.steps(100, seconds=1.0)
     box.steps(1000, seconds=0.001)
-    assert 0 < len(spread(box, 60.0, about=4)) <= 8
+    assert 0 < len(sample_steps(box, 60.0, about=4)) <= 8
 
 
 def test_box_without_steps_has_no_records(box):
-    assert spread(box, 10.0, about=8) == []
+    assert sample_steps(box, 10.0, about=8) == []
 
 
-def test_damaged_boundary_is_left_out(box):
+def test_steps_at_a_damaged_boundary_are_left_out(box):
     box.steps(16, seconds=0.25)
-    before = spread(box, 4.0, about=16)
+    before = sample_steps(box, 4.0, about=16)
     box.overwrite(layout.RING + 10 % layout.RING_CAPACITY * layout.BOUNDARY_SIZE, b"\0" * 8)
-    after = spread(box, 4.0, about=16)
+    after = sample_steps(box, 4.0, about=16)
     assert set(after) < set(before)
-    assert len(before) - len(after) == 2  # the step that ended there and the one that began there
+    assert len(before) - len(after) == 2  # the step that ends at this boundary, and the step that begins there

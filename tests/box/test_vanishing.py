@@ -1,4 +1,7 @@
-"""A reader of a file that is truncated, filled again, replaced or deleted gets one-line errors or written values."""
+"""Tests of a reader while its file is truncated, restored, replaced or deleted.
+
+The reader returns only written values, or raises an error of a single line.
+"""
 
 import contextlib
 import os
@@ -18,12 +21,12 @@ SECONDS = 3.0
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory):
-    """The bytes of two boxes, and the values written into each."""
+    """Return the bytes of two boxes, and the values written into each."""
     root = tmp_path_factory.mktemp("vanishing")
     return [write_box(root, rank) for rank in (0, 1)]
 
 
-class Vandal(threading.Thread):
+class FileDamager(threading.Thread):
     """A thread that damages the file at random moments until `enough` is set."""
 
     def __init__(self, path, contents):
@@ -66,8 +69,8 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     written = {layout.PREFIX.unpack_from(content)[-1]: values for content, values in boxes}
-    vandal = Vandal(path, [content for content, _ in boxes])
-    vandal.start()
+    damager = FileDamager(path, [content for content, _ in boxes])
+    damager.start()
     refused = set()
     num_opened = num_refused = num_read = 0
     try:
@@ -84,14 +87,14 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
                 num_read += check_parts(reader, written[reader.seed])
             reader.close()
     finally:
-        vandal.enough.set()
-        vandal.join(timeout=10)
+        damager.enough.set()
+        damager.join(timeout=10)
     assert not [line for line in refused if "\n" in line]
-    assert min(num_opened, num_refused, num_read, vandal.num_acts) > 20
+    assert min(num_opened, num_refused, num_read, damager.num_acts) > 20
 
 
-def test_open_reader_of_a_deleted_box_still_reads(boxes, tmp_path):
-    """The agent has the box open when somebody removes the directory of the job."""
+def test_open_reader_reads_a_deleted_box(boxes, tmp_path):
+    """A person may delete the directory of the job while the agent has the box open."""
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)

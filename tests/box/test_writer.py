@@ -1,4 +1,4 @@
-"""The writer creates a box, or fails with one message and leaves no file behind."""
+"""Tests of the writer of a box. It creates a complete, private box, or raises BoxUnavailable."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from zmon.box.reader import BoxReader
 from zmon.errors import BoxUnavailable
 
 
-def test_box_is_in_the_folder_of_job_and_attempt_and_private(tmp_path):
+def test_box_is_private_and_in_the_folder_of_its_job_and_attempt(tmp_path):
     box = Box(tmp_path / "boxes", identity={"rank": 3, "attempt": 2, "world_size": 4})
     assert box.path == tmp_path / "boxes" / JOB / "2" / "rank-3.box"
     assert oct(box.path.stat().st_mode)[-4:] == "0600"
@@ -23,13 +23,13 @@ def test_box_is_in_the_folder_of_job_and_attempt_and_private(tmp_path):
         assert oct(directory.stat().st_mode)[-4:] == "0700"
 
 
-def test_box_is_allocated_whole_before_it_is_used(tmp_path):
+def test_blocks_of_the_whole_box_are_allocated_in_advance(tmp_path):
     stat = Box(tmp_path).path.stat()
     assert stat.st_size == layout.FILE_SIZE
     assert stat.st_blocks * 512 >= layout.FILE_SIZE
 
 
-def test_box_appears_under_its_name_only_when_it_is_complete(tmp_path):
+def test_box_has_its_name_only_after_publish(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     writer = BoxWriter(path)
     assert not path.exists()
@@ -60,7 +60,7 @@ def test_second_run_of_a_job_id_is_refused_while_the_first_is_alive(tmp_path, st
     BoxWriter(path).publish()
 
 
-def test_box_under_a_regular_file_is_unavailable(tmp_path):
+def test_box_directory_that_is_a_file_is_an_error_of_a_single_line(tmp_path):
     (tmp_path / "boxes").write_text("not a directory")
     with pytest.raises(BoxUnavailable) as caught:
         BoxWriter(box_path(tmp_path / "boxes", JOB, 0, 0))
@@ -69,18 +69,18 @@ def test_box_under_a_regular_file_is_unavailable(tmp_path):
     assert "\n" not in line
 
 
-def test_full_file_system_is_an_error_at_once_and_leaves_nothing(tmp_path, monkeypatch):
-    def no_room(fd, offset, size):
+def test_full_file_system_is_an_error_and_leaves_no_file(tmp_path, monkeypatch):
+    def raise_no_space(fd, offset, size):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "posix_fallocate", no_room)
+    monkeypatch.setattr(os, "posix_fallocate", raise_no_space)
     path = box_path(tmp_path, JOB, 0, 0)
     with pytest.raises(BoxUnavailable, match=r"No space left on device.*Free space"):
         BoxWriter(path)
     assert list(path.parent.iterdir()) == []
 
 
-def test_publish_without_its_directory_is_one_error_line(tmp_path):
+def test_publish_into_a_deleted_directory_is_a_single_line_error(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     writer = BoxWriter(path)
     for file in path.parent.iterdir():
@@ -92,13 +92,13 @@ def test_publish_without_its_directory_is_one_error_line(tmp_path):
     writer.discard()
 
 
-def test_box_that_was_not_published_is_deleted(tmp_path):
+def test_discarded_box_is_deleted(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     BoxWriter(path).discard()
     assert list(path.parent.iterdir()) == []
 
 
-def test_pipe_under_the_name_of_the_box_does_not_block_and_is_replaced(tmp_path):
+def test_pipe_with_the_name_of_the_box_is_replaced(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     path.parent.mkdir(parents=True)
     os.mkfifo(path)
@@ -146,7 +146,7 @@ sys.stdin.readline()  # the winner stays until all have tried
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_one_of_many_simultaneous_starts_gets_the_box(tmp_path, attempt):
+def test_exactly_1_of_many_simultaneous_starts_gets_the_box(tmp_path, attempt):
     path = box_path(tmp_path, JOB, attempt, 0)
     command = [sys.executable, "-c", _RACER, str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}

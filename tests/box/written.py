@@ -13,7 +13,7 @@ from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 @dataclass
 class Written:
-    """All values that a box has held at some time, so that a reader may return them."""
+    """All values that a box has contained at some time. A reader may return only these."""
 
     states: set = field(default_factory=set)
     places: set = field(default_factory=set)
@@ -23,7 +23,7 @@ class Written:
 
 
 def write_box(root, rank):
-    """Write a box, every part at least twice; return its bytes and all values that it has held."""
+    """Write a box, every part at least twice; return its bytes and all values that it has contained."""
     box = Box(root, identity={"rank": rank})
     chance = random.Random(rank)
     written = Written(
@@ -59,11 +59,11 @@ def write_box(root, rank):
 
 
 def add_contents(path, written):
-    """Add everything that a reader returns now."""
+    """Add all values that a reader returns now."""
     reader = BoxReader(path)
     now = reader.now()
     written.states.add((now.since, now.activity, now.phase, now.op, now.group))
-    written.places.add(place(now))
+    written.places.add(place_values(now))
     written.numbers |= {0, now.num_bytes, now.sequence, *reader.sequences().values()}
     written.entered |= set(reader.entered())
     for part in ("identity", "totals", "report", "words", "groups"):
@@ -74,8 +74,8 @@ def add_contents(path, written):
     reader.close()
 
 
-def place(now):
-    """The values of the place cell."""
+def place_values(now):
+    """Return the values of the place cell."""
     return now.activity_since, now.step_since, now.step + (now.activity != "train")
 
 
@@ -85,7 +85,7 @@ def check_parts(reader, written):
     with contextlib.suppress(BoxError):
         now = reader.now()
         assert (now.since, now.activity, now.phase, now.op, now.group) in written.states
-        assert place(now) in written.places
+        assert place_values(now) in written.places
         assert {now.num_bytes, now.sequence} <= written.numbers
         num_read += 1
     with contextlib.suppress(BoxError):

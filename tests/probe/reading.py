@@ -1,9 +1,9 @@
-"""Functions that read parts of a box which a test has written."""
+"""Functions that read parts of a box that a test has written."""
 
 from zmon.box.reader import BoxReader
 
 
-def read(box):
+def read_steps(box):
     """Return step records and totals."""
     reader = BoxReader(box.path)
     try:
@@ -12,7 +12,7 @@ def read(box):
         reader.close()
 
 
-def now(box):
+def current_state(box):
     """Return the current state of the rank."""
     reader = BoxReader(box.path)
     try:
@@ -21,7 +21,7 @@ def now(box):
         reader.close()
 
 
-def sequences(box):
+def read_sequences(box):
     """Return the number of collectives entered, by group."""
     reader = BoxReader(box.path)
     try:
@@ -30,7 +30,7 @@ def sequences(box):
         reader.close()
 
 
-def reported(box):
+def read_gauges(box):
     """Return the reported gauges."""
     reader = BoxReader(box.path)
     try:
@@ -49,17 +49,17 @@ def ms(seconds):
     return round(seconds * 1e3)
 
 
-def exact(measures):
+def exact_time_by_part(measures):
     """Return nanoseconds by phase and by exposed op."""
     phases = {name: ns(seconds) for name, seconds in measures.phases.items()}
     return phases | {name: ns(op.exposed_seconds) for name, op in measures.ops.items() if op.exposed_seconds}
 
 
-def parts(measures):
+def time_by_part(measures):
     """Return milliseconds by phase and by exposed op; values below half a millisecond are left out."""
-    return {name: round(value / 1e6) for name, value in exact(measures).items() if value >= 500_000}
+    return {name: round(value / 1e6) for name, value in exact_time_by_part(measures).items() if value >= 500_000}
 
 
-def sums_up(record):
+def parts_sum_to_duration(record):
     """Return True if phases and exposed ops sum to the duration of the step, to the nanosecond."""
-    return sum(exact(record.measures).values()) == ns(record.duration)
+    return sum(exact_time_by_part(record.measures).values()) == ns(record.duration)

@@ -1,4 +1,4 @@
-"""Runs commands with and without `zmon run`."""
+"""A folder in which tests run commands with and without `zmon run`."""
 
 import os
 import shutil
@@ -41,7 +41,7 @@ class Job:
 
     @property
     def watched(self):
-        """The pids of the processes in which `watch` was called."""
+        """The pids of the processes that called `watch`."""
         return self.watched_log.read_text().split() if self.watched_log.exists() else []
 
     def prefix(self):
@@ -55,13 +55,13 @@ class Job:
             capture_output=True, timeout=120, check=False, input="typed\n" if text else b"typed\n",
         )  # fmt: skip
 
-    def bare(self, *command, **env):
+    def run_without_zmon(self, *command, **env):
         """Run a command without `zmon run`."""
         return self.run(*command, prefix=[], **env)
 
-    def both(self, *command, **env):
-        """Run a command in both ways, check that exit code and output are equal, and return them."""
-        watched, bare = self.run(*command, text=False, **env), self.bare(*command, text=False, **env)
+    def run_both_ways(self, *command, **env):
+        """Run a command with and without `zmon run`, check that both do the same, and return the former."""
+        watched, bare = self.run(*command, text=False, **env), self.run_without_zmon(*command, text=False, **env)
         assert (watched.returncode, watched.stdout, watched.stderr) == (bare.returncode, bare.stdout, bare.stderr)
         return watched
 

@@ -1,4 +1,8 @@
-"""Calls in any order: steps sum up, nothing is lost or counted twice, and the state in the box is right."""
+"""Tests of the timeline of a rank with random sequences of calls.
+
+After each call the state in the box equals that of a simple model, and totals have not fallen. At the end, the parts of
+each step sum to its duration, and collectives are neither lost nor counted twice.
+"""
 
 import tempfile
 from pathlib import Path
@@ -8,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.boxes import Box
-from tests.probe.reading import now, read, sums_up
+from tests.probe.reading import current_state, parts_sum_to_duration, read_steps
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -16,26 +20,26 @@ NANOSECONDS = st.integers(0, 10**9)
 BYTES = st.integers(0, 10**12)
 
 
-class Model(RuleBasedStateMachine):
+class TimelineModel(RuleBasedStateMachine):
     """A simple model of the contents of the box."""
 
     def __init__(self):
         super().__init__()
-        self.room = tempfile.TemporaryDirectory()
-        self.box = Box(Path(self.room.name))
+        self.folder = tempfile.TemporaryDirectory()
+        self.box = Box(Path(self.folder.name))
         self.timeline = self.box.timeline
         self.activity, self.phase_, self.op, self.step = "init", "other", None, 1
         self.shown = "other"  # a phase marked inside a collective is shown after the collective
         self.counts = {op: [0, 0, 0] for op in OPS}
         self.ended = 0
         self.issued = []
-        self.totals = read(self.box)[1]
+        self.totals = read_steps(self.box)[1]
 
     def teardown(self):
         self.ended += self.timeline.step_pending
         self.timeline.turn_to(ACTIVITIES.index("done"))
-        records, totals = read(self.box)
-        assert all(map(sums_up, records))
+        records, totals = read_steps(self.box)
+        assert all(map(parts_sum_to_duration, records))
         assert len(records) == totals.steps == self.ended
         assert abs(totals.step_seconds - sum(record.duration for record in records)) < 1e-6
         for phase in PHASES:  # self time counts in steps only
@@ -47,9 +51,9 @@ class Model(RuleBasedStateMachine):
             assert counts == self.counts[op]
             if measured:
                 assert measured.inflight_seconds >= 0
-        self.room.cleanup()
+        self.folder.cleanup()
 
-    def count(self, op, sent, received, number=1):
+    def expect_count(self, op, sent, received, number=1):
         self.counts[op] = [a + b for a, b in zip(self.counts[op], (number, sent, received), strict=True)]
 
     @rule(nanoseconds=NANOSECONDS)
@@ -69,7 +73,7 @@ class Model(RuleBasedStateMachine):
         if self.timeline.enter_op(OP_NUMBER[op], 0, sent, received):
             assert self.op is None
             self.op = op
-            self.count(op, sent, received)
+            self.expect_count(op, sent, received)
         else:
             assert self.op is not None
 
@@ -83,7 +87,7 @@ class Model(RuleBasedStateMachine):
     def leave(self, in_flight):
         """Leave a collective, also if there is none to leave."""
         self.timeline.leave_op(in_flight=in_flight)
-        self.left()
+        self.expect_left()
 
     @rule()
     def issue(self):
@@ -93,23 +97,23 @@ class Model(RuleBasedStateMachine):
     @rule()
     def leave_issued(self):
         self.timeline.leave_op(self.issued.pop())
-        self.left()
+        self.expect_left()
 
-    def left(self):
+    def expect_left(self):
         self.op = None
         self.shown = self.phase_
 
     @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES, number=st.integers(1, 5))
     def count_op(self, op, sent, received, number):
         self.timeline.count_op(OP_NUMBER[op], 0, sent, received, number)
-        if self.op is None:  # else it is part of the collective that was entered
-            self.count(op, sent, received, number)
+        if self.op is None:  # otherwise the call belongs to the collective that was entered
+            self.expect_count(op, sent, received, number)
 
     @rule(number=st.none() | st.integers(1, 10**6))
     def begin_step(self, number):
         self.timeline.begin_step(number)
         if self.activity != "train":
-            self.turned("train")
+            self.expect_turn("train")
         if number is not None:
             self.step = number
         self.phase_ = "other"
@@ -122,7 +126,7 @@ class Model(RuleBasedStateMachine):
         self.ended += 1
         self.step += 1
         self.phase_ = "other"
-        self.left()
+        self.expect_left()
 
     @rule()
     def update_is_pending(self):
@@ -131,24 +135,24 @@ class Model(RuleBasedStateMachine):
     @rule(activity=st.sampled_from(ACTIVITIES[:-1]))
     def turn_to(self, activity):
         assert self.timeline.turn_to(ACTIVITIES.index(activity)) == ACTIVITIES.index(self.activity)
-        self.turned(activity)
+        self.expect_turn(activity)
 
-    def turned(self, activity):
-        if read(self.box)[1].steps > self.ended:  # the pending step ended with the turn
+    def expect_turn(self, activity):
+        if read_steps(self.box)[1].steps > self.ended:  # the pending step ended with the activity
             self.ended += 1
             self.step += 1
         self.activity, self.phase_ = activity, "other"
-        self.left()
+        self.expect_left()
 
     @invariant()
-    def state_in_the_box_is_right(self):
-        state = now(self.box)
+    def state_in_the_box_equals_the_model(self):
+        state = current_state(self.box)
         assert (state.activity, state.phase, state.op) == (self.activity, self.shown, self.op)
         assert state.step == (self.step if self.timeline.activity == TRAIN else self.step - 1)
 
     @invariant()
     def totals_only_grow(self):
-        before, self.totals = self.totals, read(self.box)[1]
+        before, self.totals = self.totals, read_steps(self.box)[1]
         after = self.totals
         assert after.steps >= before.steps
         assert after.step_seconds >= before.step_seconds
@@ -162,5 +166,5 @@ class Model(RuleBasedStateMachine):
             assert new.inflight_seconds >= old.inflight_seconds
 
 
-Model.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
-TestAnyOrder = Model.TestCase
+TimelineModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestAnyOrder = TimelineModel.TestCase

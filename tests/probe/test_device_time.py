@@ -1,9 +1,12 @@
-"""Times are those of the device and are read a step later, without waiting for the device."""
+"""Tests of times measured on the device, with a fake device.
+
+The times of a step are written in a later step, without waiting for the device.
+"""
 
 import pytest
 
 from tests.boxes import Box
-from tests.probe.reading import ms, parts, read, sums_up
+from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
@@ -74,7 +77,7 @@ def box(tmp_path, device):
     return box
 
 
-def step(box, device, forward=3, wait=2, backward=5):
+def run_step(box, device, forward=3, wait=2, backward=5):
     """Run a step whose work the host submits in a microsecond."""
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
@@ -88,63 +91,63 @@ def step(box, device, forward=3, wait=2, backward=5):
     box.timeline.end_step()
 
 
-def test_times_are_those_of_the_device_and_known_a_step_later(box, device):
-    step(box, device)
-    assert read(box)[1].steps == 0  # the host is far ahead
+def test_times_of_a_step_are_those_of_the_device_and_written_a_step_later(box, device):
+    run_step(box, device)
+    assert read_steps(box)[1].steps == 0  # the device has not done the work yet
     device.catch_up()
-    step(box, device)
-    (record,), totals = read(box)
-    assert parts(record.measures) == {"forward": 3, "all_reduce": 2, "backward": 5}
-    assert sums_up(record)
+    run_step(box, device)
+    (record,), totals = read_steps(box)
+    assert time_by_part(record.measures) == {"forward": 3, "all_reduce": 2, "backward": 5}
+    assert parts_sum_to_duration(record)
     assert ms(record.duration) == 10
-    assert record.measures.ops["all_reduce"].sent_bytes == 10  # not those of the step in progress
+    assert record.measures.ops["all_reduce"].sent_bytes == 10  # without the bytes of the step in progress
     assert (totals.steps, totals.measures.ops["all_reduce"].count) == (1, 1)
 
 
-def test_steps_appear_in_order_and_each_sums_up(box, device):
+def test_steps_are_written_in_order_and_parts_sum_to_their_duration(box, device):
     for number in range(50):
-        step(box, device, forward=number, wait=1, backward=2)
+        run_step(box, device, forward=number, wait=1, backward=2)
         if number % 7 == 0:
             device.catch_up()
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert [record.step for record in records] == list(range(1, 51))
     assert [ms(record.duration) for record in records] == [number + 3 for number in range(50)]
-    assert all(map(sums_up, records))
+    assert all(map(parts_sum_to_duration, records))
     assert ms(totals.step_seconds) == sum(range(50)) + 150
     assert box.ledger.dropped == 0
 
 
 def test_work_submitted_between_steps_belongs_to_the_next_step(box, device):
-    step(box, device)
+    run_step(box, device)
     device.launch(7)
-    step(box, device)
+    run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    assert [ms(record.duration) for record in read(box)[0]] == [10, 17]
+    assert [ms(record.duration) for record in read_steps(box)[0]] == [10, 17]
 
 
 def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     for _ in range(200):
-        step(box, device)
+        run_step(box, device)
     assert len(box.timeline.device._queue) == 64
-    records, _ = read(box)
+    records, _ = read_steps(box)
     assert len(records) == 200 - 64
-    assert all(record.duration == 0 and not record.measures.phases for record in records)  # no times, but counts
+    assert all(record.duration == 0 and not record.measures.phases for record in records)  # counts without times
     assert records[-1].measures.ops["all_reduce"].count == 1
     assert box.ledger.dropped == 200 - 64
     assert device.made < 600
     device.catch_up()
-    step(box, device)
+    run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    assert [ms(record.duration) for record in read(box)[0]][-65:] == [10] * 65
+    assert [ms(record.duration) for record in read_steps(box)[0]][-65:] == [10] * 65
 
 
 def test_events_are_reused(box, device):
     for number in range(10_000):
-        step(box, device)
+        run_step(box, device)
         issued = box.timeline.issue()
         box.timeline.wait_op(ALL_REDUCE, 0, 1)
         box.timeline.leave_op(issued)
@@ -156,30 +159,30 @@ def test_events_are_reused(box, device):
     assert device.made < 150
 
 
-def test_turn_in_the_middle_of_a_step_belongs_to_no_step(box, device):
-    step(box, device)
+def test_work_before_and_during_an_evaluation_belongs_to_no_step(box, device):
+    run_step(box, device)
     box.timeline.phase(FORWARD)
     device.launch(100)
     box.timeline.turn_to(EVAL)
     device.launch(1000)
     box.timeline.turn_to(TRAIN)
     device.launch(1)
-    step(box, device)
+    run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert [ms(record.duration) for record in records] == [10, 11]
-    assert all(map(sums_up, records))
+    assert all(map(parts_sum_to_duration, records))
     assert ms(totals.step_seconds) == 21
 
 
-def test_leaving_rank_writes_unfinished_steps_without_times(box, device):
-    step(box, device)
+def test_rank_that_ends_writes_unfinished_steps_without_times(box, device):
+    run_step(box, device)
     device.catch_up()
-    step(box, device)
-    step(box, device)
+    run_step(box, device)
+    run_step(box, device)
     box.timeline.turn_to(4)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert [ms(record.duration) for record in records] == [10, 0, 0]
     assert (totals.steps, totals.measures.ops["all_reduce"].count) == (3, 3)
     assert box.ledger.dropped == 2
@@ -198,10 +201,10 @@ def test_asynchronous_collective_is_in_flight_until_the_wait_ends(box, device):
     box.timeline.end_step()
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
     assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (3, 9)
-    assert parts(record.measures) == {"backward": 6, "all_reduce": 3}
+    assert time_by_part(record.measures) == {"backward": 6, "all_reduce": 3}
 
 
 def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
@@ -220,42 +223,42 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     assert device.made == made
     device.capturing = False
     device.catch_up()
-    step(box, device)
+    run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    records, _ = read(box)
+    records, _ = read_steps(box)
     assert len(records) == 2
-    assert all(map(sums_up, records))
+    assert all(map(parts_sum_to_duration, records))
 
 
 def test_step_captured_in_a_graph_has_no_times(box, device):
-    step(box, device)
+    run_step(box, device)
     device.capturing = True
-    step(box, device)
+    run_step(box, device)
     device.capturing = False
-    step(box, device)
+    run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    before, captured, after = read(box)[0]
+    before, captured, after = read_steps(box)[0]
     assert (len(before.measures.phases), captured.measures.phases, captured.duration) == (2, {}, 0)
-    assert sums_up(before)
-    assert sums_up(after)
-    assert [record.step for record in read(box)[0]] == [1, 2, 3]
+    assert parts_sum_to_duration(before)
+    assert parts_sum_to_duration(after)
+    assert [record.step for record in read_steps(box)[0]] == [1, 2, 3]
 
 
-def test_device_that_fails_costs_the_times_and_raises_nothing(box, device):
-    step(box, device)
+def test_failing_device_does_not_raise_and_loses_no_step(box, device):
+    run_step(box, device)
     device.broken = True
     for _ in range(80):
-        step(box, device)
+        run_step(box, device)
     box.timeline.turn_to(4)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert totals.steps == 81
-    assert all(map(sums_up, records))
+    assert all(map(parts_sum_to_duration, records))
 
 
-def test_events_of_a_stream_that_is_ahead_make_no_negative_time(box, device):
-    """An event that was recorded later, on another stream, may be passed earlier."""
+def test_events_passed_out_of_order_give_no_negative_time(box, device):
+    """A device may pass an event on another stream before an event that was recorded earlier."""
     device.launch(10)
     box.timeline.phase(FORWARD)
     device.queued -= 5
@@ -264,8 +267,8 @@ def test_events_of_a_stream_that_is_ahead_make_no_negative_time(box, device):
     box.timeline.end_step()
     device.done = 100
     box.timeline.turn_to(EVAL)
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     assert min(record.measures.phases.values()) > 0
     assert ms(record.duration) == 12
-    assert sums_up(record)
+    assert parts_sum_to_duration(record)
     assert layout.PHASE == 0

@@ -1,4 +1,7 @@
-"""The functions for trainers never raise, and report each mistake in one line, once."""
+"""Tests of the functions for trainers.
+
+They do not raise. Each mistake is reported once, in a single line.
+"""
 
 import json
 
@@ -6,14 +9,14 @@ import pytest
 
 from zmon.box.reader import BoxReader
 
-COMPLAINT = "zmon: "
+PREFIX = "zmon: "
 
 
-def complaints(rank):
-    return [line for line in rank.output.splitlines() if line.startswith(COMPLAINT)]
+def zmon_lines(rank):
+    return [line for line in rank.output.splitlines() if line.startswith(PREFIX)]
 
 
-def test_nothing_raises_and_each_mistake_is_reported_once(start_rank):
+def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
     rank = start_rank("""
         import zmon
         from zmon import probe
@@ -30,7 +33,7 @@ def test_nothing_raises_and_each_mistake_is_reported_once(start_rank):
         print("done")
     """)
     assert rank.wait() == 0
-    lines = complaints(rank)
+    lines = zmon_lines(rank)
     assert len(lines) == len(set(lines)) == 5
     assert "data, h2d, embedding, forward, backward, optimizer, other" in lines[0]
     assert "init, train, eval, checkpoint, done" in lines[1]
@@ -50,7 +53,7 @@ def test_calls_before_attach_do_nothing(start_rank):
     assert not rank.boxes.exists()
 
 
-def test_second_attach_keeps_the_box_and_zmon_disabled_makes_none(start_rank):
+def test_second_attach_succeeds_and_zmon_disabled_prevents_attach(start_rank):
     twice = start_rank("from zmon.probe import attach_box\nprint(attach_box(), attach_box())")
     assert twice.wait() == 0
     assert twice.output == "True True\n"
@@ -163,7 +166,7 @@ def test_checkpoint_that_failed_is_not_the_last_checkpoint(start_rank):
     reader.close()
 
 
-def test_exception_in_an_activity_restores_the_previous_one(start_rank):
+def test_exception_in_an_activity_restores_the_previous_activity(start_rank):
     rank = start_rank("""
         import json, os, zmon
         from zmon import probe
@@ -182,7 +185,7 @@ def test_exception_in_an_activity_restores_the_previous_one(start_rank):
     assert json.loads(rank.output) == 1
 
 
-def test_worker_that_is_forked_marks_nothing_in_the_box_of_its_rank(start_rank):
+def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
     rank = start_rank("""
         import os, sys, zmon
         from zmon import probe

@@ -1,4 +1,4 @@
-"""A job is watched even if its environment has torch but none of zmon's dependencies."""
+"""Test of a job in an environment that has torch but not the dependencies of zmon. Its ranks are watched."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ dist.destroy_process_group()
 """
 
 
-def needed_by(package: str, known: set[str]) -> set[str]:
+def required_packages(package: str, known: set[str]) -> set[str]:
     """Return the installed packages that this package needs, including itself."""
     if package in known:
         return known
@@ -45,17 +45,17 @@ def needed_by(package: str, known: set[str]) -> set[str]:
                 importlib.metadata.distribution(name)
             except importlib.metadata.PackageNotFoundError:
                 continue
-            needed_by(name, known)
+            required_packages(name, known)
     return known
 
 
 @pytest.fixture(scope="module")
-def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment with torch and the packages that torch needs."""
+def foreign_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment with torch and the packages that torch needs."""
     folder = tmp_path_factory.mktemp("foreign")
     venv.create(folder, symlinks=True, with_pip=False)
     site = next((folder / "lib").glob("python*/site-packages"))
-    for package in needed_by("torch", set()):
+    for package in required_packages("torch", set()):
         distribution = importlib.metadata.distribution(package)
         for top in {path.parts[0] for path in distribution.files or () if path.parts[0] not in ("..", "__pycache__")}:
             if not (site / top).exists():
@@ -63,12 +63,12 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin/python"
 
 
-def test_rank_in_an_environment_without_our_dependencies_is_watched(python: Path, tmp_path: Path) -> None:
+def test_ranks_in_an_environment_without_zmons_dependencies_are_watched(foreign_python: Path, tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(JOB)
     env = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON"))}
     env |= {"ZMON_BOX_DIR": str(tmp_path / "boxes"), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    launch = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
+    launch = [foreign_python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
     command = [sys.executable, "-m", "zmon", "run", "--job-id", "job", "--", *map(str, launch)]
     done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

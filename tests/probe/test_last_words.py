@@ -1,4 +1,7 @@
-"""The last words in the box of a rank that has ended: an exception, an exit, a signal, or none."""
+"""Tests of the last words in the box of a rank that has ended.
+
+Last words record an exception, a plain exit or SIGTERM. A rank that was killed leaves none.
+"""
 
 import signal
 
@@ -14,7 +17,7 @@ from zmon import probe
 ATTACH = HEAD + "assert probe.attach_box()\n"
 
 
-def activity(rank):
+def read_activity(rank):
     reader = BoxReader(rank.box)
     try:
         return reader.now().activity
@@ -22,7 +25,7 @@ def activity(rank):
         reader.close()
 
 
-def in_flight(rank):
+def read_op_in_flight(rank):
     reader = BoxReader(rank.box)
     try:
         return reader.now().op
@@ -35,7 +38,7 @@ def test_exception_is_recorded_with_its_type_and_message(start_rank):
     assert rank.wait() == 1
     words = rank.words()
     assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
-    assert activity(rank) == "init"
+    assert read_activity(rank) == "init"
     assert rank.output.endswith("ValueError: bad batch 17\n")
 
 
@@ -43,20 +46,20 @@ def test_exception_is_recorded_with_its_type_and_message(start_rank):
 def test_end_of_the_script_is_a_plain_exit(start_rank, ending):
     rank = start_rank(ATTACH + ending + "\n")
     assert rank.wait() == 0
-    assert (rank.words().kind, activity(rank)) == ("exit", "done")
+    assert (rank.words().kind, read_activity(rank)) == ("exit", "done")
 
 
 @pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), ("sys.exit('bad data')", 1)])
 def test_exit_with_a_code_is_not_a_plain_exit(start_rank, ending, code):
-    """Otherwise its peers, which die of broken connections, would be the culprits."""
+    """If such an exit counted as plain, its peers, which die of broken connections, would become the culprits."""
     rank = start_rank(ATTACH + ending + "\n")
     assert rank.wait() == code
     words = rank.words()
     assert (words.kind, words.type, words.message) == ("exception", "builtins.SystemExit", ending[9:-1].strip("'"))
-    assert activity(rank) == "init"
+    assert read_activity(rank) == "init"
 
 
-def test_exit_that_the_job_caught_is_forgotten_once_the_rank_continues(start_rank):
+def test_exit_caught_by_the_job_is_not_in_the_last_words(start_rank):
     script = "try:\n    sys.exit(2)\nexcept SystemExit:\n    pass\nprobe.phase('forward')\n"
     rank = start_rank(ATTACH + script)
     assert rank.wait() == 0
@@ -71,7 +74,7 @@ def test_killed_rank_leaves_no_last_words(start_rank):
     assert rank.words() is None
 
 
-def test_os_exit_leaves_no_last_words(start_rank):
+def test_rank_that_calls_os_exit_leaves_no_last_words(start_rank):
     rank = start_rank(ATTACH + "os._exit(1)\n")
     assert rank.wait() == 1
     assert rank.words() is None
@@ -112,14 +115,14 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     ranks = [start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]
     for rank in ranks:
         rank.says("joined")
-    assert eventually(lambda: in_flight(ranks[0]) == "all_reduce", 20)
+    assert eventually(lambda: read_op_in_flight(ranks[0]) == "all_reduce", 20)
     ranks[0].signal(signal.SIGTERM)
     assert ranks[0].wait(2.0) == -signal.SIGTERM
     assert ranks[0].words().kind == "signal"
     assert "all_reduce" in ranks[0].words().message
 
 
-def test_ctrl_c_leaves_a_keyboard_interrupt(start_rank):
+def test_sigint_is_recorded_as_a_keyboard_interrupt(start_rank):
     rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
     rank.says("attached")
     rank.signal(signal.SIGINT)
@@ -138,7 +141,7 @@ signal.signal(signal.SIGTERM, handler)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_sigterm_handler_of_the_job_keeps_working(start_rank, when):
+def test_sigterm_handler_of_the_job_is_called(start_rank, when):
     steps = [HANDLER, "assert probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HANDLER]
     rank = start_rank(HEAD + "".join(steps) + "print('attached', flush=True)\ntime.sleep(60)\n")
     rank.says("attached")
@@ -157,7 +160,7 @@ def test_exception_is_recorded_if_the_job_has_an_excepthook(start_rank, when):
     rank = start_rank(HEAD + "".join(steps) + "raise ValueError('bad batch 17')\n")
     assert rank.wait() == 1
     assert rank.output == "my hook bad batch 17\n"
-    assert activity(rank) != "done"
+    assert read_activity(rank) != "done"
     words = rank.words()
     assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
 
@@ -173,7 +176,7 @@ WORKERS = {
 
 
 @pytest.mark.parametrize("ending", WORKERS)
-def test_end_of_a_forked_worker_is_not_that_of_the_rank(start_rank, ending):
+def test_end_of_a_forked_worker_leaves_no_last_words_in_its_rank(start_rank, ending):
     rank = start_rank(
         ATTACH
         + "worker = os.fork()\n"
@@ -182,7 +185,7 @@ def test_end_of_a_forked_worker_is_not_that_of_the_rank(start_rank, ending):
     )
     rank.says("waited")
     assert rank.words() is None
-    assert activity(rank) == "init"
+    assert read_activity(rank) == "init"
 
 
 def test_forked_worker_keeps_the_sigterm_handler_of_the_job(start_rank):
@@ -198,7 +201,7 @@ def test_forked_worker_keeps_the_sigterm_handler_of_the_job(start_rank):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank, tmp_path, method):
+def test_end_of_a_rank_in_a_multiprocessing_child_is_a_plain_exit(start_rank, tmp_path, method):
     """Ranks of torch.multiprocessing.spawn and notebooks are such children; a clean end must not look like a kill."""
     (tmp_path / "child.py").write_text("from zmon import probe\ndef main():\n    assert probe.attach_box()\n")
     rank = start_rank(
@@ -211,7 +214,7 @@ def test_rank_that_is_a_multiprocessing_child_ends_with_a_plain_exit(start_rank,
     assert rank.says("ended") == "0"
     assert rank.words() is not None
     assert rank.words().kind == "exit"
-    assert activity(rank) == "done"
+    assert read_activity(rank) == "done"
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
@@ -230,4 +233,4 @@ def test_exception_in_a_multiprocessing_child_is_recorded(start_rank, tmp_path, 
     assert rank.says("ended") == "1"
     words = rank.words()
     assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
-    assert activity(rank) != "done"
+    assert read_activity(rank) != "done"

@@ -1,4 +1,7 @@
-"""Job, attempt and rank come from the launcher; a job id on which ranks cannot agree is refused."""
+"""Tests of job id, attempt and rank, which come from the launcher or from the process group.
+
+A job id on which the ranks cannot agree is refused.
+"""
 
 import os
 import subprocess
@@ -29,20 +32,20 @@ OPEN_MPI = {
 HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "ZMON_JOB_ID": "mpi"}
 
 
-def test_torchrun_sets_everything():
+def test_torchrun_provides_all_fields():
     result = read_launch(TORCHRUN)
     assert (result.job_id, result.attempt) == ("dlrm-17", 2)
     assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (5, 1, 8, 4)
     assert (result.restart_count, result.max_restarts) == (2, 3)
 
 
-def test_launcher_is_the_parent():
+def test_launcher_is_the_parent_process():
     result = read_launch(TORCHRUN)
     parent = process_stat(os.getppid())
     assert (result.launcher_pid, result.launcher_start_ticks) == (os.getppid(), parent.start_ticks if parent else 0)
 
 
-def test_slurm_sets_everything_but_restarts_and_ranks_per_host():
+def test_slurm_provides_all_fields_except_restarts():
     result = read_launch(SLURM)
     assert (result.job_id, result.attempt, result.max_restarts) == ("slurm-991", 0, -1)
     assert (result.rank, result.local_rank, result.world_size) == (6, 2, 8)
@@ -60,7 +63,7 @@ def test_mpirun_takes_precedence_over_slurm(mpirun, around):
 
 
 def test_rank_and_world_size_of_the_process_group_take_precedence():
-    """The environment describes at best the parent of a rank that torch.multiprocessing.spawn started."""
+    """The environment of a rank started by torch.multiprocessing.spawn describes its parent, if anything."""
     env = {"ZMON_JOB_ID": "x"}
     result = read_launch(env, rank=3, world_size=8)
     assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (3, 3, 8, 0)
@@ -73,13 +76,13 @@ def test_rank_and_world_size_of_the_process_group_take_precedence():
     assert (result.rank, result.local_rank, result.local_world_size) == (9, 9, 0)
 
 
-def test_process_group_that_agrees_with_the_launcher_changes_nothing():
+def test_process_group_equal_to_the_launcher_changes_no_field():
     for env, rank in ((TORCHRUN, 5), (SLURM, 6), (OPEN_MPI, 5)):
         assert read_launch(env, rank=rank, world_size=8, init_method="env://") == read_launch(env)
 
 
 @pytest.mark.parametrize("host", ["localhost:29500", "127.0.0.1:29500", "[::1]:29500", "localhost:1?x=y"])
-def test_ranks_share_a_host_if_they_meet_on_this_host(host):
+def test_ranks_share_a_host_if_the_init_method_is_a_local_address(host):
     result = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
     assert result.one_host
     assert result.job_id
@@ -92,7 +95,7 @@ def test_init_method_takes_precedence_over_a_local_master_address():
         read_launch({}, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500")
 
 
-def test_ranks_per_host_are_unknown_if_ranks_meet_in_a_file():
+def test_ranks_per_host_are_unknown_if_the_init_method_is_a_file():
     result = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
     assert (result.local_world_size, result.one_host) == (0, False)
     assert result.job_id
@@ -138,13 +141,13 @@ def test_ranks_share_a_host_only_if_that_is_certain():
     assert read_launch({**by_hand, "MASTER_ADDR": "127.0.0.1"}).one_host
 
 
-def test_script_without_a_launcher_is_one_rank_without_restarts():
+def test_script_without_a_launcher_is_a_single_rank_without_restarts():
     result = read_launch({})
     assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (0, 0, 1, 1)
     assert (result.attempt, result.max_restarts) == (0, -1)
 
 
-def test_job_id_is_taken_from_the_first_source_that_has_one():
+def test_job_id_is_taken_from_the_first_available_source():
     env = {**SLURM, **TORCHRUN, "ZMON_JOB_ID": "mine"}
     assert read_launch(env, "explicit").job_id == "explicit"
     assert read_launch(env).job_id == "mine"
@@ -159,7 +162,7 @@ def test_explicit_attempt_takes_precedence_over_the_restart_count():
     assert (result.attempt, result.restart_count) == (9, 2)
 
 
-def test_one_node_without_an_id_gets_one_from_script_and_time(monkeypatch):
+def test_job_id_on_a_single_node_is_made_from_script_and_time(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/ann/train dlrm.py"])
     job_id = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"}).job_id
     script, _, started = job_id.rpartition("-")
@@ -169,7 +172,7 @@ def test_one_node_without_an_id_gets_one_from_script_and_time(monkeypatch):
     assert read_launch({}).job_id.startswith("trainer-")
 
 
-def test_several_nodes_without_an_id_are_refused():
+def test_several_nodes_without_a_job_id_are_refused():
     with pytest.raises(UsageError) as caught:
         read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"})
     assert "ZMON_JOB_ID" in str(caught.value)
@@ -184,7 +187,7 @@ def test_invalid_job_id_is_refused(job_id):
 
 @pytest.mark.parametrize("job_id", [".", ".."])
 def test_job_id_that_names_a_directory_above_is_refused(job_id):
-    """Its box would be outside the box directory, where no agent reads it."""
+    """A box of such a job would be outside the box directory, and no agent would read the box."""
     with pytest.raises(UsageError, match="not usable"):
         check_job_id(job_id)
 
@@ -199,7 +202,7 @@ def test_invalid_number_is_reported_with_its_variable():
         read_launch({**TORCHRUN, "RANK": "two"})
 
 
-def test_ranks_of_one_launch_agree_on_a_generated_job_id(monkeypatch):
+def test_ranks_of_a_launch_agree_on_a_generated_job_id(monkeypatch):
     """Each rank computes the start of its launcher; a millisecond around a full minute must not change the id."""
     hertz = os.sysconf("SC_CLK_TCK")
 

@@ -1,9 +1,12 @@
-"""Totals only grow, and an invalid amount loses no later step."""
+"""Tests of the ledger of a rank: checkpoints, gauges, work, memory and bytes on the interface.
+
+An invalid amount loses no later step.
+"""
 
 import pytest
 
 from tests.boxes import Box
-from tests.probe.reading import read, reported
+from tests.probe.reading import read_gauges, read_steps
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL
 
@@ -16,23 +19,23 @@ def box(tmp_path):
 def test_only_a_complete_checkpoint_has_a_time(box):
     box.timeline.turn_to(CHECKPOINT)
     box.timeline.turn_to(EVAL)
-    assert read(box)[1].last_checkpoint_time is None
+    assert read_steps(box)[1].last_checkpoint_time is None
     box.ledger.saved()
     box.steps(1)
-    assert read(box)[1].last_checkpoint_time is not None
+    assert read_steps(box)[1].last_checkpoint_time is not None
 
 
 def test_report_stores_four_keys_and_counts_the_others(box):
     box.ledger.report({"loss": 0.5, "auc": 0.6, "lr": 0.1, "ne": 0.9})
     box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4})
     box.steps(1)
-    assert reported(box) == {"loss": 0.4, "auc": 0.6, "lr": 0.1, "ne": 0.9}
-    assert read(box)[1].dropped_records == 2
+    assert read_gauges(box) == {"loss": 0.4, "auc": 0.6, "lr": 0.1, "ne": 0.9}
+    assert read_steps(box)[1].dropped_records == 2
 
 
 def test_report_stores_nan(box):
     box.ledger.report({"loss": float("nan")})
-    assert reported(box)["loss"] != reported(box)["loss"]
+    assert read_gauges(box)["loss"] != read_gauges(box)["loss"]
 
 
 @pytest.mark.parametrize("samples", [-1, 2**62, 2**70, float("nan"), float("inf"), "many", object(), [3]])
@@ -40,8 +43,8 @@ def test_invalid_amount_of_work_is_refused_and_loses_no_step(box, samples):
     with pytest.raises((TypeError, ValueError, OverflowError)):
         box.ledger.work(samples, None)
     box.steps(3)
-    assert read(box)[1].steps == 3
-    assert read(box)[1].measures.samples is None
+    assert read_steps(box)[1].steps == 3
+    assert read_steps(box)[1].measures.samples is None
 
 
 def test_sum_of_work_is_bounded_and_loses_no_step(box):
@@ -51,7 +54,7 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
         for _ in range(4):
             box.ledger.work(2**62 - 1, 1)
         box.steps(1)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert totals.steps == 4
     assert totals.measures.samples == records[-1].measures.samples == 2**62 - 1
     assert totals.measures.lookups == 16
@@ -61,10 +64,10 @@ def test_work_before_an_evaluation_does_not_count_for_the_next_step(box):
     box.ledger.work(32, None)
     box.timeline.turn_to(EVAL)
     box.steps(1)
-    assert read(box)[0][0].measures.samples is None
+    assert read_steps(box)[0][0].measures.samples is None
 
 
-def test_memory_is_read_once_a_second_and_stays_known(box):
+def test_memory_is_read_once_a_second_and_kept_between_reads(box):
     readings = []
 
     def reader():
@@ -76,7 +79,7 @@ def test_memory_is_read_once_a_second_and_stays_known(box):
     assert 1 <= len(readings) <= 2
     box.clock.sleep(1)
     box.steps(1)
-    assert read(box)[1].memory.peak_bytes == 3
+    assert read_steps(box)[1].memory.peak_bytes == 3
 
 
 class FakeInterface(JobInterface):
@@ -90,32 +93,32 @@ class FakeInterface(JobInterface):
         return tuple(self.counters) if self.counters else None
 
 
-def test_bytes_on_the_interface_are_those_of_the_step(box):
+def test_interface_bytes_are_counted_per_step(box):
     interface = box.ledger._interface = FakeInterface()
     box.timeline.begin_step(None)
     interface.counters = [1300, 2050]
     box.timeline.end_step()
-    (record,), totals = read(box)
+    (record,), totals = read_steps(box)
     assert (record.measures.nic_sent_bytes, record.measures.nic_received_bytes) == (300, 50)
     assert (totals.measures.nic_sent_bytes, totals.measures.nic_received_bytes) == (300, 50)
 
 
-def test_bytes_during_evaluation_belong_to_no_step(box):
+def test_interface_bytes_during_evaluation_belong_to_no_step(box):
     interface = box.ledger._interface = FakeInterface()
     box.steps(1)
     box.timeline.turn_to(EVAL)
     interface.counters = [5000, 5000]
     box.steps(1)
-    assert read(box)[1].measures.nic_sent_bytes == 0
+    assert read_steps(box)[1].measures.nic_sent_bytes == 0
 
 
 @pytest.mark.parametrize("counters", [[10, 20], None], ids=["reset", "gone"])
-def test_bytes_of_a_reset_or_missing_interface_are_unknown(box, counters):
+def test_interface_bytes_are_unknown_after_a_reset_or_without_interface(box, counters):
     interface = FakeInterface()
     box.steps(1)
     box.ledger._interface = interface
     interface.counters = counters
     box.steps(1)
-    measures = read(box)[0][1].measures
+    measures = read_steps(box)[0][1].measures
     assert measures.nic_sent_bytes is None
     assert measures.nic_received_bytes is None

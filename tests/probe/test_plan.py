@@ -1,10 +1,13 @@
-"""The plan of the trainer is written complete beside the boxes, or refused, for any input and size of job."""
+"""Tests of the plan of the trainer, which rank 0 writes beside its box.
+
+An invalid plan is dropped. The size of the file is bounded for any number of ranks and tables.
+"""
 
 import json
 
 import pytest
 
-from tests.probe.test_door import complaints
+from tests.probe.test_door import zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import encoded
@@ -23,12 +26,12 @@ SCRIPT = """
 """
 
 
-def plan_file(rank):
+def read_plan_file(rank):
     """Return the content of the plan's file."""
     return json.loads(rank.box.with_name("plan.json").read_text())
 
 
-def dropped(rank):
+def read_dropped(rank):
     reader = BoxReader(rank.box)
     try:
         return reader.totals().dropped_records
@@ -36,11 +39,11 @@ def dropped(rank):
         reader.close()
 
 
-def test_plan_of_rank_0_is_written_beside_its_box(start_rank):
+def test_rank_0_writes_its_plan_beside_its_box(start_rank):
     rank = start_rank(SCRIPT, world_size=2)
     assert rank.wait() == 0
     assert rank.output == ""
-    file, reader = plan_file(rank), BoxReader(rank.box)
+    file, reader = read_plan_file(rank), BoxReader(rank.box)
     assert file["run_uid"] == reader.identity().run_uid
     reader.close()
     assert file["plan"]["lookups"] == [7, None]
@@ -52,10 +55,10 @@ def test_plan_of_rank_0_is_written_beside_its_box(start_rank):
     assert {entry.name for entry in path.parent.iterdir()} == {"plan.json", "rank-0.box"}
 
 
-def test_other_ranks_write_no_plan(start_rank):
+def test_ranks_other_than_0_write_no_plan(start_rank):
     rank = start_rank(SCRIPT, number=1, world_size=2)
     assert rank.wait() == 0
-    assert (rank.output, dropped(rank)) == ("", 0)
+    assert (rank.output, read_dropped(rank)) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
 
 
@@ -83,20 +86,20 @@ MISUSE = {
 }
 
 
-def test_invalid_plan_is_dropped_and_the_previous_plan_stays(start_rank):
+def test_invalid_plan_is_dropped_and_the_previous_plan_is_kept(start_rank):
     rank = start_rank(
         "import zmon\nfrom zmon import probe\nprobe.attach_box()\nzmon.plan(ranks=[{'lookups': 7}])\n"
         + "".join(f"zmon.plan({arguments})\n" for arguments in MISUSE)
         + "with zmon.step():\n    pass\n"
     )
     assert rank.wait() == 0
-    for line, part in zip(complaints(rank), MISUSE.values(), strict=True):
+    for line, part in zip(zmon_lines(rank), MISUSE.values(), strict=True):
         assert line.startswith(f"zmon: zmon.plan(): {part}")
-    assert dropped(rank) == len(MISUSE)
-    assert plan_file(rank)["plan"]["lookups"] == [7]
+    assert read_dropped(rank) == len(MISUSE)
+    assert read_plan_file(rank)["plan"]["lookups"] == [7]
 
 
-def test_plan_without_room_on_disk_is_one_message_and_leaves_no_file(start_rank):
+def test_plan_without_space_on_disk_is_reported_and_leaves_no_file(start_rank):
     rank = start_rank("""
         import resource, zmon
         from zmon import probe
@@ -114,7 +117,7 @@ def test_plan_without_room_on_disk_is_one_message_and_leaves_no_file(start_rank)
 
 @pytest.mark.parametrize("name", ["table-of-a-long-name-", "\u8868", "\ud800\n"])
 @pytest.mark.parametrize("ranks", [8, 1024])
-def test_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
+def test_plan_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     tables = [f"{name}{number}" * 3 for number in range(2000)]
     body = encoded("uid", ranks, [{**LOAD, "tables": tables}] * ranks, {})
     assert len(body) <= MAX_PLAN_BYTES
@@ -124,7 +127,7 @@ def test_file_is_bounded_and_has_the_number_of_all_tables(ranks, name):
     assert plan["lookups"] == [20_000] * ranks
 
 
-def test_plan_of_a_very_large_job_has_no_names_or_is_refused():
+def test_plan_of_a_very_large_job_has_no_table_names_or_is_refused():
     row = {**LOAD, "tables": ["\u8868" * 40]}
     assert json.loads(encoded("uid", 1500, [row] * 1500, {}))["plan"]["tables"] == [[]] * 1500
     with pytest.raises(UsageError, match="5000 ranks take"):

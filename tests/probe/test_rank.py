@@ -1,11 +1,14 @@
-"""A rank is in exactly one phase or exposed op at any instant, so a step is the sum of its parts."""
+"""Tests of the timeline of a rank.
+
+A rank is in exactly one phase or exposed collective at any time, so the parts of a step sum to its duration.
+"""
 
 import contextlib
 
 import pytest
 
 from tests.boxes import Box
-from tests.probe.reading import ms, now, parts, read, sequences, sums_up
+from tests.probe.reading import current_state, ms, parts_sum_to_duration, read_sequences, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
 from zmon.schema.names import PHASES
@@ -31,18 +34,18 @@ def test_collective_suspends_the_phase(box):
     box.timeline.leave_op()
     box.clock.sleep(0.002)
     box.timeline.end_step()
-    (record,), _ = read(box)
-    assert parts(record.measures) == {"backward": 5, "all_reduce": 5}
-    assert sums_up(record)
+    (record,), _ = read_steps(box)
+    assert time_by_part(record.measures) == {"backward": 5, "all_reduce": 5}
+    assert parts_sum_to_duration(record)
     assert ms(record.duration) == 10
 
 
 def test_time_between_steps_belongs_to_the_next_step(box):
     box.steps(1)
-    box.clock.sleep(0.007)  # loads the next batch, outside `with step()`
+    box.clock.sleep(0.007)  # the rank loads the next batch, outside `with step()`
     box.steps(1)
-    records, totals = read(box)
-    assert parts(records[1].measures) == {"other": 7, "forward": 10, "all_to_all": 10}
+    records, totals = read_steps(box)
+    assert time_by_part(records[1].measures) == {"other": 7, "forward": 10, "all_to_all": 10}
     assert [ms(record.duration) for record in records] == [20, 27]
     assert records[1].start == pytest.approx(records[0].start + records[0].duration, abs=1e-8)
     assert ms(totals.step_seconds) == 47
@@ -53,7 +56,7 @@ def test_phase_marked_between_steps_counts_for_the_next_step(box):
     box.timeline.phase(DATA)
     box.clock.sleep(0.004)
     box.steps(1)
-    assert parts(read(box)[0][1].measures)["data"] == 4
+    assert time_by_part(read_steps(box)[0][1].measures)["data"] == 4
 
 
 def test_evaluation_between_steps_belongs_to_no_step(box):
@@ -63,14 +66,14 @@ def test_evaluation_between_steps_belongs_to_no_step(box):
     box.timeline.turn_to(before)
     box.clock.sleep(0.001)
     box.steps(1)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert before == TRAIN
     assert ms(records[1].duration) == 21
-    assert sums_up(records[1])
+    assert parts_sum_to_duration(records[1])
     assert ms(totals.step_seconds) == 41
 
 
-def test_evaluation_inside_a_step_leaves_a_step_that_sums_up(box):
+def test_evaluation_inside_a_step_leaves_a_step_with_a_correct_sum(box):
     box.timeline.begin_step(None)
     box.clock.sleep(0.010)
     before = box.timeline.turn_to(EVAL)
@@ -78,9 +81,9 @@ def test_evaluation_inside_a_step_leaves_a_step_that_sums_up(box):
     box.timeline.turn_to(before)
     box.clock.sleep(0.002)
     box.timeline.end_step()
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     assert ms(record.duration) == 2
-    assert sums_up(record)
+    assert parts_sum_to_duration(record)
 
 
 def test_pending_step_ends_when_the_activity_changes(box):
@@ -89,13 +92,13 @@ def test_pending_step_ends_when_the_activity_changes(box):
     box.clock.sleep(0.010)
     box.timeline.step_pending = True
     box.timeline.turn_to(EVAL)
-    (record,), totals = read(box)
+    (record,), totals = read_steps(box)
     assert ms(record.duration) == 10
     assert totals.steps == 1
     assert not box.timeline.step_pending
 
 
-def test_collective_made_of_collectives_counts_once(box):
+def test_collective_inside_a_collective_is_not_counted(box):
     box.timeline.begin_step(None)
     assert box.timeline.enter_op(ALL_TO_ALL, 0, 10, 20)
     box.clock.sleep(0.001)
@@ -106,7 +109,7 @@ def test_collective_made_of_collectives_counts_once(box):
     box.clock.sleep(0.002)
     box.timeline.leave_op()
     box.timeline.end_step()
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     assert list(record.measures.ops) == ["all_to_all"]
     op = record.measures.ops["all_to_all"]
     assert (op.count, op.sent_bytes, op.received_bytes, ms(op.exposed_seconds)) == (1, 10, 20, 3)
@@ -123,39 +126,39 @@ def test_asynchronous_collective_is_exposed_during_the_wait_only(box):
     box.clock.sleep(0.004)
     box.timeline.leave_op(issued)
     box.timeline.end_step()
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
     assert (op.count, op.sent_bytes, op.received_bytes) == (1, 10, 20)
     assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (4, 14)
-    assert parts(record.measures) == {"backward": 10, "all_reduce": 4}
+    assert time_by_part(record.measures) == {"backward": 10, "all_reduce": 4}
 
 
-def test_collective_without_a_wait_counts_with_its_bytes_only(box):
+def test_collective_without_a_wait_has_bytes_and_no_time(box):
     box.timeline.begin_step(None)
     box.timeline.count_op(ALL_REDUCE, 0, 10, 20)
     box.clock.sleep(0.001)
     box.timeline.end_step()
-    (record,), _ = read(box)
+    (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
     assert (op.count, op.sent_bytes, op.received_bytes, op.exposed_seconds, op.inflight_seconds) == (1, 10, 20, 0, 0)
-    assert parts(record.measures) == {"other": 1}
+    assert time_by_part(record.measures) == {"other": 1}
 
 
-def test_step_that_raised_belongs_to_the_next_one(box):
+def test_time_of_a_step_that_raised_belongs_to_the_next_step(box):
     """The context of `zmon.step()` does not end a step that raised."""
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
     box.clock.sleep(0.010)
     box.steps(1)  # the job skips the batch and calls `begin_step` again, without `end_step`
-    (record,), totals = read(box)
+    (record,), totals = read_steps(box)
     assert ms(record.duration) == 30
-    assert sums_up(record)
+    assert parts_sum_to_duration(record)
     assert totals.steps == 1
 
 
 @pytest.mark.parametrize("turn", ["end_step", "turn_to"])
-def test_collective_is_left_once_if_its_step_ends_inside_of_it(box, turn):
-    """An optimizer may step in a callback of backward, while the rank waits there."""
+def test_collective_ends_with_its_step_or_activity(box, turn):
+    """An optimizer may step in a callback of backward, while the rank waits in a collective."""
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.clock.sleep(0.010)
@@ -164,22 +167,22 @@ def test_collective_is_left_once_if_its_step_ends_inside_of_it(box, turn):
     box.clock.sleep(0.005)
     box.timeline.leave_op()
     box.timeline.end_step()
-    record = read(box)[0][-1]
-    assert parts(record.measures) == {"backward": 5}
-    assert sums_up(record)
+    record = read_steps(box)[0][-1]
+    assert time_by_part(record.measures) == {"backward": 5}
+    assert parts_sum_to_duration(record)
 
 
-def test_phase_marked_inside_a_collective_begins_after_it(box):
+def test_phase_marked_inside_a_collective_begins_after_the_collective(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.timeline.phase(BACKWARD)
-    assert now(box).op == "all_reduce"
+    assert current_state(box).op == "all_reduce"
     box.clock.sleep(0.001)
     box.timeline.leave_op()
-    assert now(box).phase == "backward"
+    assert current_state(box).phase == "backward"
     box.clock.sleep(0.002)
     box.timeline.end_step()
-    assert parts(read(box)[0][0].measures) == {"all_reduce": 1, "backward": 2}
+    assert time_by_part(read_steps(box)[0][0].measures) == {"all_reduce": 1, "backward": 2}
 
 
 def test_totals_are_the_sums_of_the_records(box):
@@ -187,7 +190,7 @@ def test_totals_are_the_sums_of_the_records(box):
         box.timeline.begin_step(None)
         box.ledger.work(32, 100 + number)
         box.steps(1)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     assert totals.measures.samples == sum(record.measures.samples for record in records) == 160
     assert totals.measures.lookups == sum(record.measures.lookups for record in records) == 510
     whole, each = totals.measures.ops["all_to_all"], [record.measures.ops["all_to_all"] for record in records]
@@ -197,12 +200,12 @@ def test_totals_are_the_sums_of_the_records(box):
     assert whole.inflight_seconds == pytest.approx(whole.exposed_seconds, abs=1e-9)
 
 
-def test_collective_outside_steps_counts_in_the_totals_only(box):
+def test_collective_outside_steps_is_counted_in_the_totals_only(box):
     box.timeline.enter_op(OP_NUMBER["broadcast"], 0, 8, 0)
     box.clock.sleep(0.5)
     box.timeline.leave_op()
     box.steps(1)
-    (record,), totals = read(box)
+    (record,), totals = read_steps(box)
     assert "broadcast" not in record.measures.ops
     broadcast = totals.measures.ops["broadcast"]
     assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 8, 0.0)  # only steps have time
@@ -215,36 +218,36 @@ def test_collective_outside_steps_counts_in_the_totals_only(box):
 def test_steps_are_counted_from_the_last_explicit_number(box):
     for number, expected in ((None, 1), (None, 2), (500, 500), (None, 501)):
         box.timeline.begin_step(number)
-        assert now(box).step == expected
+        assert current_state(box).step == expected
         box.timeline.end_step()
 
 
 def test_lease_is_renewed_at_the_end_of_a_step_and_not_at_its_begin(box):
     box.steps(1)
-    boundary = now(box).step_since
+    boundary = current_state(box).step_since
     assert box.clock.ns - boundary < 1000
     box.clock.sleep(1)
     box.timeline.begin_step(None)
-    assert now(box).step_since == boundary
+    assert current_state(box).step_since == boundary
     box.clock.sleep(1)
     box.timeline.end_step()
-    assert box.clock.ns - now(box).step_since < 1000
+    assert box.clock.ns - current_state(box).step_since < 1000
 
 
-def test_activity_begins_when_the_rank_turns_to_it(box):
+def test_activity_begins_when_the_rank_changes_its_activity(box):
     box.steps(1)
     box.clock.sleep(1)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(3)
-    assert now(box).activity == "eval"
-    assert ms((box.clock.ns - now(box).activity_since) * 1e-9) == 3000
+    assert current_state(box).activity == "eval"
+    assert ms((box.clock.ns - current_state(box).activity_since) * 1e-9) == 3000
 
 
-def test_rank_that_ends_in_a_collective_is_in_no_collective_after_it(box):
+def test_rank_that_ended_inside_a_collective_has_no_collective_in_flight(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
     box.timeline.turn_to(DONE)
-    assert (now(box).activity, now(box).op) == ("done", None)
+    assert (current_state(box).activity, current_state(box).op) == ("done", None)
 
 
 def test_sequence_counts_per_group(box):
@@ -253,24 +256,24 @@ def test_sequence_counts_per_group(box):
         box.timeline.enter_op(ALL_REDUCE, group, 8, 8)
         box.timeline.leave_op()
     box.timeline.count_op(ALL_REDUCE, second, 8, 8, 3)
-    assert (sequences(box)[first], sequences(box)[second]) == (2, 4)
+    assert (read_sequences(box)[first], read_sequences(box)[second]) == (2, 4)
 
 
-def test_waiting_for_a_collective_does_not_count_it(box):
+def test_waiting_for_a_collective_does_not_advance_the_sequence(box):
     group = box.timeline.group("0", 4)
     box.timeline.wait_op(ALL_REDUCE, group, 8)
-    assert (now(box).op, now(box).num_bytes, now(box).sequence) == ("all_reduce", 8, 1)  # the next one
+    assert (current_state(box).op, current_state(box).num_bytes, current_state(box).sequence) == ("all_reduce", 8, 1)
     box.timeline.leave_op()
-    assert sequences(box)[group] == 0
+    assert read_sequences(box)[group] == 0
 
 
 def test_ninth_group_has_no_number_and_does_not_change_the_others(box):
     numbers = [box.timeline.group(str(name), 2) for name in range(9)]
     assert numbers == [*range(8), layout.NONE]
     assert box.timeline.enter_op(ALL_REDUCE, layout.NONE, 8, 8)
-    assert (now(box).group, now(box).op) == (None, "all_reduce")
+    assert (current_state(box).group, current_state(box).op) == (None, "all_reduce")
     box.timeline.leave_op()
-    assert set(sequences(box).values()) == {0}
+    assert set(read_sequences(box).values()) == {0}
 
 
 def test_point_to_point_does_not_advance_the_sequence(box):
@@ -278,12 +281,12 @@ def test_point_to_point_does_not_advance_the_sequence(box):
     group = box.timeline.group("0", 4)
     box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
     box.timeline.leave_op()
-    assert sequences(box)[group] == 0
+    assert read_sequences(box)[group] == 0
 
 
-def test_phase_after_a_step_is_other_until_it_is_marked(box):
+def test_phase_after_a_step_is_other(box):
     box.steps(1)
-    assert now(box).phase == PHASES[OTHER]
+    assert current_state(box).phase == PHASES[OTHER]
 
 
 @pytest.mark.parametrize("number", ["seven", 1.5, 2**70, float("nan"), float("inf"), -1, object()])
@@ -294,4 +297,4 @@ def test_invalid_step_number_loses_no_later_step(box, number):
     box.timeline.begin_step(7)
     box.timeline.end_step()
     box.steps(2)
-    assert [record.step for record in read(box)[0]][-3:] == [7, 8, 9]
+    assert [record.step for record in read_steps(box)[0]][-3:] == [7, 8, 9]

@@ -1,8 +1,8 @@
-"""A rank keeps no memory per step."""
+"""Test that a rank keeps no memory per step."""
 
 import pytest
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 MAX_BYTES = 2000  # limit of a whole measurement; one retained integer per step would be 140,000
 
@@ -66,7 +66,7 @@ print(len(works._flights))
 
 
 @pytest.mark.parametrize("work", [MARKS, HOOKS], ids=["marks", "hooks"])
-def test_steps_retain_nothing(start_rank, work):
-    grown, *left = run(start_rank, GROWTH + work, joined=work is HOOKS)
+def test_memory_does_not_grow_with_the_number_of_steps(start_rank, work):
+    grown, *left = run_script(start_rank, GROWTH + work, joined=work is HOOKS)
     assert int(grown) < MAX_BYTES
     assert left in ([], ["0"])

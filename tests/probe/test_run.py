@@ -1,4 +1,8 @@
-"""`zmon run` does not change the command in any way, and watches every process in it that imports torch."""
+"""Tests of `zmon run`.
+
+It does not change exit code, output, signals, stdin, arguments or ignored signals of the command. It watches Python
+processes in the command that import torch, and reports its own failures in a single line.
+"""
 
 import ast
 import json
@@ -23,7 +27,7 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-def assert_one_line(err, *parts):
+def assert_single_line(err, *parts):
     lines = err.splitlines()
     assert len(lines) == 1, err
     assert lines[0].startswith("zmon: ")
@@ -35,14 +39,14 @@ def assert_one_line(err, *parts):
 
 
 @pytest.mark.parametrize("code", [0, 3, 255])
-def test_exit_code_and_output_are_the_commands(job, code):
+def test_exit_code_and_output_are_those_of_the_command(job, code):
     script = f"import sys, torch; print('out'); print('err', file=sys.stderr); sys.exit({code})"
-    assert job.both(*python(script)).returncode == code
+    assert job.run_both_ways(*python(script)).returncode == code
     assert len(job.watched) == 1
 
 
-def test_death_by_signal_is_the_commands(job):
-    assert job.both(*python("import os, torch; os.kill(os.getpid(), 9)")).returncode == -9
+def test_signal_that_kills_the_command_is_its_exit_status(job):
+    assert job.run_both_ways(*python("import os, torch; os.kill(os.getpid(), 9)")).returncode == -9
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -60,20 +64,20 @@ def test_signal_reaches_the_command(job, number):
     assert process.wait(20) == {signal.SIGTERM: 7, signal.SIGINT: 8}[number]
 
 
-def test_stdin_is_the_commands(job):
-    assert job.both("cat").stdout == b"typed\n"
+def test_stdin_reaches_the_command(job):
+    assert job.run_both_ways("cat").stdout == b"typed\n"
 
 
-def test_arguments_are_unchanged(job):
+def test_arguments_reach_the_command_unchanged(job):
     words = ["a b", "--", "--job-id", "-x", "", "*", "é", "--label=1"]
-    done = job.both(*python("import json, sys; print(json.dumps(sys.argv[1:]))"), *words)
+    done = job.run_both_ways(*python("import json, sys; print(json.dumps(sys.argv[1:]))"), *words)
     assert json.loads(done.stdout) == words
 
 
 def test_ignored_signals_are_not_inherited(job):
     """Python ignores SIGPIPE; with that, `yes | head` in the command would report a broken pipe."""
-    assert job.both("grep", "SigIgn", "/proc/self/status").returncode == 0
-    assert job.both("bash", "-c", "yes | head -1").stderr == b""
+    assert job.run_both_ways("grep", "SigIgn", "/proc/self/status").returncode == 0
+    assert job.run_both_ways("bash", "-c", "yes | head -1").stderr == b""
 
 
 def test_command_has_no_new_variables_except_those_of_zmon(job):
@@ -92,32 +96,32 @@ def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
     )
     del job.env["PYTHONPATH"]
     env = RANK if path is None else {**RANK, "PYTHONPATH": path}
-    watched, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.bare))
+    watched, bare = (json.loads(run(*script, **env).stdout) for run in (job.run, job.run_without_zmon))
     if path == "":
-        del bare[0]["PYTHONPATH"]  # to Python, too, an empty one is none
+        del bare[0]["PYTHONPATH"]  # Python treats an empty PYTHONPATH as unset
     assert watched == bare
 
 
-def test_python_that_never_imports_torch_imports_nothing_of_zmon(job):
-    assert job.both(*python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))")).returncode == 0
+def test_python_without_torch_import_imports_no_module_of_zmon(job):
+    assert job.run_both_ways(*python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))")).returncode == 0
     assert job.watched == []
 
 
 @pytest.mark.parametrize("arguments", [["script.py", "x"], ["-m", "script", "x"], ["-u", "-X", "dev", "script.py"]])
-def test_every_way_to_start_python_is_watched(job, arguments):
+def test_script_module_and_options_of_python_are_watched(job, arguments):
     job.write(job.root / "script.py", "import sys, torch; print(sys.argv[1:], sys.path[0])")
-    assert job.both(sys.executable, *arguments).returncode == 0
+    assert job.run_both_ways(sys.executable, *arguments).returncode == 0
     assert len(job.watched) == 1
 
 
 def test_isolated_python_runs_unwatched(job):
-    assert job.both(sys.executable, "-I", "-c", "print('works')").stdout == b"works\n"
+    assert job.run_both_ways(sys.executable, "-I", "-c", "print('works')").stdout == b"works\n"
     assert job.watched == []
 
 
-def test_sitecustomize_of_the_job_runs_and_is_the_imported_one(job):
+def test_sitecustomize_of_the_job_runs_and_can_be_imported(job):
     job.write(job.path / "sitecustomize.py", "print('own', __name__)\nmark = 1\n")
-    done = job.both(*python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"))
+    done = job.run_both_ways(*python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"))
     assert done.stdout.startswith(b"own sitecustomize\n1 ")
     assert len(job.watched) == 1
 
@@ -125,33 +129,33 @@ def test_sitecustomize_of_the_job_runs_and_is_the_imported_one(job):
 @pytest.mark.parametrize("failure", ["1 / 0", "import nowhere"])
 def test_sitecustomize_of_the_job_fails_as_without_zmon(job, failure):
     job.write(job.path / "sitecustomize.py", failure)
-    job.both(*python("print('runs')"))
+    job.run_both_ways(*python("print('runs')"))
 
 
 def test_torch_imported_by_the_sitecustomize_of_the_job_is_watched(job):
     job.write(job.path / "sitecustomize.py", "import torch")
-    assert job.both(*python("pass")).returncode == 0
+    assert job.run_both_ways(*python("pass")).returncode == 0
     assert len(job.watched) == 1
 
 
 # -- messages ----------------------------------------------------------------------------------------------
 
 
-def test_python_without_torch_is_reported_once_and_runs(job):
+def test_environment_without_torch_is_reported_once_and_the_command_runs(job):
     venv.create(job.root / "venv", symlinks=True)
     (job.path / "torch.py").unlink()
     script = "import subprocess, sys\ntry:\n    import torch\nexcept ImportError: print('none')\n"
     child = script + "subprocess.run([sys.executable, '-c', sys.argv[1]], check=True)\nsys.exit(5)"
     done = job.run(job.root / "venv/bin/python", "-c", child, script)
     assert (done.returncode, done.stdout.split()) == (5, ["none", "none"])
-    assert_one_line(done.stderr, "venv/bin/python", "no torch")
+    assert_single_line(done.stderr, "venv/bin/python", "no torch")
 
 
 def test_torch_that_is_too_old_is_reported_once(job):
     job.write(job.path / "torch.py", '__version__ = "2.8.1"')
     done = job.run(*python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])"))
     assert done.returncode == 0
-    assert_one_line(done.stderr, "torch 2.8.1", "2.9")
+    assert_single_line(done.stderr, "torch 2.8.1", "2.9")
     assert job.watched == []
 
 
@@ -160,7 +164,7 @@ def test_python_that_is_too_old_is_reported_once(job):
     file.write_text(file.read_text().replace("OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (9, 0)"))
     done = job.run(*python("import torch; print('runs')"))
     assert (done.returncode, done.stdout) == (0, "runs\n")
-    assert_one_line(done.stderr, "too old", "3.11")
+    assert_single_line(done.stderr, "too old", "3.11")
     assert job.watched == []
 
 
@@ -169,11 +173,11 @@ def test_python_3_6_can_parse_sitecustomize():
 
 
 @pytest.mark.parametrize("hooks", ["def watch(): 1 / 0", "def watch(:", "", "import nowhere"])
-def test_zmon_that_fails_prints_one_line_and_the_job_continues(job, hooks):
+def test_failing_hooks_print_a_single_line_and_the_job_continues(job, hooks):
     job.write(job.zmon / "probe/hooks/__init__.py", hooks)
     done = job.run(*python("import torch; print(torch.__version__)"))
     assert (done.returncode, done.stdout) == (0, "2.13.0+cpu\n")
-    assert_one_line(done.stderr, "not watched")
+    assert_single_line(done.stderr, "not watched")
 
 
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
@@ -204,10 +208,10 @@ ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_command_that_cannot_run_prints_one_line(job, arguments, code, parts):
+def test_command_that_cannot_run_prints_a_single_line(job, arguments, code, parts):
     done = job.run(*arguments, prefix=ZMON_RUN)
     assert (done.returncode, done.stdout) == (code, "")
-    assert_one_line(done.stderr, *parts)
+    assert_single_line(done.stderr, *parts)
 
 
 @pytest.mark.parametrize("name", ["click", "yaml", "msgspec", "aiohttp", "rich"])
@@ -218,7 +222,7 @@ def test_zmon_does_not_import_modules_from_the_path_of_the_job(job, name):
 
 
 @pytest.mark.parametrize(("env", "lines"), [({}, []), ({"LC_CTYPE": "C"}, ["LC_CTYPE=C"])])
-def test_command_does_not_get_the_variable_that_python_added(job, env, lines):
+def test_command_does_not_inherit_the_variable_that_python_added(job, env, lines):
     """Python adds LC_CTYPE to its environment in the C locale (PEP 538)."""
     job.env.pop("LC_CTYPE", None)
     done = job.run("env", prefix=[Path(sys.executable).with_name("zmon"), "run", "--"], LC_ALL="", LANG="C", **env)
@@ -233,7 +237,7 @@ def test_job_id_and_labels_reach_the_ranks(job, dashes):
     assert done.stdout == "dlrm-17 queue=a,owner=ann,model=a=b ['--label', 'x']\n", done.stderr
 
 
-def test_run_within_a_run_changes_nothing():
+def test_nested_run_does_not_change_the_environment_again():
     once = environment({"PYTHONPATH": "a"})
     assert once["PYTHONPATH"] == f"{AUTOLOAD}:a"
     assert environment(once) == once

@@ -1,11 +1,11 @@
-"""Other threads of a rank do not change its timeline, but their collectives count."""
+"""Tests of a rank with several threads. Other threads do not change its timeline, but their collectives are counted."""
 
 from threading import Barrier, Thread
 
 import pytest
 
 from tests.boxes import Box
-from tests.probe.reading import now, parts, read, sums_up
+from tests.probe.reading import current_state, parts_sum_to_duration, read_steps, time_by_part
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
@@ -17,7 +17,7 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def in_threads(number, work):
+def start_threads(number, work):
     """Start threads that begin their work at the same moment."""
     barrier = Barrier(number)
 
@@ -36,7 +36,7 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     box.timeline.phase(FORWARD)
     answers = []
 
-    def meddle():
+    def call_timeline():
         timeline = box.timeline
         answers.append(timeline.enter_op(ALL_REDUCE, 0, 8, 8) or timeline.wait_op(ALL_REDUCE, 0, 8))
         timeline.leave_op()
@@ -45,14 +45,19 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
         timeline.end_step()
         timeline.turn_to(EVAL)
 
-    for thread in in_threads(1, meddle):
+    for thread in start_threads(1, call_timeline):
         thread.join(10)
     box.clock.sleep(0.001)
-    assert (now(box).phase, now(box).op, now(box).activity, now(box).step) == ("forward", None, "train", 1)
+    assert (current_state(box).phase, current_state(box).op, current_state(box).activity, current_state(box).step) == (
+        "forward",
+        None,
+        "train",
+        1,
+    )
     box.timeline.end_step()
     assert answers == [False]
-    (record,), _ = read(box)
-    assert parts(record.measures) == {"forward": 1}
+    (record,), _ = read_steps(box)
+    assert time_by_part(record.measures) == {"forward": 1}
 
 
 def test_collectives_of_eight_threads_are_counted_exactly(box):
@@ -63,22 +68,22 @@ def test_collectives_of_eight_threads_are_counted_exactly(box):
                 box.timeline.leave_op()
 
     box.timeline.begin_step(None)
-    threads = in_threads(8, collectives)
+    threads = start_threads(8, collectives)
     while any(thread.is_alive() for thread in threads):
         box.steps(1)
     box.steps(1)
-    records, totals = read(box)
+    records, totals = read_steps(box)
     op = totals.measures.ops["all_reduce"]
     lost = box.ledger.dropped
     assert (op.count + lost, op.sent_bytes + 3 * lost, op.received_bytes + 5 * lost) == (8000, 24000, 40000)
-    assert all(map(sums_up, records))
+    assert all(map(parts_sum_to_duration, records))
 
 
 def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
-    for thread in in_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)]):
+    for thread in start_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)]):
         thread.join(30)
     box.steps(2)
-    totals = read(box)[1]
+    totals = read_steps(box)[1]
     count = totals.measures.ops["all_reduce"].count
     assert 4096 <= count <= 4096 + 8
     assert totals.dropped_records == 8000 - count

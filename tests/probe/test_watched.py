@@ -1,4 +1,7 @@
-"""`zmon run` watches every process that imports torch, and no other."""
+"""Tests of the import hook of `zmon run`, which watches processes that import torch.
+
+The import of torch works as without zmon.
+"""
 
 import sys
 from pathlib import Path
@@ -13,11 +16,11 @@ def job(tmp_path):
     return Job(tmp_path)
 
 
-def test_torch_module_is_unchanged(job):
+def test_module_and_loader_of_torch_are_unchanged(job):
     (job.path / "torch.py").unlink()
     job.write(job.path / "torch/__init__.py", "__version__ = '2.13.0'\nfrom torch import part\n")
     job.write(job.path / "torch/part.py", "")
-    done = job.both(*python("""
+    done = job.run_both_ways(*python("""
         import importlib.resources, importlib.util, inspect, sys
         assert importlib.util.find_spec("torch") and "torch" not in sys.modules
         import torch, torch.part
@@ -31,14 +34,14 @@ def test_torch_module_is_unchanged(job):
 
 
 def test_torch_that_is_searched_but_not_imported_is_not_watched(job):
-    job.both(*python("import importlib.util; print(importlib.util.find_spec('torch').origin)"))
+    job.run_both_ways(*python("import importlib.util; print(importlib.util.find_spec('torch').origin)"))
     assert job.watched == []
 
 
-def test_broken_torch_fails_as_without_zmon_and_a_later_one_is_watched(job):
+def test_broken_torch_fails_as_without_zmon_and_a_second_torch_is_watched(job):
     job.write(job.path / "torch.py", "raise ImportError('no libcuda', name='libcuda')")
     job.write(job.root / "good/torch.py", "__version__ = '2.13.0'")
-    done = job.both(*python("""
+    done = job.run_both_ways(*python("""
         import sys
         try:
             import torch
@@ -52,7 +55,7 @@ def test_broken_torch_fails_as_without_zmon_and_a_later_one_is_watched(job):
 
 
 def test_finder_of_the_job_may_search_all_finders(job):
-    """Some tracing libraries have such a finder to wait for a module, as zmon does."""
+    """Some tracing libraries use such a finder to wait for the import of a module, as zmon does."""
     job.write(job.path / "sitecustomize.py", """
         import importlib.util, sys
 
@@ -69,11 +72,11 @@ def test_finder_of_the_job_may_search_all_finders(job):
         sys.meta_path.insert(0, Finder())
         sys.meta_path.append(Finder())
     """)  # fmt: skip
-    assert job.both(*python("import torch; print(torch.__version__)")).returncode == 0
+    assert job.run_both_ways(*python("import torch; print(torch.__version__)")).returncode == 0
     assert len(job.watched) == 1
 
 
-def test_finder_of_the_job_that_fails_does_so_as_without_zmon(job):
+def test_failing_finder_of_the_job_fails_as_without_zmon(job):
     job.write(job.path / "sitecustomize.py", """
         import sys
 
@@ -84,7 +87,7 @@ def test_finder_of_the_job_that_fails_does_so_as_without_zmon(job):
 
         sys.meta_path.insert(0, Finder())
     """)  # fmt: skip
-    done = job.both(*python("""
+    done = job.run_both_ways(*python("""
         try:
             import torch
         except KeyError as error:
@@ -101,15 +104,15 @@ def test_children_are_watched_unless_their_parent_is_a_rank(job):
     assert len(job.watched) == 3
 
 
-def test_imported_zmon_is_that_of_zmon_run(job):
+def test_imported_zmon_is_the_package_of_zmon_run(job):
     job.write(job.path / "zmon/__init__.py", "print('another')")
     done = job.run(*python("import zmon; print(zmon.__file__)"))
     assert done.stdout == f"{job.zmon / '__init__.py'}\n"
 
 
 @pytest.mark.parametrize(("value", "watched"), [("1", 0), ("yes", 0), ("0", 1), ("", 1)])
-def test_zmon_disabled_switches_it_off(job, value, watched):
-    job.both(*python("import torch"), ZMON_DISABLED=value)
+def test_zmon_disabled_leaves_the_process_unwatched(job, value, watched):
+    job.run_both_ways(*python("import torch"), ZMON_DISABLED=value)
     assert len(job.watched) == watched
 
 

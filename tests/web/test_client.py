@@ -1,4 +1,4 @@
-"""Tests of the HTTP client: it returns a typed answer, or raises an error of one line."""
+"""Tests of the HTTP client. It returns a typed answer, or raises an error of a single line."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ from zmon.web import client
 from zmon.web.server import json_response
 
 
-def ask(handler, timeout=0.3):
+def ask_client(handler, timeout=0.3):
     """Return what the client decodes from a server's answer."""
 
     async def main():
@@ -28,37 +28,37 @@ def ask(handler, timeout=0.3):
     return asyncio.run(main())
 
 
-async def late(request):
+async def answer_late(request):
     await asyncio.sleep(1)
 
 
-async def broken(request):
+async def answer_500(request):
     return web.Response(status=500, text="it broke")
 
 
-async def page(request):
+async def answer_html(request):
     return web.Response(text="<html>a proxy's page</html>")
 
 
-async def cut(request):
+async def abort_connection(request):
     request.transport.abort()
 
 
 @pytest.mark.parametrize(
     ("handler", "line"),
-    [(late, "did not answer within 0.3 s"), (broken, "answered 500: it broke"), (page, "cannot understand"),
-     (cut, "cannot reach")],
+    [(answer_late, "did not answer within 0.3 s"), (answer_500, "answered 500: it broke"),
+     (answer_html, "cannot understand"), (abort_connection, "cannot reach")],
     ids=["late", "broken", "page", "cut"],
 )  # fmt: skip
-def test_failed_request_raises_one_line(handler, line):
+def test_failed_request_raises_a_single_line(handler, line):
     with pytest.raises(Unreachable) as caught:
-        ask(handler)
+        ask_client(handler)
     assert line in str(caught.value)
     assert "/api/v1/snapshot" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_refused_connection_raises_one_line():
+def test_refused_connection_raises_unreachable():
     async def main():
         async with aiohttp.ClientSession() as session:
             await client.ask(session, f"http://127.0.0.1:{unused_port()}", endpoints.SNAPSHOT, SnapshotRequest(), 1.0)
@@ -67,22 +67,22 @@ def test_refused_connection_raises_one_line():
         asyncio.run(main())
 
 
-def test_report_comes_back_as_it_was_sent():
+def test_report_is_decoded_unchanged():
     sent = agent_report(rank_state(0), rank_state(1), cursor=9)
 
     async def handler(request):
         assert request.query["since"] == "7"
         return json_response(sent)
 
-    assert ask(handler) == sent
+    assert ask_client(handler) == sent
 
 
-def test_missing_page_differs_from_a_failing_daemon():
-    async def nothing(request):
+def test_missing_page_raises_not_served_and_a_failure_does_not():
+    async def answer_404(request):
         raise web.HTTPNotFound
 
     with pytest.raises(NotServed):
-        ask(nothing)
+        ask_client(answer_404)
     with pytest.raises(Unreachable) as caught:
-        ask(broken)
+        ask_client(answer_500)
     assert not isinstance(caught.value, NotServed)

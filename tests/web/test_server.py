@@ -1,4 +1,4 @@
-"""Tests of the HTTP server: it listens on loopback unless `--public` is given, and writes valid JSON."""
+"""Tests of the HTTP server. It listens on loopback unless `--public` is given, and writes NaN as null."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from zmon.web.server import check_bind, json_response
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
-def test_loopback_is_allowed(host):
+def test_loopback_address_is_accepted_without_public(host):
     check_bind(host, public=False)
 
 
@@ -18,5 +18,5 @@ def test_other_address_is_refused_without_public(host):
     check_bind(host, public=True)
 
 
-def test_nan_is_null_in_json():
+def test_nan_is_written_as_null():
     assert json_response({"loss": float("nan")}).body == b'{"loss":null}'

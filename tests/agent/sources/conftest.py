@@ -1,4 +1,4 @@
-"""Fixtures for boxes that another process holds, as a living rank does, on a clock that the test moves."""
+"""Fixtures for boxes that another process locks, as a living rank does, on a clock that the test sets."""
 
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from zmon.agent.sources.boxes import Boxes
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """Make a folder with a short path: pytest's own, under xdist, is too long for the path of a socket."""
+    """Make a folder with a short path. The path of pytest's folder, under xdist, is too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
         yield Path(folder)
 
@@ -23,8 +23,8 @@ def clock():
 
 
 @pytest.fixture
-def live(tmp_path, clock, stand_in):
-    """Make a box that another process holds, as a living rank does."""
+def make_live_box(tmp_path, clock, stand_in):
+    """Make a box that another process locks, as a living rank does."""
 
     def make(rank=0, **identity):
         process = stand_in()
@@ -41,11 +41,11 @@ def boxes(tmp_path, clock):
 
 
 @pytest.fixture
-def states(boxes):
+def scan_states(boxes):
     """Scan the boxes and return the state by rank."""
 
-    def scan():
+    def scan_and_read():
         boxes.scan()
         return {state.rank: state for _, state in boxes.ranks()}
 
-    return scan
+    return scan_and_read

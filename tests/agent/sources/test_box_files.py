@@ -1,4 +1,7 @@
-"""Tests of boxes that are damaged, deleted, left behind or pruned: none hides the others or costs time for ever."""
+"""Tests of the files of boxes: damaged, deleted, abandoned and pruned ones.
+
+A damaged box hides no other box. The box of a dead rank is closed after a minute, and deleted after a grace period.
+"""
 
 import os
 import signal
@@ -16,19 +19,20 @@ from zmon.schema.api import Suspicion
 
 # -- damage ------------------------------------------------------------------------------------------------
 
-
 STATES = range(layout.LIVE, layout.LIVE + 32, 8)
 
 
-def damage_now(box):
+def toggle_damage(box):
     """Damage all words of both state slots; a second call repairs them."""
     for offset in STATES:
         box.flip(offset + 3)
 
 
 @pytest.mark.parametrize("damage", ["foreign", "truncated", "version", "damaged", "directory", "link"])
-def test_damaged_box_is_reported_in_one_line_and_does_not_hide_others(boxes, live, tmp_path, damage, states):
-    intact, bad = live(0), live(1)
+def test_damaged_box_is_reported_in_a_single_line_and_hides_no_other(
+    boxes, make_live_box, tmp_path, damage, scan_states
+):
+    intact, bad = make_live_box(0), make_live_box(1)
     if damage == "foreign":
         bad.overwrite(0, b"#!/bin/sh\n")
     elif damage == "truncated":
@@ -36,41 +40,41 @@ def test_damaged_box_is_reported_in_one_line_and_does_not_hide_others(boxes, liv
     elif damage == "version":
         bad.overwrite(8, struct.pack("<I", 99))
     elif damage == "damaged":
-        damage_now(bad)
+        toggle_damage(bad)
     else:
         bad.path.unlink()
         bad.path.mkdir() if damage == "directory" else bad.path.symlink_to(intact.path)
-    assert list(states()) == [0]
+    assert list(scan_states()) == [0]
     assert list(boxes.damaged) == [bad.path]
     line = boxes.damaged[bad.path]
     assert str(bad.path) in line
     assert "\n" not in line
 
 
-def test_box_that_is_damaged_while_it_is_watched_is_set_aside(boxes, live, states):
-    live(0)
-    bad = live(1)
-    assert len(states()) == 2
-    damage_now(bad)
-    assert list(states()) == [0]
+def test_box_damaged_after_the_first_scan_is_not_reported_as_a_rank(boxes, make_live_box, scan_states):
+    make_live_box(0)
+    bad = make_live_box(1)
+    assert len(scan_states()) == 2
+    toggle_damage(bad)
+    assert list(scan_states()) == [0]
     assert "its current state is damaged" in boxes.damaged[bad.path]
 
 
-def test_box_that_seemed_damaged_for_a_moment_is_read_again(boxes, live, clock, states):
-    """A scan that is interrupted between the two copies can read both torn, a few times in a million."""
-    box = live()
-    states()
-    damage_now(box)
-    states()
-    damage_now(box)
+def test_box_damaged_for_a_moment_is_read_again(boxes, make_live_box, clock, scan_states):
+    """In a few of a million scans, both slots seem damaged because the scan was interrupted between them."""
+    box = make_live_box()
+    scan_states()
+    toggle_damage(box)
+    scan_states()
+    toggle_damage(box)
     clock.sleep(6)
-    assert list(states()) == [0]
+    assert list(scan_states()) == [0]
     assert boxes.damaged == {}
 
 
-def test_damaged_box_is_forgotten_when_its_file_is_deleted(boxes, live):
-    bad = live()
-    damage_now(bad)
+def test_damaged_box_is_forgotten_when_its_file_is_deleted(boxes, make_live_box):
+    bad = make_live_box()
+    toggle_damage(bad)
     boxes.scan()
     bad.path.unlink()
     boxes.scan()
@@ -86,10 +90,10 @@ def test_missing_box_directory_counts_as_empty(tmp_path):
 # -- pruning -----------------------------------------------------------------------------------------------
 
 
-def test_box_and_socket_are_deleted_after_the_grace_period(boxes, live, clock, tmp_path):
-    ranks = [live(0), live(1)]
+def test_box_and_socket_are_deleted_after_the_grace_period(boxes, make_live_box, clock, tmp_path):
+    ranks = [make_live_box(0), make_live_box(1)]
     for box in ranks:
-        bind(box.path.with_suffix(".sock"))
+        bind_unused_socket(box.path.with_suffix(".sock"))
     boxes.scan()
     for box in ranks:
         box.process.end()
@@ -103,8 +107,8 @@ def test_box_and_socket_are_deleted_after_the_grace_period(boxes, live, clock, t
     assert list(boxes.ranks()) == []
 
 
-def test_prune_spares_living_ranks_and_dead_ones_of_their_launch(boxes, live, clock):
-    dead, alive = live(0), live(1)
+def test_prune_keeps_boxes_of_a_launch_with_a_living_rank(boxes, make_live_box, clock):
+    dead, alive = make_live_box(0), make_live_box(1)
     boxes.scan()
     dead.process.end()
     boxes.scan()
@@ -119,12 +123,12 @@ def test_prune_spares_living_ranks_and_dead_ones_of_their_launch(boxes, live, cl
     assert not dead.path.exists()
 
 
-def test_prune_deletes_the_unfinished_box_of_a_rank_that_died_early(boxes, live, clock, tmp_path):
+def test_prune_deletes_the_unfinished_box_of_a_rank_that_died_early(boxes, make_live_box, clock, tmp_path):
     """A rank killed between `_create` and `publish` leaves 3 MB of /dev/shm under a name that no scan reads."""
-    box = live()
+    box = make_live_box()
     unfinished = box.path.with_name(".rank-1.box.4711")
     unfinished.write_bytes(b"\0" * 100)
-    os.utime(unfinished, (0, 0))  # an old file: a new one may belong to a rank that is just starting
+    os.utime(unfinished, (0, 0))  # an old file, because a new file may belong to a rank that is just starting
     boxes.scan()
     box.process.end()
     boxes.scan()
@@ -133,20 +137,20 @@ def test_prune_deletes_the_unfinished_box_of_a_rank_that_died_early(boxes, live,
     assert list(tmp_path.iterdir()) == []
 
 
-def bind(path):
-    """Make a socket that no process listens on."""
+def bind_unused_socket(path):
+    """Bind a socket that no process listens on."""
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
     return path
 
 
 @pytest.fixture
-def prune(tmp_path, live, clock):
-    """End a rank whose box names that socket, and prune. Sockets with a short path are in the folder `s`."""
+def end_rank_and_prune(tmp_path, make_live_box, clock):
+    """End a rank whose box names this socket, and prune. The folder of short socket paths is `s`."""
 
     def run(named):
         boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
-        box = live(socket=str(named))
+        box = make_live_box(socket=str(named))
         boxes.scan()
         box.process.end()
         boxes.scan()
@@ -161,47 +165,47 @@ def prune(tmp_path, live, clock):
 SHORT = "zmon-0123456789abcdef.sock"
 
 
-def test_prune_removes_the_socket_that_the_box_names(prune, tmp_path):
-    path = bind(tmp_path / "s" / SHORT)
-    prune(path)
+def test_prune_deletes_the_socket_named_in_the_box(end_rank_and_prune, tmp_path):
+    path = bind_unused_socket(tmp_path / "s" / SHORT)
+    end_rank_and_prune(path)
     assert not path.exists()
 
 
 @pytest.mark.parametrize("name", ["docker.sock", "zmon-1234.sock", f"deeper/{SHORT}"])
-def test_prune_spares_a_named_socket_that_no_rank_owns(prune, tmp_path, name):
+def test_prune_keeps_a_named_socket_with_a_foreign_name_or_folder(end_rank_and_prune, tmp_path, name):
     (tmp_path / "s/deeper").mkdir()
-    path = bind(tmp_path / "s" / name)
-    prune(path)
-    prune(tmp_path / "s/deeper" / ".." / name)
+    path = bind_unused_socket(tmp_path / "s" / name)
+    end_rank_and_prune(path)
+    end_rank_and_prune(tmp_path / "s/deeper" / ".." / name)
     assert path.exists()
 
 
 @pytest.mark.parametrize("kind", ["file", "link", "directory"])
-def test_prune_spares_files_that_are_no_sockets(prune, tmp_path, kind):
+def test_prune_keeps_named_files_that_are_not_sockets(end_rank_and_prune, tmp_path, kind):
     path, precious = tmp_path / "s" / SHORT, tmp_path / "precious"
     precious.write_text("data")
     {"file": path.touch, "link": lambda: path.symlink_to(precious), "directory": path.mkdir}[kind]()
-    prune(path)
+    end_rank_and_prune(path)
     assert path.is_symlink() or path.exists()
     assert precious.read_text() == "data"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_prune_spares_a_socket_of_another_user(prune, tmp_path):
-    path = bind(tmp_path / "s" / SHORT)
+def test_prune_keeps_a_socket_of_another_user(end_rank_and_prune, tmp_path):
+    path = bind_unused_socket(tmp_path / "s" / SHORT)
     os.chown(path, 1234, -1)
-    prune(path)
+    end_rank_and_prune(path)
     assert path.exists()
 
 
-# -- left behind -----------------------------------------------------------------------------------------
+# -- cost and lifetime -----------------------------------------------------------------------------------------
 
 
-def test_proc_is_read_once_a_second_while_the_rank_makes_progress(boxes, live, clock, monkeypatch):
+def test_proc_is_read_once_a_second_while_the_rank_makes_progress(boxes, make_live_box, clock, monkeypatch):
     """The read of /proc costs more than the rest of a scan, and a rank with progress is not stopped."""
     reads = []
     monkeypatch.setattr(rank_box, "process_stat", lambda pid, proc: reads.append(pid))
-    box = live()
+    box = make_live_box()
     boxes.scan()
     reads.clear()
     for _ in range(20):
@@ -216,8 +220,8 @@ def test_proc_is_read_once_a_second_while_the_rank_makes_progress(boxes, live, c
     assert len(reads) == 20
 
 
-def test_thousand_boxes_of_dead_ranks_are_read_once_and_closed(tmp_path, clock, monkeypatch):
-    """A job that crashes and restarts for a quarter of an hour leaves that many."""
+def test_thousand_boxes_of_dead_ranks_are_read_only_once_and_closed(tmp_path, clock, monkeypatch):
+    """A job that crashes and restarts for a quarter of an hour leaves about a thousand boxes."""
     first = Box(tmp_path, clock, {"world_size": 1000})
     first.steps(3)
     content = first.path.read_bytes()
@@ -243,37 +247,37 @@ def test_thousand_boxes_of_dead_ranks_are_read_once_and_closed(tmp_path, clock, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes, live, clock, states):
-    box, peer = live(0), live(1)
+def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes, make_live_box, clock, scan_states):
+    box, peer = make_live_box(0), make_live_box(1)
     box.steps(5)
     boxes.scan()
     box.steps(2)
     box.process.end(signal.SIGKILL)
     boxes.scan()
-    before = states()[0]
+    before = scan_states()[0]
     clock.sleep(70)
     assert boxes.files() == {box.path: box.path.stat().st_ino, peer.path: peer.path.stat().st_ino}
-    after = states()[0]
+    after = scan_states()[0]
     assert boxes.files() == {peer.path: peer.path.stat().st_ino}
     assert (after.steps, after.exit_status, after.gone_seconds) == (7, "signal SIGKILL", pytest.approx(70, abs=0.1))
     assert (after.measures, after.device) == (before.measures, before.device)
 
 
-def test_deleted_box_of_a_living_rank_is_watched_until_after_its_end(boxes, live, clock, states):
-    box = live()
+def test_deleted_box_of_a_living_rank_is_read_until_the_rank_ends(boxes, make_live_box, clock, scan_states):
+    box = make_live_box()
     boxes.scan()
     box.path.unlink()
     box.steps(3)
-    assert states()[0].steps == 3
+    assert scan_states()[0].steps == 3
     box.process.end()
     assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(70)
-    assert states() == {}
+    assert scan_states() == {}
 
 
-def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp_path, live, clock):
-    """The rank hung for half an hour before its death, so the last sign in its box is old."""
-    box = live()
+def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp_path, make_live_box, clock):
+    """The rank hung for half an hour before its death, so the last update of its box is old."""
+    box = make_live_box()
     box.steps(3)
     clock.sleep(1800)
     box.process.end()
@@ -286,8 +290,8 @@ def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp
     assert not box.path.exists()
 
 
-def test_prune_deletes_boxes_of_earlier_attempts_while_the_newest_runs(boxes, live, clock):
-    before, now = live(attempt=0), live(attempt=1)
+def test_prune_deletes_boxes_of_earlier_attempts_while_the_newest_runs(boxes, make_live_box, clock):
+    before, now = make_live_box(attempt=0), make_live_box(attempt=1)
     before.process.end()
     boxes.scan()
     clock.sleep(901)

@@ -1,4 +1,4 @@
-"""Tests of the scan of all boxes: the state of each rank, and the suspects."""
+"""Tests of the scan of all boxes: the state that it reports for each rank, and the suspects."""
 
 import signal
 
@@ -13,12 +13,12 @@ from zmon.schema.api import Suspicion
 from zmon.schema.rank import EnteredCollective
 
 
-def test_state_of_a_living_rank_is_reported(boxes, live, clock, states):
-    box = live(rank=3, labels={"owner": "ann"})
+def test_state_of_a_living_rank_is_reported(boxes, make_live_box, clock, scan_states):
+    box = make_live_box(rank=3, labels={"owner": "ann"})
     box.steps(10)
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 4096, 4096)
     clock.sleep(0.5)
-    state = states()[3]
+    state = scan_states()[3]
     assert (state.job_id, state.host, state.pid, state.alive) == (JOB, "node-a", box.process.pid, True)
     assert state.process_state in "RS"
     assert (state.activity, state.step, state.steps) == ("train", 11, 10)
@@ -32,148 +32,148 @@ def test_state_of_a_living_rank_is_reported(boxes, live, clock, states):
     assert state.resident_bytes > 1_000_000
 
 
-def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, live, states):
-    box = live()
+def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, make_live_box, scan_states):
+    box = make_live_box()
     box.steps(2)
     last = (EnteredCollective("all_to_all", "0", 2, 160), EnteredCollective("all_to_all", "0", 1, 160))
-    assert states()[0].entered == last
+    assert scan_states()[0].entered == last
     box.process.end(signal.SIGKILL)
     boxes.scan()
-    assert states()[0].entered == last
+    assert scan_states()[0].entered == last
 
 
-def test_rank_is_leaving_after_it_wrote_an_exception(boxes, live, states):
-    box = live()
-    assert states()[0].leaving_seconds is None
+def test_rank_is_leaving_after_an_exception_until_its_process_ends(boxes, make_live_box, scan_states):
+    box = make_live_box()
+    assert scan_states()[0].leaving_seconds is None
     box.timeline.last_words("exception", "builtins.ValueError", "bad batch 17")
-    assert 0 <= states()[0].leaving_seconds < 30
+    assert 0 <= scan_states()[0].leaving_seconds < 30
     box.process.end(signal.SIGKILL)
     boxes.scan()
-    assert states()[0].leaving_seconds is None
+    assert scan_states()[0].leaving_seconds is None
 
 
-def test_lease_of_an_evaluation_is_learned_from_earlier_ones(live, clock, states):
-    box = live()
+def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_box, clock, scan_states):
+    box = make_live_box()
     box.steps(3)
     for _ in range(3):
-        assert states()[0].lease_seconds == 1800.0  # also while the lease of `train` is not learned yet
+        assert scan_states()[0].lease_seconds == 1800.0  # even before the lease of `train` is learned
         box.timeline.turn_to(EVAL)
-        assert states()[0].lease_seconds == 1800.0
+        assert scan_states()[0].lease_seconds == 1800.0
         clock.sleep(40)
         box.timeline.turn_to(TRAIN)
-    states()
+    scan_states()
     box.timeline.turn_to(EVAL)
-    assert states()[0].lease_seconds == pytest.approx(200.0)
+    assert scan_states()[0].lease_seconds == pytest.approx(200.0)
     clock.sleep(201)
-    assert states()[0].overdue_seconds == pytest.approx(1.0)
+    assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
 
-def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxes, live, clock, states):
-    box = live()
+def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxes, make_live_box, clock, scan_states):
+    box = make_live_box()
     box.steps(3)
     assert boxes.scan() == frozenset()
     box.process.end(signal.SIGKILL)
     assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(2)
-    state = states()[0]
+    state = scan_states()[0]
     assert (state.alive, state.exit_status, state.gone_seconds) == (False, "signal SIGKILL", pytest.approx(2.0))
     assert state.process_state is None
     assert state.overdue_seconds == 0
 
 
-def test_dead_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, live, clock, states):
+def test_dead_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, make_live_box, clock, scan_states):
     """The hub makes up to four passes a second while there is a suspect."""
-    box = live()
+    box = make_live_box()
     boxes.scan()
     box.process.end()
     assert boxes.scan()
     clock.sleep(61)
     assert boxes.scan() == frozenset()
-    assert states()[0].alive is False
+    assert scan_states()[0].alive is False
 
 
-def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, live, clock, states):
-    box = live()
+def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, make_live_box, clock, scan_states):
+    box = make_live_box()
     boxes.scan()
     box.process.process.send_signal(signal.SIGSTOP)
     assert eventually(lambda: boxes.scan() == {Suspicion(JOB, 0, "stopped")})
     clock.sleep(1)
-    state = states()[0]
+    state = scan_states()[0]
     assert (state.process_state, state.stopped_seconds) == ("T", pytest.approx(1.0))
     box.process.process.send_signal(signal.SIGCONT)
     assert eventually(lambda: boxes.scan() == frozenset())
-    assert states()[0].stopped_seconds is None
+    assert scan_states()[0].stopped_seconds is None
 
 
-def test_rank_without_progress_past_its_lease_is_overdue(boxes, live, clock, states):
-    live().steps(10)
+def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, clock, scan_states):
+    make_live_box().steps(10)
     boxes.scan()
     clock.sleep(1.4)
     assert boxes.scan() == frozenset()
     clock.sleep(0.2)
     assert boxes.scan() == {Suspicion(JOB, 0, "overdue")}
-    assert states()[0].overdue_seconds == pytest.approx(0.1)
+    assert scan_states()[0].overdue_seconds == pytest.approx(0.1)
 
 
-def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, live, states):
-    live().steps(10, seconds=2.0)
-    assert states()[0].lease_seconds == pytest.approx(30.0)
+def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, make_live_box, scan_states):
+    make_live_box().steps(10, seconds=2.0)
+    assert scan_states()[0].lease_seconds == pytest.approx(30.0)
 
 
-def test_rank_is_no_suspect_during_evaluation_initialization_or_after_its_end(boxes, live, clock, states):
-    evaluates, ends, begins = live(0), live(1), live(2)
+def test_rank_in_evaluation_or_init_or_after_its_end_is_no_suspect(boxes, make_live_box, clock, scan_states):
+    evaluates, ends, begins = make_live_box(0), make_live_box(1), make_live_box(2)
     for box in (evaluates, ends):
         box.steps(10)
     evaluates.timeline.turn_to(EVAL)
     ends.timeline.turn_to(DONE)
     clock.sleep(600)
     assert boxes.scan() == frozenset()
-    assert states()[1].lease_seconds is None
+    assert scan_states()[1].lease_seconds is None
     assert begins.path.exists()
     ends.process.end()
     assert boxes.scan() == frozenset()
 
 
-def test_ranks_in_another_pid_namespace_are_reported(boxes, live, monkeypatch):
-    """Their boxes and locks can be read, but not their processes."""
-    live(0), live(1)
+def test_ranks_in_another_pid_namespace_are_reported(boxes, make_live_box, monkeypatch):
+    """The boxes and locks of such ranks can be read, but not their processes."""
+    make_live_box(0), make_live_box(1)
     assert boxes.read().dropped == ()
     monkeypatch.setattr(BoxReader, "holder", lambda self: 0)
     (line,) = boxes.read().dropped
     assert line.startswith("2 ranks of job live in another PID namespace")
 
 
-def test_rank_in_a_child_pid_namespace_is_found_by_its_host_pid(tmp_path, clock, boxes, stand_in, states):
+def test_rank_in_a_child_pid_namespace_is_found_by_its_host_pid(tmp_path, clock, boxes, stand_in, scan_states):
     """The lock holder's PID is in the agent's namespace; the box stores the PID in the rank's namespace."""
     box = Box(tmp_path, clock, {"pid": 7})
     stand_in().hold(box.path)
-    state = states()[0]
+    state = scan_states()[0]
     assert state.alive
     assert state.process_state in "RS"
 
 
-def test_new_start_of_a_rank_replaces_the_box_of_the_previous_one(boxes, live, clock, states):
-    before = live()
+def test_restarted_rank_replaces_the_box_of_its_previous_start(boxes, make_live_box, clock, scan_states):
+    before = make_live_box()
     before.steps(5)
-    assert states()[0].steps == 5
+    assert scan_states()[0].steps == 5
     before.process.end()
     clock.sleep(1)
-    live()
-    state = states()[0]
+    make_live_box()
+    state = scan_states()[0]
     assert (state.alive, state.steps) == (True, 0)
 
 
-def test_gone_seconds_count_from_the_last_update_before_the_agent_started(boxes, live, clock, states):
-    box = live()
+def test_gone_seconds_count_from_the_last_update_before_the_agent_started(boxes, make_live_box, clock, scan_states):
+    box = make_live_box()
     box.steps(5)
     box.process.end()
     clock.sleep(10)
-    state = states()[0]
+    state = scan_states()[0]
     assert (state.alive, state.gone_seconds) == (False, pytest.approx(10.0))
 
 
-def test_box_of_a_rank_dead_for_a_minute_is_not_reported(boxes, live, clock):
-    box = live()
+def test_box_of_a_rank_dead_for_a_minute_is_not_reported(boxes, make_live_box, clock):
+    box = make_live_box()
     box.steps(5)
     box.process.end()
     clock.sleep(61)
@@ -181,9 +181,9 @@ def test_box_of_a_rank_dead_for_a_minute_is_not_reported(boxes, live, clock):
     assert list(boxes.ranks()) == []
 
 
-def test_box_from_before_a_reboot_is_not_reported(tmp_path, live):
+def test_box_from_before_a_reboot_is_not_reported(tmp_path, make_live_box):
     """A box on a disk outlives its clock, and must not look like a recent death later."""
-    box = live()
+    box = make_live_box()
     box.steps(5)
     box.process.end()
     booted = Clock(5_000_000_000)

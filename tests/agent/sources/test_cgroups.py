@@ -1,4 +1,4 @@
-"""Tests of the limits of control groups and of their use by ranks."""
+"""Tests of the control groups of ranks: memory, limits, throttling and OOM kills, on v1, v2 and hybrid hosts."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ V1_NO_LIMIT = "9223372036854771712"
 GIB = 1 << 30
 
 
-class Host:
+class FakeHost:
     """A fake /proc and /sys/fs/cgroup. A file whose content is None cannot be read."""
 
     def __init__(self, root):
@@ -66,11 +66,11 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path):
-    return Host(tmp_path)
+    return FakeHost(tmp_path)
 
 
 @pytest.fixture
-def v2(host):
+def v2_host(host):
     """Make a host with v2 alone; its root group has no limits."""
     host.group("/", cgroup__controllers="cpu memory", cpu__stat="usage_usec 99")
     return host
@@ -80,93 +80,93 @@ POD = "/kubepods.slice/kubepods-pod1.slice"
 CONTAINER = f"{POD}/cri-containerd-a.scope"
 
 
-def test_group_shows_memory_limit_throttling_and_kills(v2):
-    v2.rank(0, "0::/job\n")
-    v2.v2("/job", current=3 * GIB, limit=4 * GIB, cpu="250000 100000", throttled=1_500_000, kills=2)
-    (group,) = v2.read().value
+def test_group_shows_memory_limit_throttling_and_kills(v2_host):
+    v2_host.rank(0, "0::/job\n")
+    v2_host.v2("/job", current=3 * GIB, limit=4 * GIB, cpu="250000 100000", throttled=1_500_000, kills=2)
+    (group,) = v2_host.read().value
     assert (group.path, group.ranks) == ("/job", (("job", 0),))
     assert (group.memory_used_bytes, group.memory_limit_bytes) == (3 * GIB, 4 * GIB)
     assert (group.cpu_limit_cores, group.throttled_seconds, group.oom_kills) == (2.5, 1.5, 2)
 
 
-def test_group_without_limits_has_none_and_its_zeros_are_known(v2):
-    v2.rank(0, "0::/job\n")
-    v2.v2("/job")
-    reading = v2.read()
+def test_group_without_limits_has_no_limit_and_zero_counters(v2_host):
+    v2_host.rank(0, "0::/job\n")
+    v2_host.v2("/job")
+    reading = v2_host.read()
     (group,) = reading.value
     assert (group.memory_limit_bytes, group.cpu_limit_cores) == (None, None)
     assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (GIB, 0, 0)
     assert reading.dropped == ()
 
 
-def test_limit_of_the_pod_binds_its_container_with_the_pods_memory(v2):
-    v2.rank(0, f"0::{CONTAINER}\n")
-    v2.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
-    v2.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)
-    v2.v2(CONTAINER, current=2 * GIB, cpu="600000 100000", throttled=500_000)
-    (group,) = v2.read().value
+def test_container_shows_memory_and_lowest_limits_of_its_pod(v2_host):
+    v2_host.rank(0, f"0::{CONTAINER}\n")
+    v2_host.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
+    v2_host.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)
+    v2_host.v2(CONTAINER, current=2 * GIB, cpu="600000 100000", throttled=500_000)
+    (group,) = v2_host.read().value
     assert group.path == CONTAINER
     assert (group.memory_used_bytes, group.memory_limit_bytes) == (7 * GIB, 8 * GIB)
     assert (group.cpu_limit_cores, group.throttled_seconds) == (4.0, 2.5)
     assert group.oom_kills == 0  # the pod's kill hit another container
 
 
-def test_ranks_of_a_group_share_a_sample_and_ranks_of_two_do_not(v2):
+def test_ranks_share_a_sample_only_within_the_same_group(v2_host):
     for rank, path in ((3, "/a"), (1, "/a"), (2, "/b")):
-        v2.rank(rank, f"0::{path}\n")
-    v2.v2("/a")
-    v2.v2("/b")
-    groups = v2.read().value
+        v2_host.rank(rank, f"0::{path}\n")
+    v2_host.v2("/a")
+    v2_host.v2("/b")
+    groups = v2_host.read().value
     assert [(group.path, group.ranks) for group in groups] == [
         ("/a", (("job", 1), ("job", 3))),
         ("/b", (("job", 2),)),
     ]
 
 
-def test_group_of_a_rank_that_just_died_still_reports_its_kills(v2):
+def test_group_of_a_dead_rank_reports_its_kills_for_some_time(v2_host):
     now = [100.0]
-    v2.source = CgroupSource(lambda: v2.ranks, v2.proc, v2.cgroup, lambda: now[0])
+    v2_host.source = CgroupSource(lambda: v2_host.ranks, v2_host.proc, v2_host.cgroup, lambda: now[0])
     for rank, path in ((0, "/a"), (1, "/b"), (2, "/b"), (3, "/gone")):
-        v2.rank(rank, f"0::{path}\n")
-        v2.v2(path)
-    v2.read()
+        v2_host.rank(rank, f"0::{path}\n")
+        v2_host.v2(path)
+    v2_host.read()
     for rank in (0, 2, 3):
-        del v2.ranks[1000 + rank]
-    shutil.rmtree(v2.cgroup / "gone")
-    v2.v2("/a", kills=1)
+        del v2_host.ranks[1000 + rank]
+    shutil.rmtree(v2_host.cgroup / "gone")
+    v2_host.v2("/a", kills=1)
     now[0] += 30
-    reading = v2.read()
+    reading = v2_host.read()
     assert [(group.path, group.oom_kills) for group in reading.value] == [("/a", 1), ("/b", 0)]
     assert reading.value[1].ranks == (("job", 1), ("job", 2))
     assert reading.dropped == ()
     now[0] += 31
-    assert [(group.path, group.ranks) for group in v2.read().value] == [("/b", (("job", 1),))]
+    assert [(group.path, group.ranks) for group in v2_host.read().value] == [("/b", (("job", 1),))]
 
 
-def test_cgroup_namespace_of_a_container_has_its_limits_at_the_root(v2):
-    v2.rank(0, "0::/\n")
-    v2.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
-    (group,) = v2.read().value
+def test_root_of_a_cgroup_namespace_shows_the_limits_of_the_container(v2_host):
+    v2_host.rank(0, "0::/\n")
+    v2_host.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
+    (group,) = v2_host.read().value
     assert (group.path, group.memory_limit_bytes, group.cpu_limit_cores) == ("/", 2 * GIB, 1.0)
 
 
-def test_memory_of_a_rank_in_the_root_group_is_unknown_but_not_dropped(v2):
-    v2.rank(0, "0::/\n")
-    reading = v2.read()
+def test_memory_of_a_rank_in_the_root_group_is_unknown_but_not_dropped(v2_host):
+    v2_host.rank(0, "0::/\n")
+    reading = v2_host.read()
     (group,) = reading.value
     assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (None, None, None)
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("path", ["/../../kubepods/pod2/a", "/docker/not-mounted-here"])
-def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2, path, tmp_path):
-    """No path leads out of /sys/fs/cgroup."""
+def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2_host, path, tmp_path):
+    """The source reads no file outside of /sys/fs/cgroup."""
     (tmp_path / "kubepods/pod2/a").mkdir(parents=True)
     (tmp_path / "kubepods/pod2/a/memory.current").write_text("5\n")
-    v2.rank(0, f"0::{path}\n")
-    v2.rank(1, "0::/visible\n")
-    v2.v2("/visible")
-    reading = v2.read()
+    v2_host.rank(0, f"0::{path}\n")
+    v2_host.rank(1, "0::/visible\n")
+    v2_host.v2("/visible")
+    reading = v2_host.read()
     hidden, visible = reading.value
     assert (hidden.path, hidden.memory_used_bytes, hidden.throttled_seconds) == (path, None, None)
     assert (visible.path, visible.memory_used_bytes) == ("/visible", GIB)
@@ -174,18 +174,18 @@ def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2, path, tm
     assert "host's cgroup namespace" in reading.dropped[0]
 
 
-def test_controller_that_is_off_in_the_group_is_read_from_above(v2):
-    v2.rank(0, "0::/job/task\n")
-    v2.v2("/job", current=GIB, limit=2 * GIB, kills=1)
-    v2.group("/job/task", cpu__stat="usage_usec 5")
-    (group,) = v2.read().value
+def test_controller_that_is_off_in_the_group_is_read_from_above(v2_host):
+    v2_host.rank(0, "0::/job/task\n")
+    v2_host.v2("/job", current=GIB, limit=2 * GIB, kills=1)
+    v2_host.group("/job/task", cpu__stat="usage_usec 5")
+    (group,) = v2_host.read().value
     assert (group.memory_used_bytes, group.memory_limit_bytes, group.oom_kills) == (GIB, 2 * GIB, 1)
 
 
-def test_odd_file_makes_its_own_value_unknown_and_no_other(v2):
-    v2.rank(0, "0::/job\n")
-    v2.group("/job", memory__current=GIB, memory__max="odd", memory__events="odd", cpu__max="1", cpu__stat=None)
-    (group,) = v2.read().value
+def test_unreadable_file_makes_only_its_own_value_unknown(v2_host):
+    v2_host.rank(0, "0::/job\n")
+    v2_host.group("/job", memory__current=GIB, memory__max="odd", memory__events="odd", cpu__max="1", cpu__stat=None)
+    (group,) = v2_host.read().value
     assert group.memory_used_bytes == GIB
     assert (group.memory_limit_bytes, group.oom_kills, group.cpu_limit_cores, group.throttled_seconds) == (None,) * 4
 
@@ -210,7 +210,7 @@ def test_v1_group_shows_memory_limit_throttling_and_kills(host):
 
 
 @pytest.mark.parametrize("limit", [V1_NO_LIMIT, "9223372036854710272"], ids=["4 KiB pages", "64 KiB pages"])
-def test_huge_number_of_v1_is_no_limit(host, limit):
+def test_huge_v1_limit_counts_as_no_limit(host, limit):
     host.rank(0, V1.format(memory="/job", cpu="/job"))
     host.v1_memory("/job", limit=limit)
     host.v1_cpu("/job")
@@ -218,7 +218,7 @@ def test_huge_number_of_v1_is_no_limit(host, limit):
     assert (group.memory_used_bytes, group.memory_limit_bytes, group.cpu_limit_cores) == (GIB, None, None)
 
 
-def test_hybrid_host_is_read_by_controller(host):
+def test_hybrid_host_is_read_controller_by_controller(host):
     """A hybrid host has the memory controller of v1, and the cpu controller of v2 under `unified`."""
     host.rank(0, "4:memory:/job\n0::/job/deeper\n")
     host.v1_memory("/job", limit=2 * GIB)
@@ -228,7 +228,7 @@ def test_hybrid_host_is_read_by_controller(host):
     assert (group.memory_limit_bytes, group.cpu_limit_cores, group.throttled_seconds) == (2 * GIB, 0.5, 1.0)
 
 
-def test_controller_that_is_not_mounted_is_reported_and_does_not_hide_others(host):
+def test_unmounted_controller_is_reported_and_hides_no_other(host):
     host.rank(0, V1.format(memory="/job", cpu="/job"))
     host.v1_memory("/job", limit=2 * GIB)
     reading = host.read()
@@ -238,28 +238,28 @@ def test_controller_that_is_not_mounted_is_reported_and_does_not_hide_others(hos
 
 
 @pytest.mark.parametrize("text", ["", "garbage\n", "1:name=systemd:/x\n"])
-def test_process_without_a_group_is_left_out(v2, text):
-    v2.rank(0, text)
-    v2.rank(1, "0::/job\n")
-    v2.v2("/job")
-    reading = v2.read()
+def test_process_without_a_group_is_left_out(v2_host, text):
+    v2_host.rank(0, text)
+    v2_host.rank(1, "0::/job\n")
+    v2_host.v2("/job")
+    reading = v2_host.read()
     assert [group.ranks for group in reading.value] == [(("job", 1),)]
 
 
-def test_rank_that_just_ended_is_not_dropped(v2):
-    v2.ranks[77] = ("job", 0)
-    assert v2.read() == ((), ())
+def test_rank_that_just_ended_is_not_dropped(v2_host):
+    v2_host.ranks[77] = ("job", 0)
+    assert v2_host.read() == ((), ())
 
 
-def test_host_without_ranks_shows_no_groups(v2):
-    assert v2.read() == ((), ())
+def test_host_without_ranks_shows_no_groups(v2_host):
+    assert v2_host.read() == ((), ())
 
 
-def test_more_groups_than_fit_are_left_out_in_one_line(v2):
+def test_groups_above_the_limit_are_counted_in_a_single_line(v2_host):
     for rank in range(MAX_CGROUPS + 10):
-        v2.rank(rank, f"0::/job{rank}\n")
-        v2.group(f"/job{rank}", memory__current=1, cpu__stat="throttled_usec 0")
-    reading = v2.read()
+        v2_host.rank(rank, f"0::/job{rank}\n")
+        v2_host.group(f"/job{rank}", memory__current=1, cpu__stat="throttled_usec 0")
+    reading = v2_host.read()
     assert len(reading.value) == MAX_CGROUPS
     assert reading.dropped == (f"10 of {MAX_CGROUPS + 10} control groups: at most {MAX_CGROUPS} are read",)
 

@@ -1,4 +1,4 @@
-"""Tests of the source that reads whether the clock follows a time server."""
+"""Tests of the clock source, which reads whether the clock of the host follows a time server."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from zmon.schema.host import ClockSample
 TIME_OK, TIME_INS, STA_PLL = 0, 1, 0x0001
 
 
-def read(state, status, offset):
+def read_clock(state, status, offset):
     return ClockSource(lambda: KernelClock(state, status, offset)).read().value
 
 
@@ -22,27 +22,27 @@ def read(state, status, offset):
     ids=["microseconds", "nanoseconds", "chrony leaves it at 0"],
 )
 def test_clock_that_follows_a_server_shows_its_offset(status, offset, seconds):
-    assert read(TIME_OK, status, offset) == ClockSample(seconds, True)
+    assert read_clock(TIME_OK, status, offset) == ClockSample(seconds, True)
 
 
 @pytest.mark.parametrize(("state", "status"), [(TIME_ERROR, STA_UNSYNC), (TIME_OK, STA_UNSYNC), (TIME_ERROR, STA_NANO)])
 def test_offset_of_an_unsynchronized_clock_is_unknown_and_not_zero(state, status):
-    assert read(state, status, 0) == ClockSample(None, False)
+    assert read_clock(state, status, 0) == ClockSample(None, False)
 
 
-def test_leap_second_to_come_is_no_error():
-    assert read(TIME_INS, STA_PLL, 0).synchronized
+def test_pending_leap_second_counts_as_synchronized():
+    assert read_clock(TIME_INS, STA_PLL, 0).synchronized
 
 
-def test_source_is_absent_where_the_call_is_not_permitted():
-    def refuse():
+def test_source_is_absent_if_the_call_is_not_permitted():
+    def raise_eperm():
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
     with pytest.raises(SourceUnavailable, match="seccomp"):
-        ClockSource(refuse).read()
+        ClockSource(raise_eperm).read()
 
 
-def test_this_machines_kernel_answers_and_agrees_with_itself():
+def test_clock_of_this_machine_gives_a_consistent_sample():
     clock, sample = kernel_clock(), ClockSource().read().value
     assert 0 <= clock.state <= TIME_ERROR
     assert sample.synchronized is not bool(clock.status & STA_UNSYNC)

@@ -1,4 +1,4 @@
-"""Tests of counter totals that only grow."""
+"""Tests of counter totals, which never fall when a counter of a device wraps or restarts."""
 
 import pytest
 from hypothesis import given
@@ -16,11 +16,11 @@ def test_counter_that_only_grows_is_its_own_total():
     assert totals_of(5, 5, 7, 2**40) == [5, 5, 7, 2**40]
 
 
-def test_counter_that_wrapped_at_32_bits_goes_on():
+def test_total_grows_when_a_counter_wraps_at_32_bits():
     assert totals_of(2**32 - 10, 5, 6) == [2**32 - 10, 2**32 + 5, 2**32 + 6]
 
 
-def test_counter_that_wrapped_twice_goes_on():
+def test_total_grows_when_a_counter_wraps_twice():
     assert totals_of(2**32 - 1, 0, 2**31, 2**32 - 1, 1)[-1] == 2 * 2**32 + 1
 
 
@@ -29,11 +29,11 @@ def test_counter_that_restarted_from_0_adds_to_its_total():
 
 
 @pytest.mark.parametrize("last", [1000, 255, 65535, 2**31, 2**33])
-def test_fall_far_from_the_end_of_32_bits_is_no_wrap(last):
+def test_fall_far_from_the_32_bit_maximum_is_not_a_wrap(last):
     assert not wrapped(last, 3)
 
 
-def test_total_of_a_counter_cleared_at_its_maximum_is_off_by_one_at_most():
+def test_total_of_a_counter_cleared_at_its_maximum_is_off_by_at_most_1():
     """The total is right whether the fall counts as a wrap or not."""
     assert totals_of(2**32 - 1, 0)[-1] in (2**32 - 1, 2**32)
 
@@ -45,7 +45,7 @@ def test_total_never_falls(values):
     assert totals[0] == values[0]
 
 
-def test_devices_and_counters_are_counted_apart():
+def test_devices_and_counters_have_separate_totals():
     totals = CounterTotals()
     assert [totals.total("eth0", "rx_bytes", 9), totals.total("eth1", "rx_bytes", 5)] == [9, 5]
     assert [totals.total("eth0", "rx_bytes", 10), totals.total("eth0", "tx_bytes", 2)] == [10, 2]
@@ -60,6 +60,6 @@ def test_device_that_disappeared_is_forgotten():
     assert totals.total("eth0", "rx_bytes", 10) == 1010
 
 
-def test_counter_that_dips_has_neither_wrapped_nor_restarted():
+def test_counter_that_dips_by_1_is_neither_wrapped_nor_restarted():
     """The kernel sums the counters of all processors while they change."""
     assert totals_of(1_000_000, 999_999, 1_000_000, 1_000_001) == [1_000_000, 1_000_000, 1_000_000, 1_000_001]

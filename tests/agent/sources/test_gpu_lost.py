@@ -1,4 +1,4 @@
-"""Tests of a GPU that is lost, a driver that is reloaded and a card in MIG mode: all other cards are still read."""
+"""Tests of the GPU source with a lost GPU, a reloaded driver or a card in MIG mode. Other cards are still read."""
 
 import json
 import subprocess
@@ -26,82 +26,82 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def nvml(tmp_path, monkeypatch):
+def fake_nvml(tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ("mlx5_0",))
     stub = Stub(tmp_path, monkeypatch)
     stub.set_answers(("driver", "cards", 3))
     return stub
 
 
-def lost(gpu, **values):
+def lost_sample(gpu, **values):
     return GpuSample(gpu=gpu, uuid=values.pop("uuid", ""), lost=True, **values)
 
 
-def test_lost_card_keeps_its_fixed_values_and_does_not_hide_others(nvml):
+def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):
     source = GpuSource()
     source.read()
-    nvml.set_answers(("1", "lost", 1), ("driver", "xids", "1:79"))
-    for _ in range(2):  # it stays reported
+    fake_nvml.set_answers(("1", "lost", 1), ("driver", "xids", "1:79"))
+    for _ in range(2):  # the second read reports it again
         reading = source.read()
         first, second, third = reading.value
         assert first.power_watts == third.power_watts == 300.0
         fixed = {"name": "NVIDIA H200", "pci": "0000:3c:00.0", "nics": ("mlx5_0",), "xid_errors": {79: 1}}
-        assert second == lost("1", uuid="GPU-1", **fixed)
+        assert second == lost_sample("1", uuid="GPU-1", **fixed)
         assert reading.dropped == ()
 
 
-def test_lost_card_costs_one_call_a_read(nvml):
+def test_lost_card_costs_a_single_call_per_read(fake_nvml):
     source = GpuSource()
     source.read()
-    nvml.set_answers(("1", "lost", 1))
-    before = nvml.calls("1")
+    fake_nvml.set_answers(("1", "lost", 1))
+    before = fake_nvml.calls("1")
     source.read()
-    assert nvml.calls("1") == before + 1
+    assert fake_nvml.calls("1") == before + 1
 
 
-def test_card_lost_before_the_agent_started_is_reported_too(nvml):
-    nvml.set_answers(("1", "lost", 1))
-    assert GpuSource().read().value[1] == lost("1")
+def test_card_lost_before_the_agent_started_is_reported(fake_nvml):
+    fake_nvml.set_answers(("1", "lost", 1))
+    assert GpuSource().read().value[1] == lost_sample("1")
 
 
 @pytest.mark.parametrize(
     "function", ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlDeviceGetName", "nvmlDeviceGetFieldValues"]
 )
-def test_card_can_be_lost_in_any_call(nvml, function):
-    nvml.set_answers(("1", function, "!15"))
+def test_card_is_lost_if_any_call_reports_a_lost_gpu(fake_nvml, function):
+    fake_nvml.set_answers(("1", function, "!15"))
     assert [card.lost for card in GpuSource().read().value] == [False, True, False]
 
 
-def test_lost_card_that_comes_back_is_read_again(nvml):
+def test_recovered_card_is_read_again(fake_nvml):
     source = GpuSource()
-    nvml.set_answers(("1", "lost", 1))
+    fake_nvml.set_answers(("1", "lost", 1))
     source.read()
-    nvml.reset_answers(("1", "lost"))
+    fake_nvml.reset_answers(("1", "lost"))
     assert source.read().value[1].power_watts == 300.0
 
 
-def test_card_whose_values_all_fail_is_not_lost(nvml):
-    nvml.set_answers(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
+def test_card_whose_values_all_fail_is_not_lost(fake_nvml):
+    fake_nvml.set_answers(("1", "nvmlDeviceGetPowerUsage", UNKNOWN), ("1", "nvmlDeviceGetFieldValues", UNKNOWN))
     assert [card.lost for card in GpuSource().read().value] == [False, False, False]
 
 
-def test_reloaded_driver_is_picked_up(nvml):
+def test_cards_are_read_again_after_the_driver_was_reloaded(fake_nvml):
     source = GpuSource()
-    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+    fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
     assert source.read().value[0].power_watts is None
-    nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
-    for _ in range(2):  # a driver that was there and is gone is a failure, not an absence
+    fake_nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
+    for _ in range(2):  # a driver that was loaded before is a failure, not absent
         with pytest.raises(pynvml.NVMLError, match="Driver Not Loaded"):
             source.read()
-    assert nvml.calls("driver", "nvmlShutdown") == 1
-    nvml.reset_answers(("driver", "error"), ("0", "nvmlDeviceGetPowerUsage"))
-    nvml.set_answers(("driver", "cards", 2), ("driver", "xids", "1:48"))
+    assert fake_nvml.calls("driver", "nvmlShutdown") == 1
+    fake_nvml.reset_answers(("driver", "error"), ("0", "nvmlDeviceGetPowerUsage"))
+    fake_nvml.set_answers(("driver", "cards", 2), ("driver", "xids", "1:48"))
     reading = source.read()
     assert [card.power_watts for card in reading.value] == [300.0, 300.0]
     assert reading.value[1].xid_errors == {48: 1}
 
 
-def test_library_that_was_shut_down_is_initialized_again(nvml):
+def test_library_that_was_shut_down_is_initialized_again(fake_nvml):
     source = GpuSource()
     source.read()
     pynvml.nvmlShutdown()
@@ -110,8 +110,8 @@ def test_library_that_was_shut_down_is_initialized_again(nvml):
     assert len(source.read().value) == 3
 
 
-def test_mig_instances_have_samples_of_their_own(nvml):
-    nvml.set_answers(
+def test_mig_instances_have_separate_samples(fake_nvml):
+    fake_nvml.set_answers(
         ("1", "nvmlDeviceGetMigMode", 1),
         ("1", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED),
         *((f"1:{instance}", "nvmlDeviceGetUUID", f"MIG-{instance}") for instance in (0, 3)),
@@ -134,8 +134,10 @@ def test_mig_instances_have_samples_of_their_own(nvml):
     )
 
 
-def test_new_mig_instance_replaces_the_previous_one(nvml, monkeypatch):
-    nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6)))
+def test_new_mig_instance_replaces_the_previous_instance(fake_nvml, monkeypatch):
+    fake_nvml.set_answers(
+        ("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6))
+    )
     source = GpuSource()
     source.read()
     handle_of = pynvml.nvmlDeviceGetMigDeviceHandleByIndex
@@ -143,23 +145,23 @@ def test_new_mig_instance_replaces_the_previous_one(nvml, monkeypatch):
     assert [card.uuid for card in source.read().value[1:3]] == ["MIG-6", "MIG-0"]
 
 
-def test_mig_instance_that_cannot_be_read_is_reported_by_name(nvml):
-    nvml.set_answers(
+def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
+    fake_nvml.set_answers(
         ("0", "nvmlDeviceGetMigMode", 1),
         *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
 
 
-def test_card_that_leaves_mig_mode_shows_all_values_again(nvml):
+def test_card_that_leaves_mig_mode_shows_all_values_again(fake_nvml):
     source = GpuSource()
-    nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
+    fake_nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
     source.read()
-    nvml.reset_answers(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
+    fake_nvml.reset_answers(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
     assert source.read().value[0].utilization_ratio == 0.5
 
 
-def test_separate_process_sees_everything_through_its_own_library(tmp_path):
+def test_source_in_a_separate_process_reports_faults_and_recovery(tmp_path):
     script = Script(tmp_path / "script")
     script.set_answers(("driver", "cards", 8))
     process = subprocess.Popen(

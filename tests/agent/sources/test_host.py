@@ -1,4 +1,4 @@
-"""Tests of the load of the host: CPU time, memory and pressure."""
+"""Tests of the load of the host: CPU time, memory, tasks, faults and pressure."""
 
 import pytest
 
@@ -41,7 +41,7 @@ FILES = {
 
 
 @pytest.fixture
-def host(tmp_path):
+def make_source(tmp_path):
     """Make a source over a fake /proc; a file whose content is None exists but cannot be read."""
 
     def make(without=(), **files):
@@ -59,70 +59,70 @@ def host(tmp_path):
     return make
 
 
-def test_host_shows_time_of_its_processors_by_mode(host):
-    seconds = host().read().value.cpu_seconds
+def test_host_shows_time_of_its_processors_by_mode(make_source):
+    seconds = make_source().read().value.cpu_seconds
     assert tuple(seconds) == MODES
     assert seconds["user"] == 1000 / TICKS_PER_SECOND
     assert seconds["guest_nice"] == 1 / TICKS_PER_SECOND
 
 
-def test_host_shows_memory_and_swap(host):
-    load = host().read().value
+def test_host_shows_memory_and_swap(make_source):
+    load = make_source().read().value
     assert (load.memory_total_bytes, load.memory_available_bytes) == (2_048_000, 1_536_000)
     assert load.swap_used_bytes == 40 * 1024
 
 
-def test_host_shows_running_and_blocked_tasks_faults_and_kills(host):
-    load = host().read().value
+def test_host_shows_running_and_blocked_tasks_faults_and_kills(make_source):
+    load = make_source().read().value
     assert (load.runnable, load.blocked, load.major_faults, load.oom_kills) == (3, 2, 42051, 4)
 
 
-def test_pressure_is_seconds_since_boot(host):
-    load = host().read().value
+def test_pressure_is_seconds_since_boot(make_source):
+    load = make_source().read().value
     assert load.pressure_seconds == {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}
     assert load.full_pressure_seconds == {"memory": 1.5, "io": 1.5}
 
 
-def test_full_pressure_of_the_cpu_is_left_out(host):
-    assert "cpu" not in host().read().value.full_pressure_seconds
+def test_full_pressure_of_the_cpu_is_left_out(make_source):
+    assert "cpu" not in make_source().read().value.full_pressure_seconds
 
 
 @pytest.mark.parametrize("content", [None, "", "some avg10=nan\n"])
-def test_kernel_without_pressure_is_unknown_but_not_dropped(host, content):
-    reading = host(**{f"pressure/{resource}": content for resource in ("cpu", "memory", "io")}).read()
+def test_kernel_without_pressure_is_unknown_but_not_dropped(make_source, content):
+    reading = make_source(**{f"pressure/{resource}": content for resource in ("cpu", "memory", "io")}).read()
     assert (reading.value.pressure_seconds, reading.value.full_pressure_seconds) == ({}, {})
     assert reading.dropped == ()
 
 
-def test_kernel_with_only_some_pressure_has_no_full(host):
+def test_kernel_without_full_pressure_lines_has_no_full_pressure(make_source):
     """The pressure of the cpu has no `full` line before Linux 5.13."""
-    load = host(**{"pressure/io": PRESSURE.splitlines()[0] + "\n"}).read().value
+    load = make_source(**{"pressure/io": PRESSURE.splitlines()[0] + "\n"}).read().value
     assert "io" in load.pressure_seconds
     assert "io" not in load.full_pressure_seconds
 
 
-def test_older_kernel_with_fewer_modes_shows_those_it_has(host):
-    assert list(host(stat="cpu  1 2 3 4 5 6 7\n").read().value.cpu_seconds) == list(MODES[:7])
+def test_older_kernel_with_fewer_cpu_modes_is_read(make_source):
+    assert list(make_source(stat="cpu  1 2 3 4 5 6 7\n").read().value.cpu_seconds) == list(MODES[:7])
 
 
-def test_counter_the_kernel_does_not_have_is_unknown_but_not_dropped(host):
-    reading = host(without=("vmstat",), stat=STAT.replace("procs_blocked 2\n", "")).read()
+def test_counter_missing_in_the_kernel_is_unknown_but_not_dropped(make_source):
+    reading = make_source(without=("vmstat",), stat=STAT.replace("procs_blocked 2\n", "")).read()
     assert (reading.value.major_faults, reading.value.oom_kills, reading.value.blocked) == (None, None, None)
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("stat", [None, "", "cpu  many\n"])
-def test_unreadable_cpu_time_is_reported_and_the_memory_is_still_read(host, stat):
-    reading = host(stat=stat).read()
+def test_unreadable_cpu_time_is_reported_and_the_memory_is_still_read(make_source, stat):
+    reading = make_source(stat=stat).read()
     assert reading.value.cpu_seconds == {}
     assert reading.value.memory_total_bytes == 2_048_000
     assert len(reading.dropped) == 1
     assert "stat" in reading.dropped[0]
 
 
-def test_missing_memory_is_an_error_and_no_zero(host):
+def test_missing_memory_is_an_error_and_not_zero(make_source):
     with pytest.raises(ValueError, match="MemAvailable"):
-        host(meminfo="MemTotal: 1 kB\n").read()
+        make_source(meminfo="MemTotal: 1 kB\n").read()
 
 
 def test_host_without_proc_reports_the_source_as_absent(tmp_path):
@@ -130,16 +130,16 @@ def test_host_without_proc_reports_the_source_as_absent(tmp_path):
         HostSource(tmp_path / "none").read()
 
 
-def test_load_is_this_hosts():
+def test_load_of_this_machine_is_plausible():
     load = HostSource().read().value
     assert 0 < load.memory_available_bytes <= load.memory_total_bytes
     assert load.swap_used_bytes >= 0
     assert load.cpu_seconds["user"] > 0
     assert load.cpu_seconds["idle"] > 0
-    assert load.runnable >= 1  # this test
+    assert load.runnable >= 1  # this test runs
 
 
-def test_cpu_time_only_grows():
+def test_cpu_time_of_this_machine_only_grows():
     source = HostSource()
     before, after = source.read().value.cpu_seconds, source.read().value.cpu_seconds
     assert all(after[mode] >= before[mode] for mode in before if mode not in ("idle", "iowait"))

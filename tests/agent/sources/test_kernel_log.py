@@ -1,4 +1,4 @@
-"""Tests of the kernel log: which lines are events, and how they are counted and dated."""
+"""Tests of the kernel log: which lines are events, and how events are counted and dated."""
 
 import errno
 import itertools
@@ -16,7 +16,7 @@ KILLED = "Memory cgroup out of memory: Killed process 1234 (python) total-vm:9kB
 LINK_DOWN = "mlx5_core 0000:3b:00.0 eth0: Link down"
 
 
-class Log:
+class FakeKernelLog:
     """A fake kernel log: one read returns one record."""
 
     def __init__(self):
@@ -40,17 +40,17 @@ class Log:
 
 
 @pytest.fixture
-def log():
-    return Log()
+def kernel_log():
+    return FakeKernelLog()
 
 
 @pytest.fixture
-def source(log, tmp_path):
+def source(kernel_log, tmp_path):
     (tmp_path / "kmsg").touch()
-    return KernelLogSource(tmp_path / "kmsg", log.read)
+    return KernelLogSource(tmp_path / "kmsg", kernel_log.read)
 
 
-def event(text):
+def parse_event(text):
     return kernel_event(f"4,1,2500000,-;{text}\n", boot=1000.0)
 
 
@@ -65,7 +65,7 @@ def event(text):
     ids=["hopper", "blackwell", "mig", "old driver"],
 )
 def test_error_of_a_gpu_has_its_number_and_the_address_of_the_card(text, device, xid):
-    parsed = event(text)
+    parsed = parse_event(text)
     assert (parsed.kind, parsed.device, parsed.xid, parsed.text) == ("xid", device, xid, text)
     assert parsed.time == 1002.5
 
@@ -81,7 +81,7 @@ def test_error_of_a_gpu_has_its_number_and_the_address_of_the_card(text, device,
     ids=["cgroup", "host", "allocating task", "before 5.0"],
 )
 def test_process_killed_for_memory_is_an_event(text):
-    parsed = event(text)
+    parsed = parse_event(text)
     assert (parsed.kind, parsed.device, parsed.xid) == ("oom", None, None)
 
 
@@ -100,7 +100,7 @@ def test_process_killed_for_memory_is_an_event(text):
     ],
 )
 def test_link_that_goes_down_has_its_interface_or_port(text, device):
-    parsed = event(text)
+    parsed = parse_event(text)
     assert (parsed.kind, parsed.device) == ("link", device)
 
 
@@ -126,12 +126,12 @@ def test_link_that_goes_down_has_its_interface_or_port(text, device):
         "",
     ],
 )
-def test_other_lines_are_no_events(text):
-    assert event(text) is None
+def test_other_lines_are_not_events(text):
+    assert parse_event(text) is None
 
 
 @pytest.mark.parametrize("record", ["", "garbage", ";", f"4,1,x,-;{XID}", f"4;{XID}", f"\x00\ufffd,1,2,-;{XID}"])
-def test_record_of_another_format_is_no_event(record):
+def test_record_of_another_format_is_not_an_event(record):
     assert kernel_event(record, boot=0.0) is None
 
 
@@ -139,64 +139,64 @@ def test_record_with_the_caller_is_read():
     assert kernel_event(f"4,1,2,-,caller=T77;{XID}", boot=0.0).xid == 79
 
 
-def test_events_are_counted_by_kind_and_listed(log, source):
+def test_events_are_counted_by_kind_and_listed(kernel_log, source):
     for text in (XID, KILLED, LINK_DOWN, XID, "hello"):
-        log.write(text)
+        kernel_log.write(text)
     kernel = source.read().value
     assert kernel.counts == {"xid": 2, "oom": 1, "link": 1}
-    assert [event.kind for event in kernel.events] == ["xid", "oom", "link", "xid"]
+    assert [parse_event.kind for parse_event in kernel.events] == ["xid", "oom", "link", "xid"]
     assert source.read().value == kernel
 
 
-def test_quiet_log_is_zero_of_each_kind(source):
+def test_log_without_events_has_a_count_of_zero_for_each_kind(source):
     assert source.read().value.counts == {"xid": 0, "oom": 0, "link": 0}
 
 
-def test_kill_is_one_event_in_spite_of_several_lines(log, source):
-    log.write("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
-    log.write("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=1234,uid=0")
-    log.write(KILLED)
-    log.write("oom_reaper: reaped process 1234 (python), now anon-rss:0kB")
+def test_kill_with_several_lines_is_counted_once(kernel_log, source):
+    kernel_log.write("python invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0")
+    kernel_log.write("oom-kill:constraint=CONSTRAINT_MEMCG,task=python,pid=1234,uid=0")
+    kernel_log.write(KILLED)
+    kernel_log.write("oom_reaper: reaped process 1234 (python), now anon-rss:0kB")
     assert source.read().value.counts["oom"] == 1
 
 
-def test_line_written_by_a_program_is_no_event(log, source):
-    log.write(XID, facility=1)
-    log.write(LINK_DOWN, facility=3)
+def test_line_written_by_a_program_is_not_an_event(kernel_log, source):
+    kernel_log.write(XID, facility=1)
+    kernel_log.write(LINK_DOWN, facility=3)
     assert source.read().value.events == ()
 
 
-def test_event_is_dated_by_the_kernels_clock(log, source):
+def test_event_is_dated_by_the_kernels_clock(kernel_log, source):
     before = time.time()
-    log.write(XID)
+    kernel_log.write(XID)
     (parsed,) = source.read().value.events
     assert before - 0.01 <= parsed.time <= time.time()
 
 
 @pytest.mark.parametrize("offset", [-3600, 3600])
-def test_event_time_is_between_two_reads_if_the_kernels_clock_is_off(log, source, offset):
+def test_event_time_is_between_two_reads_if_the_kernels_clock_is_off(kernel_log, source, offset):
     source.read()
     before = time.time()
     source.read()
-    log.write(XID, seconds=time.monotonic() + offset)
+    kernel_log.write(XID, seconds=time.monotonic() + offset)
     (parsed,) = source.read().value.events
     assert before <= parsed.time <= time.time()
 
 
-def test_lost_records_are_reported_in_one_line_and_the_others_are_read(log, source):
-    log.overwrite()
-    log.write(XID)
-    log.overwrite()
-    log.write(XID)
+def test_lost_records_are_reported_and_the_others_are_read(kernel_log, source):
+    kernel_log.overwrite()
+    kernel_log.write(XID)
+    kernel_log.overwrite()
+    kernel_log.write(XID)
     reading = source.read()
     assert len(reading.dropped) == 1
     assert reading.value.counts["xid"] == 2
     assert source.read().dropped == ()
 
 
-def test_flood_is_read_in_parts_and_the_last_events_are_listed(log, source):
+def test_many_records_are_read_in_parts_and_the_last_events_are_listed(kernel_log, source):
     for n in range(MAX_RECORDS + 10):
-        log.write(f"{LINK_DOWN} {n} " + "x" * 1000)
+        kernel_log.write(f"{LINK_DOWN} {n} " + "x" * 1000)
     assert source.read().value.counts["link"] == MAX_RECORDS
     kernel = source.read().value
     assert kernel.counts["link"] == MAX_RECORDS + 10
@@ -214,8 +214,8 @@ def test_lines_from_before_the_agent_started_are_ignored(tmp_path):
     assert source.read().value.counts["xid"] == 1
 
 
-def test_source_is_absent_until_there_is_a_log(tmp_path, log):
-    source = KernelLogSource(tmp_path / "kmsg", log.read)
+def test_source_is_absent_until_the_log_exists(tmp_path, kernel_log):
+    source = KernelLogSource(tmp_path / "kmsg", kernel_log.read)
     with pytest.raises(SourceUnavailable, match="CAP_SYSLOG"):
         source.read()
     (tmp_path / "kmsg").touch()
@@ -223,7 +223,7 @@ def test_source_is_absent_until_there_is_a_log(tmp_path, log):
 
 
 def test_log_that_is_a_console_is_absent_and_leaves_no_file_open(tmp_path):
-    """Some containers have a console in its place, which cannot seek."""
+    """Some containers have a console at this path, which cannot seek."""
     os.mkfifo(tmp_path / "kmsg")
     source = KernelLogSource(tmp_path / "kmsg")
     for _ in range(3):
@@ -234,10 +234,10 @@ def test_log_that_is_a_console_is_absent_and_leaves_no_file_open(tmp_path):
 
 
 def test_log_that_cannot_be_opened_for_another_reason_is_a_failure(tmp_path, monkeypatch):
-    def no_room(*_):
+    def raise_error(*_):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(os, "open", no_room)
+    monkeypatch.setattr(os, "open", raise_error)
     with pytest.raises(OSError, match="Too many"):
         KernelLogSource(tmp_path / "kmsg").read()
 

@@ -1,4 +1,4 @@
-"""Tests of NVML queries: unsupported values are queried once, and failures are reported once per read."""
+"""Tests of NVML queries. Unsupported values are queried only once, and failures are reported once per read."""
 
 import pynvml
 import pytest
@@ -11,77 +11,77 @@ LOOKS = 3
 
 
 @pytest.fixture
-def nvml(tmp_path, monkeypatch):
+def fake_nvml(tmp_path, monkeypatch):
     stub = Stub(tmp_path, monkeypatch)
     edge.load()
     return stub
 
 
 @pytest.fixture
-def card(nvml):
+def card(fake_nvml):
     return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
-@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: newer drivers no longer offer it
-def test_unsupported_call_is_not_repeated(nvml, card, answer):
-    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
+@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: deprecated in newer drivers
+def test_unsupported_call_is_not_repeated(fake_nvml, card, answer):
+    fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
     assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(LOOKS)] == [None] * LOOKS
-    assert nvml.calls("0", "nvmlDeviceGetPowerUsage") == 1
+    assert fake_nvml.calls("0", "nvmlDeviceGetPowerUsage") == 1
     assert list(card.complaints()) == []
 
 
-def test_unsupported_call_of_one_card_is_still_made_for_another(nvml, card):
-    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+def test_call_unsupported_by_a_card_is_still_made_for_others(fake_nvml, card):
+    fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
     other = Device(pynvml.nvmlDeviceGetHandleByIndex(1))
     assert (card.ask(pynvml.nvmlDeviceGetPowerUsage), other.ask(pynvml.nvmlDeviceGetPowerUsage)) == (None, 300000)
 
 
-def test_unsupported_argument_does_not_make_the_function_unsupported(nvml, card):
-    nvml.set_answers(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
+def test_unsupported_argument_does_not_make_the_function_unsupported(fake_nvml, card):
+    fake_nvml.set_answers(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
     clocks = [card.ask(pynvml.nvmlDeviceGetClockInfo, domain) for domain in (3, 3, 1)]
     assert clocks == [None, None, 1001]
-    assert nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
+    assert fake_nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
 
 
 @pytest.mark.parametrize("code", [2, 3, 26])
-def test_unsupported_field_is_not_read_again(nvml, card, code):
-    nvml.set_answers(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
+def test_unsupported_field_is_not_read_again(fake_nvml, card, code):
+    fake_nvml.set_answers(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{3: 0}] * LOOKS
-    assert (nvml.calls("0", "field.82"), nvml.calls("0", "field.3")) == (1, LOOKS)
+    assert (fake_nvml.calls("0", "field.82"), fake_nvml.calls("0", "field.3")) == (1, LOOKS)
 
 
-def test_field_that_failed_is_unknown_and_read_again(nvml, card):
-    nvml.set_answers(("0", "field.82", UNKNOWN))
+def test_field_that_failed_is_unknown_and_read_again(fake_nvml, card):
+    fake_nvml.set_answers(("0", "field.82", UNKNOWN))
     assert card.fields((82,)) == {82: None}
     assert list(card.complaints()) == ["cannot read field 82: Unknown Error"]
-    nvml.set_answers(("0", "field.82", 70))
+    fake_nvml.set_answers(("0", "field.82", 70))
     assert card.fields((82,)) == {82: 70}
 
 
-def test_fields_of_a_card_that_has_none_are_not_read_again(nvml, card):
-    nvml.set_answers(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
+def test_fields_of_a_card_without_fields_are_not_read_again(fake_nvml, card):
+    fake_nvml.set_answers(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
     assert [card.fields((82, 3)) for _ in range(LOOKS)] == [{}] * LOOKS
-    assert nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
+    assert fake_nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
 @pytest.mark.parametrize(("kind", "raw", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
-def test_field_is_read_by_its_type(nvml, card, kind, raw, value):
-    nvml.set_answers(("0", "field.82", raw), ("0", "type.82", kind))
+def test_field_is_read_by_its_type(fake_nvml, card, kind, raw, value):
+    fake_nvml.set_answers(("0", "field.82", raw), ("0", "type.82", kind))
     assert card.fields((82,)) == {82: value}
 
 
-def test_field_of_an_unknown_type_is_unknown(nvml, card):
-    nvml.set_answers(("0", "field.82", 5), ("0", "type.82", 99))
+def test_field_of_an_unknown_type_is_unknown(fake_nvml, card):
+    fake_nvml.set_answers(("0", "field.82", 5), ("0", "type.82", 99))
     assert card.fields((82,)) == {}
 
 
-def test_newer_function_is_preferred_and_the_older_not_called(nvml, card):
+def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
     newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
     assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
-    assert nvml.calls("0", "nvmlDeviceGetTemperature.0") == 0
+    assert fake_nvml.calls("0", "nvmlDeviceGetTemperature.0") == 0
 
 
-def test_older_library_lacks_a_function_once(tmp_path, monkeypatch):
+def test_function_missing_in_an_older_library_is_not_reported(tmp_path, monkeypatch):
     old = Stub(tmp_path, monkeypatch, "-DOLD")
     edge.load()
     card = Device(pynvml.nvmlDeviceGetHandleByIndex(0))
@@ -91,8 +91,8 @@ def test_older_library_lacks_a_function_once(tmp_path, monkeypatch):
     assert old.calls("0", "nvmlDeviceGetTemperature.0") == 1
 
 
-def test_odd_errors_are_one_line_per_reason_and_reported_once(nvml, card):
-    nvml.set_answers(
+def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, card):
+    fake_nvml.set_answers(
         *(("0", f"nvmlDeviceGet{what}", UNKNOWN) for what in ("PowerUsage", "MemoryInfo")),
         *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
     )
@@ -105,29 +105,29 @@ def test_odd_errors_are_one_line_per_reason_and_reported_once(nvml, card):
     assert list(card.complaints()) == []
 
 
-def test_error_with_an_unknown_number_is_reported_too(nvml, card):
-    nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", "!777"))
+def test_error_with_an_unknown_number_is_reported(fake_nvml, card):
+    fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", "!777"))
     assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
     assert "cannot read PowerUsage: " in next(card.complaints())
 
 
-def test_name_that_is_not_utf_8_is_unknown(nvml, card):
-    nvml.path.write_bytes(b"0 nvmlDeviceGetName \xff\xfe\n")
+def test_name_that_is_not_utf_8_is_unknown(fake_nvml, card):
+    fake_nvml.path.write_bytes(b"0 nvmlDeviceGetName \xff\xfe\n")
     assert card.ask(pynvml.nvmlDeviceGetName) is None
     assert next(card.complaints()).startswith("cannot read Name: ")
 
 
-def test_lost_card_and_unloaded_driver_raise(nvml, card):
-    nvml.set_answers(("0", "lost", 1))
+def test_lost_card_and_unloaded_driver_raise(fake_nvml, card):
+    fake_nvml.set_answers(("0", "lost", 1))
     with pytest.raises(edge.LOST):
         card.ask(pynvml.nvmlDeviceGetPowerUsage)
-    nvml.set_answers(("driver", "error", 9))
+    fake_nvml.set_answers(("driver", "error", 9))
     with pytest.raises(edge.GONE):
         card.fields((82,))
 
 
-def test_library_that_fails_after_its_start_is_shut_down(nvml):
-    nvml.set_answers(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
+def test_library_that_fails_after_its_start_is_shut_down(fake_nvml):
+    fake_nvml.set_answers(("driver", "nvmlDeviceGetCount_v2", UNKNOWN))
     with pytest.raises(pynvml.NVMLError):
         edge.load()
-    assert nvml.calls("driver", "nvmlShutdown") == 1
+    assert fake_nvml.calls("driver", "nvmlShutdown") == 1

@@ -1,10 +1,10 @@
-"""Tests of the network cards nearest to a GPU."""
+"""Tests of the network cards nearest to a GPU, by their place in the PCI tree."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.agent.sources.trees import Sys
+from tests.agent.sources.trees import FakeSys
 from zmon.agent.sources.pci import (
     ELSEWHERE,
     MAX_NEAREST,
@@ -36,16 +36,16 @@ NODES = {"mlx5_0": 0, "mlx5_1": 0, "mlx5_2": 0, "mlx5_3": 0, "mlx5_4": 1}
 
 
 @pytest.fixture
-def sys(tmp_path):
-    sys = Sys(tmp_path)
-    sys.pci(GPU, numa_node=0)
-    return sys
+def fake_sys(tmp_path):
+    fake_sys = FakeSys(tmp_path)
+    fake_sys.pci(GPU, numa_node=0)
+    return fake_sys
 
 
-def add_cards(sys, names):
+def add_cards(fake_sys, names):
     for name in names:
-        sys.rdma(name, CARDS[name], "mlx5_core")
-        sys.pci(CARDS[name], NODES[name])
+        fake_sys.rdma(name, CARDS[name], "mlx5_core")
+        fake_sys.pci(CARDS[name], NODES[name])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_address_of_a_card_is_the_last_on_its_path(path, address):
     assert pci_address(path) == address
 
 
-def test_network_device_on_usb_is_no_card():
+def test_network_device_on_usb_is_not_a_network_card():
     """The card on the path of a management controller's network is the USB controller."""
     usb = "../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1"
     assert pci_address(usb) is None
@@ -90,71 +90,71 @@ def test_distance_is_the_same_both_ways():
 
 
 @pytest.mark.parametrize("first", range(len(CARDS)))
-def test_nearest_of_the_existing_ports_is_returned(sys, first):
+def test_nearest_of_the_existing_ports_is_returned(fake_sys, first):
     names = list(CARDS)[first:]
-    add_cards(sys, names)
-    assert nearest_nics(sys.root, "0000:3d:00.0") == (f"{names[0]}:1",)
+    add_cards(fake_sys, names)
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == (f"{names[0]}:1",)
 
 
-def test_equally_near_ports_are_all_named(sys):
-    sys.rdma("mlx5_0", AT_SWITCH, "mlx5_core", ports=2)
-    sys.rdma("mlx5_1", f"{AT_SWITCH[:-1]}1", "mlx5_core")
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_0:1", "mlx5_0:2", "mlx5_1:1")
+def test_all_equally_near_ports_are_returned(fake_sys):
+    fake_sys.rdma("mlx5_0", AT_SWITCH, "mlx5_core", ports=2)
+    fake_sys.rdma("mlx5_1", f"{AT_SWITCH[:-1]}1", "mlx5_core")
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ("mlx5_0:1", "mlx5_0:2", "mlx5_1:1")
 
 
-def test_hundreds_of_virtual_functions_are_not_all_named(sys):
+def test_number_of_returned_virtual_functions_is_limited(fake_sys):
     for number in range(MAX_NEAREST + 1):
-        sys.rdma(f"mlx5_{number}", f"{AT_SWITCH[:-4]}{number:02x}.0", "mlx5_core")
-    assert len(nearest_nics(sys.root, "0000:3d:00.0")) == MAX_NEAREST
+        fake_sys.rdma(f"mlx5_{number}", f"{AT_SWITCH[:-4]}{number:02x}.0", "mlx5_core")
+    assert len(nearest_nics(fake_sys.root, "0000:3d:00.0")) == MAX_NEAREST
 
 
-def test_cards_of_unknown_node_are_all_far(sys):
+def test_cards_with_an_unknown_numa_node_are_equally_far(fake_sys):
     for name, where in {"mlx5_3": AT_OTHER_BRIDGE, "mlx5_4": FAR}.items():
-        sys.rdma(name, where, "mlx5_core")
-        sys.pci(where, numa_node=-1)
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_3:1", "mlx5_4:1")
+        fake_sys.rdma(name, where, "mlx5_core")
+        fake_sys.pci(where, numa_node=-1)
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ("mlx5_3:1", "mlx5_4:1")
 
 
-def test_unknown_node_on_both_sides_is_no_common_node(tmp_path):
-    sys = Sys(tmp_path)
-    sys.pci(GPU, numa_node=-1)
-    sys.rdma("mlx5_3", AT_OTHER_BRIDGE, "mlx5_core")
-    sys.pci(AT_OTHER_BRIDGE, numa_node=-1)
-    sys.rdma("mlx5_2", FAR, "mlx5_core")
-    sys.pci(FAR, numa_node=0)
+def test_two_unknown_numa_nodes_are_not_equal(tmp_path):
+    fake_sys = FakeSys(tmp_path)
+    fake_sys.pci(GPU, numa_node=-1)
+    fake_sys.rdma("mlx5_3", AT_OTHER_BRIDGE, "mlx5_core")
+    fake_sys.pci(AT_OTHER_BRIDGE, numa_node=-1)
+    fake_sys.rdma("mlx5_2", FAR, "mlx5_core")
+    fake_sys.pci(FAR, numa_node=0)
     assert nearest_nics(tmp_path, "0000:3d:00.0") == ("mlx5_2:1", "mlx5_3:1")
 
 
-def test_nearest_nics_are_interfaces_of_cards_on_a_host_without_rdma(sys):
-    sys.interface("lo")
-    sys.interface("ens1", AT_OTHER_PORT)
-    sys.interface("ens2", FAR)
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ("ens1",)
+def test_nearest_nics_are_interfaces_of_cards_on_a_host_without_rdma(fake_sys):
+    fake_sys.interface("lo")
+    fake_sys.interface("ens1", AT_OTHER_PORT)
+    fake_sys.interface("ens2", FAR)
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ("ens1",)
 
 
-def test_rdma_ports_come_before_interfaces_that_are_nearer(sys):
-    sys.interface("ens1", AT_SWITCH)
-    sys.rdma("mlx5_4", FAR, "mlx5_core")
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ("mlx5_4:1",)
+def test_rdma_ports_come_before_interfaces_that_are_nearer(fake_sys):
+    fake_sys.interface("ens1", AT_SWITCH)
+    fake_sys.rdma("mlx5_4", FAR, "mlx5_core")
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ("mlx5_4:1",)
 
 
-def test_soft_rdma_device_is_nowhere_near(sys):
-    sys.rdma("rxe0", "virtual", "rxe")
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ()
+def test_software_rdma_device_is_not_near_any_card(fake_sys):
+    fake_sys.rdma("rxe0", "virtual", "rxe")
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ()
 
 
-def test_missing_card_has_no_nearest(sys):
-    add_cards(sys, ["mlx5_0"])
-    assert nearest_nics(sys.root, "0000:99:00.0") == ()
+def test_missing_gpu_has_no_nearest_card(fake_sys):
+    add_cards(fake_sys, ["mlx5_0"])
+    assert nearest_nics(fake_sys.root, "0000:99:00.0") == ()
 
 
-def test_host_without_network_cards_has_no_nearest(sys):
-    assert nearest_nics(sys.root, "0000:3d:00.0") == ()
+def test_host_without_network_cards_has_no_nearest_card(fake_sys):
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ()
 
 
 def test_network_card_of_this_machine_is_nearest_to_itself():
-    sys = Path("/sys")
-    cards = [link for link in sys.glob("class/net/*") if link.is_symlink() and pci_address(str(link.readlink()))]
-    if not cards or any(sys.glob("class/infiniband/*")):
+    fake_sys = Path("/sys")
+    cards = [link for link in fake_sys.glob("class/net/*") if link.is_symlink() and pci_address(str(link.readlink()))]
+    if not cards or any(fake_sys.glob("class/infiniband/*")):
         pytest.skip("this machine has no network card, or RDMA ports that come first")
-    assert cards[0].name in nearest_nics(sys, pci_address(str(cards[0].readlink())))
+    assert cards[0].name in nearest_nics(fake_sys, pci_address(str(cards[0].readlink())))

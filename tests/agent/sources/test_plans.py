@@ -1,4 +1,4 @@
-"""Tests of plan files: only whole, valid plans of the current launch are used."""
+"""Tests of plan files. Only complete, valid plans of the current launch are used."""
 
 import os
 
@@ -13,7 +13,7 @@ RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
 
 
 @pytest.fixture
-def plans(boxes):
+def read_plans(boxes):
     """Scan the boxes and return the plans by the rank that wrote them."""
 
     def scan():
@@ -23,20 +23,20 @@ def plans(boxes):
     return scan
 
 
-def test_plan_belongs_to_the_rank_that_wrote_it(live, plans):
-    box = live(0)
-    live(1, run_uid="aa" * 16)
-    assert plans() == {}
+def test_plan_belongs_to_the_rank_beside_its_file(make_live_box, read_plans):
+    box = make_live_box(0)
+    make_live_box(1, run_uid="aa" * 16)
+    assert read_plans() == {}
     write_plan(box.path, UID, 8, RANKS, {"speed": 2.0})
-    (plan,) = [plan.plan for plan in plans().values()]
-    assert list(plans()) == [0]
+    (plan,) = [plan.plan for plan in read_plans().values()]
+    assert list(read_plans()) == [0]
     assert plan.lookups == tuple(range(8))
     assert plan.tables[3] == ("t3",)
     assert plan.totals == {"speed": 2.0}
 
 
-def test_plan_is_read_again_only_when_it_changes(live, plans, monkeypatch):
-    box, opened, open_ = live(0), [], os.open
+def test_plan_is_read_again_only_after_a_change(make_live_box, read_plans, monkeypatch):
+    box, opened, open_ = make_live_box(0), [], os.open
 
     def counting(path, *arguments, **more):
         opened.append(str(path))
@@ -44,17 +44,17 @@ def test_plan_is_read_again_only_when_it_changes(live, plans, monkeypatch):
 
     write_plan(box.path, UID, 8, RANKS, {})
     monkeypatch.setattr(os, "open", counting)
-    first = plans()[0].plan
-    assert plans()[0].plan is first
+    first = read_plans()[0].plan
+    assert read_plans()[0].plan is first
     write_plan(box.path, UID, 8, [{"lookups": 9}] * 8, {})
-    assert plans()[0].plan.lookups == (9,) * 8
+    assert read_plans()[0].plan.lookups == (9,) * 8
     assert sum(path.endswith("/plan.json") for path in opened) == 2
 
 
-def test_plan_of_an_earlier_start_is_ignored(live, plans, boxes):
-    box = live(0)
+def test_plan_of_an_earlier_start_is_ignored(make_live_box, read_plans, boxes):
+    box = make_live_box(0)
     write_plan(box.path, "ab" * 16, 8, RANKS, {})
-    assert plans() == {}
+    assert read_plans() == {}
     assert boxes.damaged == {}
 
 
@@ -75,8 +75,8 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_invalid_plan_is_reported_once_and_set_aside_until_it_changes(live, plans, boxes, kind, caplog):
-    box = live(0)
+def test_invalid_plan_is_reported_once_and_ignored_until_changed(make_live_box, read_plans, boxes, kind, caplog):
+    box = make_live_box(0)
     path = box.path.with_name("plan.json")
     if kind == "link":
         path.symlink_to("/etc/hostname")
@@ -85,24 +85,24 @@ def test_invalid_plan_is_reported_once_and_set_aside_until_it_changes(live, plan
     else:
         path.write_bytes(BAD[kind])
     for _ in range(3):
-        assert plans() == {}
+        assert read_plans() == {}
     assert list(boxes.damaged) == [path]
     assert str(path) in boxes.damaged[path]
     assert len(caplog.records) == 1
     path.rmdir() if kind == "directory" else path.unlink()
     write_plan(box.path, UID, 8, RANKS, {})
-    assert list(plans()) == [0]
+    assert list(read_plans()) == [0]
     assert boxes.damaged == {}
 
 
-def test_plan_is_deleted_with_the_last_box_of_its_launch(boxes, live, clock, plans, tmp_path):
-    ranks = [live(number, run_uid=f"{number:02x}" * 16) for number in range(2)]
+def test_plan_is_deleted_with_the_last_box_of_its_launch(boxes, make_live_box, clock, read_plans, tmp_path):
+    ranks = [make_live_box(number, run_uid=f"{number:02x}" * 16) for number in range(2)]
     write_plan(ranks[0].path, ranks[0].who.run_uid, 8, RANKS, {})
     ranks[0].path.with_name(".plan.json.1.abcd").write_text("half of")
-    assert list(plans()) == [0]
+    assert list(read_plans()) == [0]
     for rank in ranks:
         rank.process.end()
-    plans()
+    read_plans()
     clock.sleep(1000)
     boxes.scan()
     boxes.prune()

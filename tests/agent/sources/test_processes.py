@@ -1,4 +1,4 @@
-"""Tests of the source that reads the processes of the ranks."""
+"""Tests of the source that reads the processes of the ranks from /proc."""
 
 import errno
 import os
@@ -15,14 +15,14 @@ PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TC
 STATUS = "Name:\tpython\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
 
 
-def stat(name="python", state="S", rss=25):
+def stat_line(name="python", state="S", rss=25):
     return (
         f"42 ({name}) {state} 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 99 {rss} 18446744073709551615\n"
     )
 
 
 @pytest.fixture
-def add(tmp_path):
+def add_rank(tmp_path):
     """Add a rank to a fake /proc; a file whose content is None cannot be read."""
     ranks = {}
 
@@ -30,7 +30,7 @@ def add(tmp_path):
         pid = 1000 + rank
         ranks[pid] = ("job", rank)
         (tmp_path / str(pid)).mkdir()
-        for name, content in ({"stat": stat(), "status": STATUS, "wchan": "futex_wait_queue"} | files).items():
+        for name, content in ({"stat": stat_line(), "status": STATUS, "wchan": "futex_wait_queue"} | files).items():
             path = tmp_path / str(pid) / name
             if content is None:
                 path.mkdir()
@@ -41,8 +41,8 @@ def add(tmp_path):
     return make
 
 
-def test_sample_has_all_values_of_the_process(add):
-    (process,) = add(3).read().value
+def test_sample_has_all_values_of_the_process(add_rank):
+    (process,) = add_rank(3).read().value
     assert (process.job_id, process.rank, process.pid, process.state) == ("job", 3, 1003, "S")
     assert process.resident_bytes == 25 * PAGE_BYTES
     assert process.num_threads == 9
@@ -52,32 +52,32 @@ def test_sample_has_all_values_of_the_process(add):
 
 
 @pytest.mark.parametrize("name", ["a b", "x) R 1 (y", "\xff\xfe", ""])
-def test_name_of_a_process_may_hold_anything(add, name):
-    (process,) = add(0, stat=stat(name, state="D")).read().value
+def test_any_process_name_is_parsed(add_rank, name):
+    (process,) = add_rank(0, stat=stat_line(name, state="D")).read().value
     assert (process.state, process.num_threads) == ("D", 9)
 
 
 @pytest.mark.parametrize("wchan", ["0", "", None], ids=["running", "empty", "denied"])
-def test_missing_wait_channel_is_unknown_but_not_dropped(add, wchan):
-    reading = add(0, wchan=wchan).read()
+def test_missing_wait_channel_is_unknown_but_not_dropped(add_rank, wchan):
+    reading = add_rank(0, wchan=wchan).read()
     assert reading.value[0].wait_channel is None
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("status", [None, "Name:\tpython\n"])
-def test_missing_switches_are_unknown(add, status):
-    (process,) = add(0, status=status).read().value
+def test_missing_switches_are_unknown(add_rank, status):
+    (process,) = add_rank(0, status=status).read().value
     assert (process.voluntary_switches, process.involuntary_switches) == (None, None)
 
 
-def test_idle_process_shows_zeros(add):
-    (process,) = add(0, status="voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n").read().value
+def test_idle_process_shows_zeros(add_rank):
+    (process,) = add_rank(0, status="voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n").read().value
     assert (process.voluntary_switches, process.involuntary_switches) == (0, 0)
 
 
-def test_rank_that_just_ended_is_not_dropped(add, tmp_path):
-    add(0)
-    source = add(1)
+def test_rank_that_just_ended_is_not_dropped(add_rank, tmp_path):
+    add_rank(0)
+    source = add_rank(1)
     for file in (tmp_path / "1000").iterdir():
         file.unlink()
     (tmp_path / "1000").rmdir()
@@ -86,9 +86,9 @@ def test_rank_that_just_ended_is_not_dropped(add, tmp_path):
     assert reading.dropped == ()
 
 
-def test_rank_that_ends_while_it_is_read_is_not_dropped(add, monkeypatch):
+def test_rank_that_ends_during_the_read_is_not_dropped(add_rank, monkeypatch):
     """The kernel returns ESRCH for a file that was opened before its process ended."""
-    source = add(0)
+    source = add_rank(0)
 
     def gone(path):
         raise ProcessLookupError(errno.ESRCH, "No such process")
@@ -97,22 +97,22 @@ def test_rank_that_ends_while_it_is_read_is_not_dropped(add, monkeypatch):
     assert source.read() == ((), ())
 
 
-@pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat(rss="many")])
-def test_odd_process_is_reported_and_does_not_hide_others(add, odd):
-    add(0, stat=odd)
-    reading = add(1).read()
+@pytest.mark.parametrize("odd", [None, "", "garbage", "42 (python) S 1 42", stat_line(rss="many")])
+def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
+    add_rank(0, stat=odd)
+    reading = add_rank(1).read()
     assert [process.rank for process in reading.value] == [1]
     assert len(reading.dropped) == 1
     assert reading.dropped[0].startswith("rank 0 of job: ")
 
 
-def test_ranks_come_in_their_order(add):
-    add(7)
-    add(2)
-    assert [process.rank for process in add(5).read().value] == [2, 5, 7]
+def test_samples_are_sorted_by_rank(add_rank):
+    add_rank(7)
+    add_rank(2)
+    assert [process.rank for process in add_rank(5).read().value] == [2, 5, 7]
 
 
-def test_more_ranks_than_a_host_can_have_are_left_out_in_one_line(tmp_path):
+def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     ranks = {pid: ("job", pid) for pid in range(10_000)}
     assert ProcessSource(lambda: ranks, tmp_path).read() == (
         (),
@@ -120,7 +120,7 @@ def test_more_ranks_than_a_host_can_have_are_left_out_in_one_line(tmp_path):
     )
 
 
-def test_host_without_ranks_shows_none():
+def test_host_without_ranks_has_no_samples():
     assert ProcessSource(dict).read() == ((), ())
 
 

@@ -1,4 +1,4 @@
-"""Tests of the time in uninterruptible sleep: it restarts once a scan sees the process in another state."""
+"""Tests of the time that a rank spends in uninterruptible sleep, which restarts after a scan in another state."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from zmon.agent.sources import rank_box
 
 
 @pytest.fixture
-def in_state(monkeypatch):
+def set_process_state(monkeypatch):
     """Set the state of the rank's process in /proc."""
     real = rank_box.process_stat
 
@@ -18,29 +18,31 @@ def in_state(monkeypatch):
     return set_state
 
 
-def test_uninterruptible_sleep_lasts_from_the_first_scan_that_saw_it(live, clock, states, in_state):
-    live()
-    in_state("D")
-    assert states()[0].blocked_seconds == pytest.approx(0.0)
+def test_uninterruptible_sleep_is_timed_from_its_first_scan(make_live_box, clock, scan_states, set_process_state):
+    make_live_box()
+    set_process_state("D")
+    assert scan_states()[0].blocked_seconds == pytest.approx(0.0)
     clock.sleep(1.5)
-    state = states()[0]
+    state = scan_states()[0]
     assert (state.process_state, state.blocked_seconds, state.stopped_seconds) == ("D", pytest.approx(1.5), None)
 
 
-def test_rank_that_woke_up_in_between_counts_from_its_last_sleep(live, clock, states, in_state):
-    live()
+def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep(
+    make_live_box, clock, scan_states, set_process_state
+):
+    make_live_box()
     for letter in "DSD":
         clock.sleep(1.0)
-        in_state(letter)
-        asleep = states()[0].blocked_seconds
+        set_process_state(letter)
+        asleep = scan_states()[0].blocked_seconds
     assert asleep == pytest.approx(0.0)
-    in_state("S")
-    assert states()[0].blocked_seconds is None
+    set_process_state("S")
+    assert scan_states()[0].blocked_seconds is None
 
 
-def test_dead_rank_has_no_time_in_sleep(live, states, in_state):
-    box = live()
-    in_state("D")
-    states()
+def test_dead_rank_has_no_uninterruptible_sleep(make_live_box, scan_states, set_process_state):
+    box = make_live_box()
+    set_process_state("D")
+    scan_states()
     box.process.end()
-    assert states()[0].blocked_seconds is None
+    assert scan_states()[0].blocked_seconds is None

@@ -1,4 +1,4 @@
-"""Tests of the kernel's socket monitor, with real connections over loopback and answers in its layout."""
+"""Tests of the kernel's socket monitor, with real connections over loopback and with prepared answers."""
 
 import contextlib
 import errno
@@ -29,37 +29,37 @@ def connect():
         return near, far
 
     yield make
-    for each in opened:
-        each.close()
+    for opened_socket in opened:
+        opened_socket.close()
 
 
-def inode(end):
+def inode_of(end):
     return os.fstat(end.fileno()).st_ino
 
 
-def read(end):
+def read_connection(end):
     """Return the connection of a socket, once all data in flight has arrived."""
     time.sleep(0.1)
-    (parsed,) = dump({inode(end)}).connections
+    (parsed,) = dump({inode_of(end)}).connections
     return parsed
 
 
 def test_connection_shows_its_peer_and_a_measured_round_trip(connect):
     near, far = connect("127.0.0.2")
-    parsed = read(near)
-    assert (parsed.inode, parsed.peer) == (inode(near), "127.0.0.2")
+    parsed = read_connection(near)
+    assert (parsed.inode, parsed.peer) == (inode_of(near), "127.0.0.2")
     assert (parsed.send_queue_bytes, parsed.receive_queue_bytes, parsed.retransmitted_segments) == (0, 0, 0)
     assert 0 < parsed.round_trip_seconds < 1
-    assert read(far).peer == "127.0.0.1"
+    assert read_connection(far).peer == "127.0.0.1"
 
 
 def test_delivery_rate_is_known_only_after_data_was_sent(connect):
     near, far = connect()
-    assert read(near).delivery_bytes_per_second is None
+    assert read_connection(near).delivery_bytes_per_second is None
     for _ in range(20):
         near.sendall(bytes(100_000))
         far.recv(100_000, socket.MSG_WAITALL)
-    assert read(near).delivery_bytes_per_second > 1e6
+    assert read_connection(near).delivery_bytes_per_second > 1e6
 
 
 def test_peer_that_does_not_read_lets_both_queues_grow(connect):
@@ -71,42 +71,42 @@ def test_peer_that_does_not_read_lets_both_queues_grow(connect):
             sent += near.send(bytes(65536))
         except BlockingIOError:
             break
-    waiting, unread = read(near).send_queue_bytes, read(far).receive_queue_bytes
+    waiting, unread = read_connection(near).send_queue_bytes, read_connection(far).receive_queue_bytes
     assert waiting > 0
     assert unread > 0
-    assert waiting + unread >= sent  # what has arrived may not be acknowledged yet
+    assert waiting + unread >= sent  # received data may not be acknowledged yet
 
 
 def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
     near, far = connect("::", "::ffff:127.0.0.3", socket.AF_INET6)
-    assert (read(near).peer, read(far).peer) == ("127.0.0.3", "127.0.0.1")
+    assert (read_connection(near).peer, read_connection(far).peer) == ("127.0.0.3", "127.0.0.1")
 
 
 def test_ipv6_peer_is_shown_in_ipv6_notation(connect):
-    assert read(connect("::1", family=socket.AF_INET6)[0]).peer == "::1"
+    assert read_connection(connect("::1", family=socket.AF_INET6)[0]).peer == "::1"
 
 
-def test_unwanted_sockets_are_only_counted_as_others(connect):
+def test_sockets_not_asked_for_are_only_counted(connect):
     near, far = connect()
-    answer = dump({inode(near)})
-    assert [c.inode for c in answer.connections] == [inode(near)]
-    assert inode(far) in answer.others
-    assert inode(near) not in answer.others
+    pack_connection = dump({inode_of(near)})
+    assert [c.inode for c in pack_connection.connections] == [inode_of(near)]
+    assert inode_of(far) in pack_connection.others
+    assert inode_of(near) not in pack_connection.others
 
 
-def test_listening_socket_is_no_connection(connect):
+def test_listening_socket_is_not_a_connection(connect):
     _, listener = connect(accepts=False)
-    answer = dump({inode(listener)})
-    assert answer.connections == []
-    assert inode(listener) not in answer.others
+    pack_connection = dump({inode_of(listener)})
+    assert pack_connection.connections == []
+    assert inode_of(listener) not in pack_connection.others
 
 
 def test_connection_without_a_process_is_left_out(connect):
     near, _ = connect(accepts=False)
-    assert 0 not in dump({inode(near)}).others
+    assert 0 not in dump({inode_of(near)}).others
 
 
-def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acked=0, busy_us=0, no_room_us=0):
+def pack_tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acked=0, busy_us=0, no_room_us=0):
     """Return a struct tcp_info; kernels differ only in its length."""
     info = bytearray(248)
     struct.pack_into("=I", info, 68, round_trip_us)
@@ -116,7 +116,7 @@ def tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acke
     return bytes(info[:length])
 
 
-def answer(info, peer="10.0.0.7"):
+def pack_connection(info, peer="10.0.0.7"):
     """Return a struct inet_diag_msg of socket 4711 with the attributes SHUTDOWN (one byte, padded) and INFO."""
     head = bytes([socket.AF_INET, 1, 0, 0]) + struct.pack(">HH", 40000, 29500)
     addresses = socket.inet_aton("10.0.0.1").ljust(16, b"\0") + socket.inet_aton(peer).ljust(16, b"\0")
@@ -125,36 +125,36 @@ def answer(info, peer="10.0.0.7"):
     return head + addresses + tail + attributes
 
 
-def message(kind, body, flags=2):
+def pack_message(kind, body, flags=2):
     length = 16 + len(body)
     return struct.pack("=IHHII", length, kind, flags, 0, 0) + body + bytes(-length % 4)
 
 
-DONE = message(3, struct.pack("=i", 0))
+DONE = pack_message(3, struct.pack("=i", 0))
 
 
 def test_connection_is_read_in_the_kernels_layout():
-    info = tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, busy_us=900_000)
-    assert connection(answer(info)) == Connection(
+    info = pack_tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, busy_us=900_000)
+    assert connection(pack_connection(info)) == Connection(
         4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9
     )
 
 
-def test_time_in_which_the_peer_had_no_room_is_not_busy():
-    assert connection(answer(tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
+def test_time_limited_by_the_receive_window_is_not_busy():
+    assert connection(pack_connection(pack_tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
 
 
 def test_older_kernel_has_no_busy_time():
-    parsed = connection(answer(tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
+    parsed = connection(pack_connection(pack_tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
     assert (parsed.acked_bytes, parsed.busy_seconds, parsed.delivery_bytes_per_second) == (None, None, 5e6)
 
 
 def test_acknowledged_bytes_are_counted(connect):
     near, far = connect()
-    before = read(near)
+    before = read_connection(near)
     near.sendall(bytes(100_000))
     far.recv(100_000, socket.MSG_WAITALL)
-    assert read(near).acked_bytes - before.acked_bytes == 100_000
+    assert read_connection(near).acked_bytes - before.acked_bytes == 100_000
 
 
 def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
@@ -163,43 +163,43 @@ def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
     with contextlib.suppress(BlockingIOError):
         while True:
             near.send(bytes(65536))
-    before = read(near).busy_seconds
-    assert read(near).busy_seconds - before < 0.05  # of 0.1 s
+    before = read_connection(near).busy_seconds
+    assert read_connection(near).busy_seconds - before < 0.05  # of the 0.1 s between the reads
 
 
 def test_value_that_the_kernel_has_not_measured_is_unknown():
-    parsed = connection(answer(tcp_info()))
+    parsed = connection(pack_connection(pack_tcp_info()))
     assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (None, None)
 
 
-def test_older_kernel_has_no_delivery_rate_but_all_else():
-    parsed = connection(answer(tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
+def test_older_kernel_has_no_delivery_rate():
+    parsed = connection(pack_connection(pack_tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
     assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (0.0045, None)
 
 
 @pytest.mark.parametrize("length", [0, 100])
 def test_connection_that_is_too_short_is_refused(length):
     with pytest.raises(OSError, match="too short"):
-        connection(answer(tcp_info(length)))
+        connection(pack_connection(pack_tcp_info(length)))
 
 
 def test_part_of_an_answer_is_split_into_messages():
-    assert split(message(20, b"one") + message(20, b"second")) == ([b"one", b"second"], True)
-    assert split(message(20, b"one") + DONE) == ([b"one"], False)
+    assert split(pack_message(20, b"one") + pack_message(20, b"second")) == ([b"one", b"second"], True)
+    assert split(pack_message(20, b"one") + DONE) == ([b"one"], False)
 
 
 def test_answer_that_is_cut_short_is_refused():
     with pytest.raises(OSError, match="cut short"):
-        split(message(20, bytes(100))[:60])
+        split(pack_message(20, bytes(100))[:60])
 
 
 def test_answer_during_which_the_connections_changed_is_refused():
     with pytest.raises(InterruptedError, match="changed"):
-        split(message(20, b"one", flags=0x12))
+        split(pack_message(20, b"one", flags=0x12))
 
 
 @pytest.fixture
-def kernel(monkeypatch):
+def fake_kernel(monkeypatch):
     """Replace the kernel at the far end of netlink."""
     near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     monkeypatch.setattr(socket, "socket", lambda *_: near)
@@ -208,33 +208,37 @@ def kernel(monkeypatch):
     far.close()
 
 
-def test_answer_may_come_in_several_parts(kernel):
-    for part in (message(20, answer(tcp_info())), DONE, message(20, answer(tcp_info(), "10.0.0.8")) + DONE):
-        kernel.send(part)
+def test_answer_may_come_in_several_parts(fake_kernel):
+    for part in (
+        pack_message(20, pack_connection(pack_tcp_info())),
+        DONE,
+        pack_message(20, pack_connection(pack_tcp_info(), "10.0.0.8")) + DONE,
+    ):
+        fake_kernel.send(part)
     assert [c.peer for c in dump({4711}).connections] == ["10.0.0.7", "10.0.0.8"]
 
 
 @pytest.mark.parametrize("kind", [2, 3])
-def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(kernel, kind):
-    kernel.send(message(kind, struct.pack("=i", -errno.ENOENT)))
+def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(fake_kernel, kind):
+    fake_kernel.send(pack_message(kind, struct.pack("=i", -errno.ENOENT)))
     with pytest.raises(SourceUnavailable, match="modprobe tcp_diag"):
         dump(set())
 
 
-def test_other_refusal_is_a_failure_of_this_reading(kernel):
-    kernel.send(message(2, struct.pack("=i", -errno.ENOMEM)))
+def test_other_netlink_error_fails_the_read(fake_kernel):
+    fake_kernel.send(pack_message(2, struct.pack("=i", -errno.ENOMEM)))
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
         dump(set())
 
 
-def test_host_with_too_many_connections_is_a_failure(kernel, monkeypatch):
+def test_too_many_connections_fail_the_read(fake_kernel, monkeypatch):
     monkeypatch.setattr(sock_diag, "MAX_OTHERS", 0)
-    kernel.send(message(20, answer(tcp_info())))
+    fake_kernel.send(pack_message(20, pack_connection(pack_tcp_info())))
     with pytest.raises(OSError, match="more than 0"):
         dump(set())
 
 
-def test_kernel_that_does_not_answer_is_a_timeout(kernel, monkeypatch):
+def test_kernel_that_does_not_answer_is_a_timeout(fake_kernel, monkeypatch):
     monkeypatch.setattr(sock_diag, "TIMEOUT_SECONDS", 0.05)
     with pytest.raises(TimeoutError):
         dump(set())
@@ -245,9 +249,9 @@ def test_kernel_that_does_not_answer_is_a_timeout(kernel, monkeypatch):
     [("EPERM", "seccomp"), ("EPROTONOSUPPORT", "modprobe inet_diag"), ("EAFNOSUPPORT", "AF_NETLINK")],
 )
 def test_container_without_netlink_reports_the_source_as_absent(monkeypatch, code, next_step):
-    def refuse(*_):
+    def raise_error(*_):
         raise OSError(getattr(errno, code), "no")
 
-    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "socket", raise_error)
     with pytest.raises(SourceUnavailable, match=next_step):
         dump(set())

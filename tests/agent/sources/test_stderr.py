@@ -1,4 +1,8 @@
-"""Tests of the end of a rank's stderr: only from regular files, and also after its death."""
+"""Tests of the end of a rank's stderr.
+
+It is read from regular files only, and only if the user of the rank may write the file. It stays readable for some time
+after the rank has ended.
+"""
 
 import os
 import pty
@@ -18,7 +22,7 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 
 @pytest.fixture
 def spawn():
-    """Start a process that writes to its stderr and lives on; return it after the write."""
+    """Start a process that writes to its stderr and keeps running; return it after the write."""
     started = []
 
     def start(text, to):
@@ -34,8 +38,8 @@ def spawn():
         process.stdout.close()
 
 
-class Ranks(dict):
-    """Pids by run uid, with a clock."""
+class FakeRanks(dict):
+    """The pids of ranks by run uid, with a clock."""
 
     now = 0.0
 
@@ -45,15 +49,15 @@ class Ranks(dict):
 
 @pytest.fixture
 def ranks():
-    return Ranks()
+    return FakeRanks()
 
 
-def descriptors():
+def num_open_files():
     """Return the number of open files, without sockets and pipes: garbage collection may close those of other tests."""
     return sum(link.is_file() for link in Path("/proc/self/fd").iterdir())
 
 
-def read(source, uid="a"):
+def read_tail(source, uid="a"):
     assert source.read().value is None
     return source.tail(uid)
 
@@ -61,7 +65,7 @@ def read(source, uid="a"):
 def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
         ranks["a"] = spawn("line one\nline two\n", file).pid
-    answer = read(ranks.source())
+    answer = read_tail(ranks.source())
     assert (answer["stderr_tail"], answer["stderr_error"]) == ("line one\nline two\n", None)
     assert answer["stderr_path"] == str(tmp_path / "err")
     assert answer["stderr_shared"] is False
@@ -70,42 +74,42 @@ def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path):
 def test_tail_of_a_long_file_is_limited(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
         ranks["a"] = spawn("x" * 3 * TAIL_BYTES + "the end", file).pid
-    text = read(ranks.source())["stderr_tail"]
+    text = read_tail(ranks.source())["stderr_tail"]
     assert len(text) == TAIL_BYTES
     assert text.endswith("xthe end")
 
 
-def test_tail_of_a_dead_rank_is_there_even_if_the_file_is_deleted(spawn, ranks, tmp_path):
+def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
         process = spawn("before\n", file)
         ranks["a"] = process.pid
         source = ranks.source()
-        read(source)
+        read_tail(source)
         file.write(b"ValueError: bad batch 17\n")
     process.kill()
     process.wait()
     (tmp_path / "err").unlink()
     del ranks["a"]
-    assert read(source)["stderr_tail"].endswith("ValueError: bad batch 17\n")
+    assert read_tail(source)["stderr_tail"].endswith("ValueError: bad batch 17\n")
 
 
 def test_file_is_closed_some_time_after_the_ranks_end(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("wb") as file:
         ranks["a"] = spawn("before\n", file).pid
     source = ranks.source()
-    read(source)
-    before = descriptors()
+    read_tail(source)
+    before = num_open_files()
     del ranks["a"]
-    assert read(source)["stderr_tail"] == "before\n"
+    assert read_tail(source)["stderr_tail"] == "before\n"
     ranks.now = OPEN_SECONDS + 1
-    assert read(source)["stderr_tail"] is None
-    assert descriptors() == before - 1
+    assert read_tail(source)["stderr_tail"] is None
+    assert num_open_files() == before - 1
 
 
 def test_shared_file_is_reported_as_shared(spawn, ranks, tmp_path):
     with (tmp_path / "err").open("ab") as file:
         ranks.update(a=spawn("first\n", file).pid, b=spawn("second\n", file).pid)
-    answer = read(ranks.source())
+    answer = read_tail(ranks.source())
     assert answer["stderr_shared"] is True
     assert answer["stderr_tail"] == "first\nsecond\n"
 
@@ -121,14 +125,14 @@ def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
         for path in (tmp_path / "one", tmp_path / "two"):
             print(path, file=process.stdin, flush=True)
             process.stdout.readline()
-            assert read(source)["stderr_tail"] == f"{path}\n"
+            assert read_tail(source)["stderr_tail"] == f"{path}\n"
 
 
 def test_pipe_is_not_read(spawn, ranks):
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb") as to:
         ranks["a"] = spawn("for another reader", to).pid
-        answer = read(ranks.source())
+        answer = read_tail(ranks.source())
         assert (answer["stderr_tail"], answer["stderr_error"]) == (None, "it goes to a pipe, which zmon does not read")
         assert pipe.read(18) == b"for another reader"
 
@@ -139,11 +143,11 @@ def test_terminal_device_and_socket_are_not_read(spawn, ranks):
     with os.fdopen(terminal, "wb") as tty, Path("/dev/null").open("wb") as null, ours, theirs:
         for to, kind in ((tty, "a terminal or device"), (null, "a terminal or device"), (theirs, "a socket")):
             ranks["a"] = spawn("x", to).pid
-            assert read(ranks.source())["stderr_error"] == f"it goes to {kind}, which zmon does not read"
+            assert read_tail(ranks.source())["stderr_error"] == f"it goes to {kind}, which zmon does not read"
 
 
 @pytest.mark.parametrize("flags", [os.O_PATH, os.O_RDONLY])
-def test_file_that_the_rank_does_not_write_is_not_read(ranks, tmp_path, flags):
+def test_file_not_opened_for_writing_is_not_read(ranks, tmp_path, flags):
     """Any process can hold a file with O_PATH that only root may read, and the agent may be root."""
     secret = tmp_path / "shadow"
     secret.write_text("root:$6$")
@@ -151,14 +155,14 @@ def test_file_that_the_rank_does_not_write_is_not_read(ranks, tmp_path, flags):
     command = [sys.executable, "-S", "-E", "-c", script]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
-        ranks["a"], before = process.pid, descriptors()
-        answer = read(ranks.source())
+        ranks["a"], before = process.pid, num_open_files()
+        answer = read_tail(ranks.source())
         assert answer["stderr_tail"] is None
         assert (
             answer["stderr_error"]
             == "it goes to a file that the rank does not or may not write, which zmon does not read"
         )
-        assert descriptors() == before
+        assert num_open_files() == before
 
 
 @pytest.mark.parametrize(
@@ -166,7 +170,7 @@ def test_file_that_the_rank_does_not_write_is_not_read(ranks, tmp_path, flags):
     [(1000, "", 0o600, False), (1000, "7", 0o640, False), (1000, "7", 0o660, True), (1000, "8", 0o660, False),
      (1000, "", 0o622, True), (None, "", 0o400, True), (0, "", 0o600, True)],
 )  # fmt: skip
-def test_file_is_read_only_if_the_user_of_the_rank_may_write_it(tmp_path, uid, groups, mode, is_read):
+def test_file_is_read_only_if_writable_by_the_user_of_the_rank(tmp_path, uid, groups, mode, is_read):
     """The rank may have inherited the descriptor of another user's file."""
     file = tmp_path / "err"
     file.write_text("text")
@@ -177,20 +181,20 @@ def test_file_is_read_only_if_the_user_of_the_rank_may_write_it(tmp_path, uid, g
     assert stderr._may_write(tmp_path, status) is is_read
 
 
-def test_process_of_another_user_has_the_reason(ranks, tmp_path):
-    """Its descriptors cannot be followed; a loop stands in for them."""
+def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path):
+    """The descriptors of such a process cannot be followed; the test uses a symbolic link to itself."""
     (tmp_path / "7/fd").mkdir(parents=True)
-    (tmp_path / "7/fd/2").symlink_to("2")  # a loop, which no user can follow
+    (tmp_path / "7/fd/2").symlink_to("2")  # a link to itself, which no user can follow
     ranks["a"] = 7
     source = StderrSource(lambda: ranks, tmp_path)
-    assert "cannot open it" in read(source)["stderr_error"]
+    assert "cannot open it" in read_tail(source)["stderr_error"]
 
 
 def test_unknown_rank_has_no_tail(ranks):
-    assert "never saw the rank alive" in read(ranks.source())["stderr_error"]
+    assert "never saw the rank alive" in read_tail(ranks.source())["stderr_error"]
 
 
-def test_number_of_files_is_limited_and_others_are_reported(spawn, ranks, tmp_path, monkeypatch):
+def test_files_above_the_limit_are_reported(spawn, ranks, tmp_path, monkeypatch):
     monkeypatch.setattr(stderr, "MAX_FILES", 1)
     with (tmp_path / "err").open("wb") as file:
         ranks.update(a=spawn("x", file).pid, b=os.getpid())

@@ -32,7 +32,7 @@ OPERATIONS = """\
 """
 
 
-def nfs(mount="/data", export="10.0.0.1:/export", kind="nfs4", operations=OPERATIONS):
+def nfs_mount(mount="/data", export="10.0.0.1:/export", kind="nfs4", operations=OPERATIONS):
     return f"""\
 device {export} mounted on {mount} with fstype {kind} statvers=1.1
 \topts:\trw,vers=4.2,rsize=1048576,hard,proto=tcp,timeo=600,retrans=2,addr=10.0.0.1,local_lock=none
@@ -47,12 +47,12 @@ device {export} mounted on {mount} with fstype {kind} statvers=1.1
 """
 
 
-def bound(*mounts):
+def mount_table(*mounts):
     return "".join(f"{30 + n} 27 {device} / {mount} rw - nfs4 x rw\n" for n, (mount, device) in enumerate(mounts))
 
 
 @pytest.fixture
-def host(tmp_path):
+def make_source(tmp_path):
     """Make a source over a fake /proc and /sys; a file whose content is None cannot be read."""
 
     def make(diskstats=DISKSTATS, mountstats=LOCAL, mountinfo="", block=BLOCK):
@@ -74,34 +74,34 @@ def host(tmp_path):
     return make
 
 
-def test_disk_shows_bytes_busy_time_and_requests_in_progress(host):
-    disks = {disk.device: disk for disk in host().read().value.disks}
+def test_disk_shows_bytes_busy_time_and_requests_in_progress(make_source):
+    disks = {disk.device: disk for disk in make_source().read().value.disks}
     assert disks["nvme0n1"] == DiskSample("nvme0n1", 2000 * 512, 4000 * 512, 156.108, 3)
     assert disks["cciss/c0d0"] == DiskSample("cciss/c0d0", 16 * 512, 24 * 512, 0.02, 1)
 
 
-def test_disk_of_an_old_kernel_with_fewer_columns_is_read(host):
-    disks = {disk.device: disk for disk in host().read().value.disks}
+def test_disk_of_an_old_kernel_with_fewer_columns_is_read(make_source):
+    disks = {disk.device: disk for disk in make_source().read().value.disks}
     assert disks["sda"] == DiskSample("sda", 3 * 512, 7 * 512, 0.009, 0)
 
 
-def test_partition_loop_memory_disk_and_cd_are_no_disks(host):
-    reading = host().read()
+def test_partition_loop_memory_disk_and_cd_are_not_disks(make_source):
+    reading = make_source().read()
     assert [disk.device for disk in reading.value.disks] == ["nvme0n1", "sda", "dm-0", "cciss/c0d0"]
     assert reading.dropped == ()
 
 
-def test_disk_that_the_kernel_does_not_count_is_left_out_and_reported(host, tmp_path):
-    source = host()
+def test_disk_without_statistics_is_left_out_and_reported(make_source, tmp_path):
+    source = make_source()
     (tmp_path / "block/sda/queue/iostats").write_text("0\n")
     reading = source.read()
     assert "sda" not in [disk.device for disk in reading.value.disks]
     assert reading.dropped == ("sda: the kernel does not count its requests: its queue/iostats is 0",)
 
 
-def test_counter_that_wrapped_is_passed_on_unchanged(host, tmp_path):
+def test_counter_that_wrapped_is_passed_on_unchanged(make_source, tmp_path):
     """Busy time has 32 bits of milliseconds; a rate treats the fall as a reset."""
-    source = host(" 8 0 sda 1 2 3 4 5 6 7 8 0 4294967295 10\n")
+    source = make_source(" 8 0 sda 1 2 3 4 5 6 7 8 0 4294967295 10\n")
     before = source.read().value.disks[0]
     (tmp_path / "diskstats").write_text(" 8 0 sda 1 2 4 4 5 6 7 8 0 5 10\n")
     after = source.read().value.disks[0]
@@ -110,84 +110,88 @@ def test_counter_that_wrapped_is_passed_on_unchanged(host, tmp_path):
 
 
 @pytest.mark.parametrize("odd", [" 8 0 sda 1 2\n", " 8 0 sda 1 2 many 4 5 6 7 8 0 9 10\n"])
-def test_odd_disk_is_reported_and_does_not_hide_others(host, odd):
-    reading = host(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()
+def test_malformed_disk_is_reported_and_hides_no_other(make_source, odd):
+    reading = make_source(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()
     assert [disk.device for disk in reading.value.disks] == ["nvme0n1"]
     assert len(reading.dropped) == 1
     assert reading.dropped[0].startswith("sda: its line in ")
 
 
-def test_thousands_of_disks_are_left_out_in_one_line(host):
+def test_disks_above_the_limit_are_counted_in_a_single_line(make_source):
     names = [f"dm-{n}" for n in range(1000)]
-    reading = host("".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in names), block=names).read()
+    reading = make_source("".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in names), block=names).read()
     assert len(reading.value.disks) == MAX_DISKS
     assert reading.dropped == ("936 of 1000 disks: at most 64 are read",)
 
 
 @pytest.mark.parametrize("kind", ["nfs", "nfs4"])
-def test_network_mount_shows_the_sums_of_all_operations(host, kind):
-    reading = host(mountstats=LOCAL + nfs(kind=kind) + LOCAL).read()
+def test_network_mount_shows_the_sums_of_all_operations(make_source, kind):
+    reading = make_source(mountstats=LOCAL + nfs_mount(kind=kind) + LOCAL).read()
     assert reading.value.mounts == (MountSample("/data", kind, 151, 20.5, 3),)
     assert reading.dropped == ()
 
 
-def test_idle_network_mount_shows_zeros(host):
-    (mount,) = host(mountstats=nfs(operations="\t NULL: 0 0 0 0 0 0 0 0\n")).read().value.mounts
+def test_idle_network_mount_shows_zeros(make_source):
+    (mount,) = make_source(mountstats=nfs_mount(operations="\t NULL: 0 0 0 0 0 0 0 0\n")).read().value.mounts
     assert (mount.operations, mount.wait_seconds, mount.timeouts) == (0, 0.0, 0)
 
 
-def test_local_and_other_network_file_systems_are_not_dropped(host):
+def test_local_and_other_network_file_systems_are_not_dropped(make_source):
     others = "".join(f"device x mounted on /{kind} with fstype {kind}\n" for kind in ("lustre", "ceph", "cifs", "fuse"))
-    reading = host(mountstats=LOCAL + others).read()
+    reading = make_source(mountstats=LOCAL + others).read()
     assert (reading.value.mounts, reading.dropped) == ((), ())
 
 
-def test_bind_mount_of_a_network_mount_is_not_counted_again(host):
+def test_bind_mount_of_a_network_mount_is_not_counted_again(make_source):
     """The kernel shows the same counters again for a container's volume, or for a folder below it."""
-    mountstats = nfs() + nfs("/var/lib/kubelet/pods/1", "10.0.0.1:/export/sub") + nfs("/home", "10.0.0.1:/home")
-    mountinfo = bound(("/data", "0:45"), ("/var/lib/kubelet/pods/1", "0:45"), ("/home", "0:46"))
-    reading = host(mountstats=mountstats, mountinfo=mountinfo + "garbage\n").read()
+    mountstats = (
+        nfs_mount()
+        + nfs_mount("/var/lib/kubelet/pods/1", "10.0.0.1:/export/sub")
+        + nfs_mount("/home", "10.0.0.1:/home")
+    )
+    mountinfo = mount_table(("/data", "0:45"), ("/var/lib/kubelet/pods/1", "0:45"), ("/home", "0:46"))
+    reading = make_source(mountstats=mountstats, mountinfo=mountinfo + "garbage\n").read()
     assert [mount.mount for mount in reading.value.mounts] == ["/data", "/home"]
     assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("operations", ["\t READ: 1 2 3\n", "\t READ: many 1 1 1 1 1 1 1\n", "\t nonsense\n"])
-def test_odd_network_mount_is_reported_and_does_not_hide_others(host, operations):
-    reading = host(mountstats=nfs("/odd", operations=operations) + nfs()).read()
+def test_malformed_network_mount_is_reported_and_hides_no_other(make_source, operations):
+    reading = make_source(mountstats=nfs_mount("/odd", operations=operations) + nfs_mount()).read()
     assert [mount.mount for mount in reading.value.mounts] == ["/data"]
     assert len(reading.dropped) == 1
     assert reading.dropped[0].startswith("/odd: its statistics in ")
 
 
-def test_network_mount_without_statistics_is_left_out_and_reported(host):
-    reading = host(mountstats=nfs().replace("per-op statistics", "")).read()
+def test_network_mount_without_statistics_is_left_out_and_reported(make_source):
+    reading = make_source(mountstats=nfs_mount().replace("per-op statistics", "")).read()
     assert reading.value.mounts == ()
     assert len(reading.dropped) == 1
 
 
-def test_thousands_of_network_mounts_are_left_out_in_one_line(host):
-    reading = host(mountstats="".join(nfs(f"/data/{n}") for n in range(1000))).read()
+def test_network_mounts_above_the_limit_are_counted_in_a_single_line(make_source):
+    reading = make_source(mountstats="".join(nfs_mount(f"/data/{n}") for n in range(1000))).read()
     assert len(reading.value.mounts) == MAX_MOUNTS
     assert reading.dropped == ("936 of 1000 network mounts: at most 64 are read",)
 
 
-def test_too_many_mounts_are_read_in_part_and_reported(host):
+def test_too_many_mounts_are_read_in_part_and_reported(make_source):
     """Each mount is read as a whole: a sum over part of its operations would be wrong."""
-    reading = host(mountstats=nfs() + "".join(nfs(f"/data/{n}") for n in range(5000))).read()
+    reading = make_source(mountstats=nfs_mount() + "".join(nfs_mount(f"/data/{n}") for n in range(5000))).read()
     assert {mount.operations for mount in reading.value.mounts} == {151}
     assert len(reading.dropped) == 2
     assert reading.dropped[0].endswith("mountstats after its first MiB")
 
 
-def test_disks_that_cannot_be_read_hide_no_mounts(host):
-    reading = host(diskstats=None, mountstats=nfs()).read()
+def test_unreadable_disks_hide_no_mounts(make_source):
+    reading = make_source(diskstats=None, mountstats=nfs_mount()).read()
     assert (len(reading.value.disks), len(reading.value.mounts)) == (0, 1)
     assert len(reading.dropped) == 1
     assert "diskstats" in reading.dropped[0]
 
 
-def test_mounts_that_cannot_be_read_hide_no_disks(host):
-    reading = host(mountstats=None).read()
+def test_unreadable_mounts_hide_no_disks(make_source):
+    reading = make_source(mountstats=None).read()
     assert (len(reading.value.disks), len(reading.value.mounts)) == (4, 0)
     assert len(reading.dropped) == 1
     assert "mountstats" in reading.dropped[0]
@@ -198,7 +202,7 @@ def test_host_without_proc_reports_the_source_as_absent(tmp_path):
         StorageSource(tmp_path / "none", tmp_path / "none").read()
 
 
-def test_this_machine_has_disks_that_only_count_up():
+def test_counters_of_the_disks_of_this_machine_only_grow():
     source = StorageSource()
     before, after = source.read(), source.read()
     assert before.dropped == ()

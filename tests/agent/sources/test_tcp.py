@@ -1,4 +1,4 @@
-"""Tests of TCP connections by rank, with real ones over loopback and with fake /proc trees."""
+"""Tests of TCP connections by rank, with real connections over loopback and with fake /proc trees."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.agent.sources.tcp import TcpSource, retransmitted_segments
 
 
-class Kernel:
+class FakeKernel:
     """The connections of a fake host, and the number of dumps."""
 
     def __init__(self):
@@ -30,11 +30,11 @@ class Kernel:
         return Dump(connections, {c.inode for c in self.connections if c.inode not in wanted})
 
 
-class Host:
+class FakeHost:
     """A /proc tree, the ranks that live there, and the source that reads them."""
 
     def __init__(self, proc):
-        self.proc, self.kernel, self.ranks = proc, Kernel(), {}
+        self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
         self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
         self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces)
@@ -58,10 +58,10 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path):
-    return Host(tmp_path)
+    return FakeHost(tmp_path)
 
 
-def test_connections_of_a_rank_to_one_address_are_summed_up(host):
+def test_connections_of_a_rank_to_the_same_address_are_summed(host):
     host.start(100, 3, 11, 12)
     host.kernel.add(11, "10.0.0.2", sent=70_000, unread=5, retransmitted=4, round_trip=0.002, delivery=5e6)
     host.kernel.add(12, "10.0.0.2", sent=1_000, unread=6, retransmitted=1, round_trip=0.009, delivery=None)
@@ -93,7 +93,7 @@ def test_interfaces_are_listed_only_when_an_address_is_new(host):
     assert host.source.read().value.devices == ("eth1",)
 
 
-def test_acknowledged_bytes_and_busy_time_are_summed_up(host):
+def test_acknowledged_bytes_and_busy_time_are_summed(host):
     host.start(100, 0, 11, 12)
     host.kernel.add(11, acked_bytes=1_000, busy_seconds=0.5)
     host.kernel.add(12, acked_bytes=3_000, busy_seconds=0.25)
@@ -139,7 +139,7 @@ def test_kernel_is_not_queried_on_a_host_without_ranks(host):
     assert host.kernel.num_dumps == 0
 
 
-def test_new_socket_of_a_rank_counts_one_read_later(host):
+def test_new_socket_of_a_rank_counts_from_the_next_read(host):
     host.start(100, 0)
     host.peers()
     (host.proc / "100/fd/9").symlink_to("socket:[11]")
@@ -157,14 +157,14 @@ def test_rank_that_appears_later_has_its_existing_sockets(host):
     assert [p.rank for p in host.peers()] == [1]
 
 
-def test_sockets_of_other_processes_do_not_cause_a_search_each_time(host, monkeypatch):
+def test_sockets_of_other_processes_do_not_cause_a_search_at_each_read(host, monkeypatch):
     searches = []
     monkeypatch.setattr(tcp, "socket_inodes", lambda folder: searches.append(folder) or iter(()))
     host.start(100, 0)
     host.kernel.add(99)
     for _ in range(5):
         host.peers()
-    assert len(searches) == 2  # when the rank was new, and when the other's socket was
+    assert len(searches) == 2  # one for the new rank, and one for the socket of the other process
 
 
 def test_rank_in_another_network_namespace_is_reported_without_peers(host):
@@ -178,7 +178,7 @@ def test_rank_in_another_network_namespace_is_reported_without_peers(host):
     assert host.source.read().dropped == reading.dropped
 
 
-def test_rank_whose_sockets_cannot_be_listed_does_not_hide_others(host):
+def test_rank_with_unlistable_sockets_hides_no_other(host):
     host.start(100, 0, 11)
     host.start(101, 1, 21)
     host.kernel.add(21)
@@ -195,7 +195,7 @@ def test_rank_that_just_ended_is_not_dropped(host):
     assert host.source.read().dropped == ()
 
 
-def test_descriptor_closed_while_they_are_listed_does_not_hide_others(host, monkeypatch):
+def test_descriptor_closed_during_the_listing_hides_no_other(host, monkeypatch):
     def readlink(path):
         if path.endswith("fd/3"):
             raise FileNotFoundError(path)
@@ -245,7 +245,7 @@ sys.stdin.read()
 """
 
 
-def test_real_ranks_show_the_peer_that_does_not_read():
+def test_real_ranks_show_queues_to_a_peer_that_does_not_read():
     with socket.create_server(("0.0.0.0", 0)) as listener:
         command = [sys.executable, "-c", RANK, str(listener.getsockname()[1])]
         ranks = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Tests of XID errors by GPU: they are read without waiting, and a card without events hides no other."""
+"""Tests of XID errors by GPU. They are read without waiting, and a card without events hides no other card."""
 
 import pynvml
 import pytest
@@ -9,46 +9,46 @@ from zmon.agent.sources.xid import XidCounts
 
 
 @pytest.fixture
-def nvml(tmp_path, monkeypatch):
+def fake_nvml(tmp_path, monkeypatch):
     return Stub(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def xids(nvml):
+def xids(fake_nvml):
     xids = XidCounts()
-    watch(xids)
+    watch_two_cards(xids)
     return xids
 
 
-def watch(xids):
+def watch_two_cards(xids):
     edge.load()
     for card in range(2):
         xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
     assert list(xids.collect()) == []
 
 
-def test_card_without_errors_has_none(xids):
+def test_card_without_errors_has_no_counts(xids):
     assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({}, {})
 
 
-def test_errors_are_counted_once_by_card_and_number(nvml, xids):
-    nvml.set_answers(("driver", "xids", "0:79,1:48,1:48"))
+def test_errors_are_counted_once_by_card_and_number(fake_nvml, xids):
+    fake_nvml.set_answers(("driver", "xids", "0:79,1:48,1:48"))
     list(xids.collect())
-    nvml.set_answers(("driver", "xids", "0:79,1:48,1:48,1:31"))
+    fake_nvml.set_answers(("driver", "xids", "0:79,1:48,1:48,1:31"))
     for _ in range(2):
         assert list(xids.collect()) == []
     assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({79: 1}, {48: 2, 31: 1})
 
 
-def test_collect_ends_when_there_are_no_more_events(nvml, xids):
-    before = nvml.calls("driver", "nvmlEventSetWait_v2")
+def test_collect_ends_when_there_are_no_more_events(fake_nvml, xids):
+    before = fake_nvml.calls("driver", "nvmlEventSetWait_v2")
     list(xids.collect())
-    assert nvml.calls("driver", "nvmlEventSetWait_v2") == before + 1
+    assert fake_nvml.calls("driver", "nvmlEventSetWait_v2") == before + 1
 
 
-def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
+def test_events_above_the_limit_are_read_at_the_next_collect(fake_nvml, xids, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.xid.MAX_EVENTS", 2)
-    nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
+    fake_nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {31: 2}
     list(xids.collect())
@@ -56,16 +56,16 @@ def test_storm_of_errors_continues_at_the_next_collect(nvml, xids, monkeypatch):
 
 
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
-def test_card_without_events_or_lost_is_not_watched(nvml, answer):
-    nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
+def test_lost_card_or_card_without_events_is_not_watched(fake_nvml, answer):
+    fake_nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
     xids = XidCounts()
-    watch(xids)
+    watch_two_cards(xids)
     list(xids.collect())
-    assert (xids.counts("GPU-1"), nvml.calls("0", "nvmlDeviceRegisterEvents")) == ({48: 1}, 1)
+    assert (xids.counts("GPU-1"), fake_nvml.calls("0", "nvmlDeviceRegisterEvents")) == ({48: 1}, 1)
 
 
-def test_card_that_cannot_be_watched_is_reported_once(nvml):
-    nvml.set_answers(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
+def test_card_that_cannot_be_watched_is_reported_once(fake_nvml):
+    fake_nvml.set_answers(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
     xids = XidCounts()
     edge.load()
     for card in range(2):
@@ -76,36 +76,36 @@ def test_card_that_cannot_be_watched_is_reported_once(nvml):
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlEventSetWait_v2"])
-def test_driver_without_events_is_not_queried_again(nvml, function):
-    nvml.set_answers(("driver", function, NOT_SUPPORTED))
+def test_driver_without_events_is_not_queried_again(fake_nvml, function):
+    fake_nvml.set_answers(("driver", function, NOT_SUPPORTED))
     xids = XidCounts()
-    watch(xids)
+    watch_two_cards(xids)
     assert list(xids.collect()) == []
-    assert nvml.calls("driver", function) == 1
+    assert fake_nvml.calls("driver", function) == 1
 
 
-def test_event_set_spoiled_by_a_lost_card_is_replaced(nvml, xids):
-    nvml.set_answers(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
+def test_event_set_that_fails_is_replaced(fake_nvml, xids):
+    fake_nvml.set_answers(("driver", "nvmlEventSetWait_v2", "!15"), ("0", "lost", 1))
     assert list(xids.collect()) == ["XID errors: cannot read the event set: GPU is lost"]
-    nvml.reset_answers(("driver", "nvmlEventSetWait_v2"))
-    nvml.set_answers(("driver", "xids", "1:48"))
+    fake_nvml.reset_answers(("driver", "nvmlEventSetWait_v2"))
+    fake_nvml.set_answers(("driver", "xids", "1:48"))
     assert list(xids.collect()) == []
     assert xids.counts("GPU-1") == {48: 1}
-    assert nvml.calls("driver", "nvmlEventSetFree") == 1
+    assert fake_nvml.calls("driver", "nvmlEventSetFree") == 1
 
 
-def test_counts_outlive_the_driver(nvml, xids):
-    nvml.set_answers(("driver", "xids", "0:79"))
+def test_counts_continue_after_the_driver_was_reloaded(fake_nvml, xids):
+    fake_nvml.set_answers(("driver", "xids", "0:79"))
     list(xids.collect())
     xids.forget()
     edge.unload()
-    watch(xids)
-    nvml.set_answers(("driver", "xids", "0:79,0:79"))
+    watch_two_cards(xids)
+    fake_nvml.set_answers(("driver", "xids", "0:79,0:79"))
     list(xids.collect())
     assert xids.counts("GPU-0") == {79: 2}
 
 
-def test_unloaded_driver_raises(nvml, xids):
-    nvml.set_answers(("driver", "error", 9))
+def test_unloaded_driver_raises(fake_nvml, xids):
+    fake_nvml.set_answers(("driver", "error", 9))
     with pytest.raises(edge.GONE):
         list(xids.collect())

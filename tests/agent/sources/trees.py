@@ -74,7 +74,9 @@ IRDMA = {
     "tcpRetransSegs": 4,
     "cnpHandled": 0,
 }
-NO_PMA = dict.fromkeys(PORT_COUNTERS, "N/A (no PMA)")  # the `counters` of a driver without any, on kernels before 5.14
+NO_PMA = dict.fromkeys(
+    PORT_COUNTERS, "N/A (no PMA)"
+)  # the `counters` of a driver without counters, on kernels before 5.14
 
 
 def write(folder, files):
@@ -87,8 +89,8 @@ def write(folder, files):
             path.write_text(f"{content}\n")
 
 
-class Sys:
-    """A /sys under construction. `where` is a path below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
+class FakeSys:
+    """A fake /sys. `where` is a path below /sys/devices: pci0000:3a/0000:3a:00.0/0000:3b:00.0."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -144,7 +146,7 @@ class Sys:
 
     @staticmethod
     def _link(link, target):
-        """Make a relative link, like the kernel's."""
+        """Make a relative link, as the kernel does."""
         link.parent.mkdir(parents=True, exist_ok=True)
         if not link.is_symlink():
             link.symlink_to(os.path.relpath(target, link.parent))

@@ -1,4 +1,4 @@
-"""Two ranks that issue every collective and count by hand what it moves; run by test_collectives."""
+"""Two ranks that issue every collective and count by hand the bytes that each moves; run by test_collectives."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def main():
 
         dist.all_gather([floats(5), floats(5)], floats(5))
         count("all_gather", 5, 10)
-        for name in ("all_gather_into_tensor", "all_gather_single"):  # the old name calls the new one
+        for name in ("all_gather_into_tensor", "all_gather_single"):  # the old function calls the new function
             if hasattr(dist, name):
                 getattr(dist, name)(floats(14), floats(7))
                 count("all_gather", 7, 14)

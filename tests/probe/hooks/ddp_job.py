@@ -36,7 +36,7 @@ def flights():
 
 
 def scenario(work):
-    """Run it as a step, and store what the flight recorder recorded of it."""
+    """Run a function as a step, and store the collectives that the flight recorder recorded during the step."""
     before, dropped = len(flights()), probe.current.ledger.dropped
     with zmon.step():
         extra = work() or {}

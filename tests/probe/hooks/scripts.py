@@ -1,4 +1,4 @@
-"""The beginning of the scripts of these tests: a watched rank, a model, and functions that return its state."""
+"""The start of the scripts of these tests: a watched rank, a model, and functions that return its state."""
 
 import textwrap
 
@@ -46,7 +46,7 @@ def counts(op):
 """
 
 
-def run(start_rank, script, joined=False, ranks=1, before=""):
+def run_script(start_rank, script, joined=False, ranks=1, before=""):
     """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing."""
     whole = textwrap.dedent(before) + WATCHED + (JOINED if joined else "") + textwrap.dedent(script)
     if joined:

@@ -1,4 +1,4 @@
-"""`zmon.attach()` installs every hook without output, and a hook that fails does not harm the job."""
+"""Tests of `zmon.attach()`. It prints nothing, and a hook that fails does not harm the job."""
 
 
 def test_attach_prints_nothing_in_a_healthy_job(start_rank):
@@ -7,11 +7,11 @@ def test_attach_prints_nothing_in_a_healthy_job(start_rank):
     assert rank.output == ""
 
 
-def test_rank_that_ends_right_after_it_attached_ends(start_rank):
+def test_rank_that_exits_right_after_attach_ends(start_rank):
     """A job that fails early, for example with a bad argument, must not hang in a thread of the probe."""
     script = "import sys, zmon\nassert zmon.attach()\nsys.exit(3)\n"
     ranks = [start_rank(script, number, 8) for number in range(8)]
-    assert [rank.wait(30) for rank in ranks] == [3] * 8  # a busy machine is slow; a hang is forever
+    assert [rank.wait(30) for rank in ranks] == [3] * 8  # long enough for a busy machine
 
 
 def test_hook_that_fails_is_reported_and_the_others_are_installed(start_rank):

@@ -1,10 +1,9 @@
 """Tests of the hook for autograd's engine.
 
-A call of the engine counts as the backward phase, unless the job marks its own phases. It ends evaluation only if it
-accumulates gradients.
+A call is in the backward phase. A call that accumulates gradients also ends an evaluation.
 """
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 NOTE = """
 phases = []
@@ -20,23 +19,23 @@ x = torch.ones(2, requires_grad=True)
 """
 
 
-def test_backward_has_its_phase_and_restores_the_previous_one(start_rank):
+def test_backward_has_its_phase_and_restores_the_previous_phase(start_rank):
     script = NOTE + "Note.apply(x).sum().backward()\nprint(phases, phase(), activity())"
-    assert run(start_rank, script) == ["['backward'] other train"]
+    assert run_script(start_rank, script) == ["['backward'] other train"]
 
 
-def test_explicit_gradients_in_evaluation_do_not_end_it(start_rank):
-    """Check autograd.grad, which evaluation may use, for example for the forces of a molecule."""
+def test_explicit_gradients_do_not_end_an_evaluation(start_rank):
+    """A job that computes the forces of a molecule in an evaluation uses explicit gradients."""
     script = NOTE + (
         "train()\nwith torch.no_grad():\n    model.eval()(batch)\n"
         "torch.autograd.grad(Note.apply(x).sum(), x)\nprint(phases, activity())"
     )
-    assert run(start_rank, script) == ["['backward'] eval"]
+    assert run_script(start_rank, script) == ["['backward'] eval"]
 
 
 def test_backward_ends_evaluation(start_rank):
     script = "train()\nwith torch.no_grad():\n    model.eval()(batch)\nprint(activity())\nmodel.train()\n"
-    assert run(start_rank, script + "model(batch).sum().backward()\nprint(activity())") == ["eval", "train"]
+    assert run_script(start_rank, script + "model(batch).sum().backward()\nprint(activity())") == ["eval", "train"]
 
 
 def test_backward_that_raises_restores_the_phase(start_rank):
@@ -49,15 +48,15 @@ def test_backward_that_raises_restores_the_phase(start_rank):
         except RuntimeError:
             print(phase())
     """
-    assert run(start_rank, script) == ["forward"]
+    assert run_script(start_rank, script) == ["forward"]
 
 
 def test_phases_that_the_job_marks_are_unchanged(start_rank):
     script = NOTE + "train()\nzmon.phase('embedding')\nNote.apply(x).sum().backward()\nprint(phases, phase())"
-    assert run(start_rank, script) == ["['embedding'] embedding"]
+    assert run_script(start_rank, script) == ["['embedding'] embedding"]
 
 
-def test_backward_within_backward_is_one(start_rank):
+def test_nested_backward_stays_in_the_backward_phase(start_rank):
     script = (
         NOTE
         + """
@@ -66,4 +65,4 @@ checkpoint(lambda x: Note.apply(x).exp(), x, use_reentrant=True).sum().backward(
 print(phases, phase())
 """
     )
-    assert run(start_rank, script) == ["['backward'] other"]
+    assert run_script(start_rank, script) == ["['backward'] other"]

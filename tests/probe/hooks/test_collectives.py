@@ -1,4 +1,4 @@
-"""The counts of every collective on two real ranks with gloo are those that the script counted by hand."""
+"""Tests of the counts of every collective on two real ranks with gloo. They equal the counts made by hand."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ from zmon.schema.names import OPS
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory, torch_zygote):
-    """The results of both ranks: their own counts, and the contents of their boxes."""
+    """Return the results of both ranks: their own counts, and the contents of their boxes."""
     from tests.conftest import Rank
 
     room = tmp_path_factory.mktemp("collectives")
@@ -62,7 +62,7 @@ def job(tmp_path_factory, torch_zygote):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("op", OPS)
-def test_counts_and_bytes_are_those_of_the_script(job, rank, op):
+def test_counts_and_bytes_equal_those_of_the_script(job, rank, op):
     measured = job[rank].totals.measures.ops.get(op)
     box = [measured.count, measured.sent_bytes, measured.received_bytes] if measured else [0, 0, 0]
     assert box == job[rank].counted.get(op, [0, 0, 0])
@@ -70,12 +70,12 @@ def test_counts_and_bytes_are_those_of_the_script(job, rank, op):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_every_valid_call_was_counted(job, rank):
-    """The dropped call is the one that torch refused as well."""
+    """The only dropped call is an invalid call, which torch refuses as well."""
     assert job[rank].noted["error"]
     assert job[rank].totals.dropped_records == 1
 
 
-def test_collective_that_raised_is_left(job):
+def test_collective_that_raised_is_not_in_flight_afterwards(job):
     assert [rank.noted["after error"] for rank in job] == [False, False]
 
 
@@ -94,7 +94,7 @@ def test_box_shows_the_collective_in_which_a_rank_waits(job):
     assert job[0].sizes[group] == 2
 
 
-def test_rank_that_waited_was_exposed_and_the_late_one_was_not(job):
+def test_waiting_rank_has_exposed_time_and_the_late_rank_has_less(job):
     waited, late = (rank.totals.measures.ops["all_reduce"].exposed_seconds for rank in job)
     assert waited > 0.15
     assert late < waited / 2
@@ -139,14 +139,14 @@ def test_box_names_the_backend_and_a_socket_for_evidence(job):
         assert rank.identity.socket.endswith(f"rank-{number}.sock")
 
 
-def test_lists_of_tensors_of_different_sizes_count_whole_and_each_way():
+def test_tensors_of_different_sizes_are_all_counted_in_each_direction():
     """The job cannot test this, because gloo supports lists of equal sizes only."""
     call = DESCRIBERS["all_to_all"][1]([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
     assert call[:2] == (6 * 4, 8 * 4)
 
 
 @pytest.mark.parametrize("name", DESCRIBERS)
-def test_describer_takes_arguments_in_every_way_the_function_does(name):
+def test_describer_accepts_every_argument_of_its_function(name):
     """A collective with an argument that the describer does not know would be dropped and not counted."""
     theirs = list(inspect.signature(inspect.unwrap(getattr(distributed_c10d, name))).parameters)
     ours = list(inspect.signature(DESCRIBERS[name][1]).parameters)
@@ -154,7 +154,7 @@ def test_describer_takes_arguments_in_every_way_the_function_does(name):
 
 
 @pytest.mark.parametrize("name", ["all_gather_single", "reduce_scatter_single"])
-def test_newer_names_are_wrapped_too(name):
+def test_newer_names_of_collectives_are_wrapped(name):
     if not hasattr(distributed_c10d, name):
         pytest.skip("not in this torch")
     assert name in DESCRIBERS

@@ -1,4 +1,4 @@
-"""The counts of DDP on two real ranks agree with torch's flight recorder, for each way to train."""
+"""Tests of the counts of DDP on two real ranks, compared with the flight recorder of torch for each way to train."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ SAME = (
 
 @pytest.fixture(scope="module")
 def ranks(tmp_path_factory, torch_zygote):
-    """The results of the script and the record of its step, by rank and scenario."""
+    """Return the results of the script and the record of its step, by rank and scenario."""
     from tests.conftest import Rank
 
     room = tmp_path_factory.mktemp("ddp")
@@ -55,21 +55,21 @@ def ranks(tmp_path_factory, torch_zygote):
     return results
 
 
-def counted(scenario):
+def measured_counts(scenario):
     """Return count and bytes by op; in a broadcast a rank either sends or receives."""
     return {
         op: [moved.count, (sum if op == "broadcast" else max)([moved.sent_bytes, moved.received_bytes])]
         for op, moved in scenario.record.measures.ops.items()
-        if moved.count and op != "barrier"  # the one between the scenarios
+        if moved.count and op != "barrier"  # the barrier between the scenarios is not counted
     }
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("name", SAME)
-def test_counts_and_bytes_are_those_of_the_flight_recorder(ranks, rank, name):
+def test_counts_and_bytes_equal_those_of_the_flight_recorder(ranks, rank, name):
     scenario = ranks[rank][name]
     assert scenario.recorded
-    assert counted(scenario) == scenario.recorded
+    assert measured_counts(scenario) == scenario.recorded
     assert scenario.dropped == 0
 
 
@@ -77,7 +77,7 @@ def test_counts_and_bytes_are_those_of_the_flight_recorder(ranks, rank, name):
 def test_counts_are_right_even_if_bytes_are_unknown(ranks, name):
     for rank in ranks:
         scenario = rank[name]
-        assert {op: count for op, (count, _) in counted(scenario).items()} == {
+        assert {op: count for op, (count, _) in measured_counts(scenario).items()} == {
             op: count for op, (count, _) in scenario.recorded.items()
         }
 
@@ -88,7 +88,7 @@ def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):
         assert rank["output"].count("bytes of some gradients are unknown") == 1
 
 
-def test_rank_waits_in_backward_for_the_late_one(ranks):
+def test_rank_waits_in_backward_for_the_late_rank(ranks):
     waited, late = (rank["late_peer"].record.measures.ops["all_reduce"].exposed_seconds for rank in ranks)
     assert waited > 0.25
     assert late < waited / 2
@@ -98,13 +98,13 @@ def test_box_shows_the_wait_in_backward(ranks):
     assert ranks[1]["late_peer"].peer == ["all_reduce", 2 * 951 * 4]
 
 
-def test_backward_that_raised_leaves_the_wait(ranks):
+def test_rank_has_no_collective_in_flight_after_backward_raised(ranks):
     for rank in ranks:
         assert rank["raising"].errors == ["in backward", "in a callback"]
         assert not vars(rank["raising"])["in op"]
 
 
-def test_modules_are_released(ranks):
+def test_copied_ddp_modules_are_released(ranks):
     for rank in ranks:
         assert vars(rank["copied"])["still alive"] == [False, False]
         assert rank["copied"].reducers == 0

@@ -1,6 +1,9 @@
-"""Evaluation begins with the first forward in eval mode without gradients, and ends when the rank trains again."""
+"""Tests of the hook that recognizes evaluation.
 
-from tests.probe.hooks.scripts import run
+Evaluation begins with the first forward in eval mode without gradients, and ends when the rank trains again.
+"""
+
+from tests.probe.hooks.scripts import run_script
 
 EVALUATE = """
 def evaluate(model=model, batch=batch):
@@ -13,7 +16,7 @@ def hooks(model=model):
 """
 
 
-def test_evaluation_lasts_from_its_first_forward_to_that_of_training(start_rank):
+def test_evaluation_lasts_from_its_first_forward_to_the_next_training(start_rank):
     script = (
         EVALUATE
         + """
@@ -27,14 +30,14 @@ model(batch)
 print(activity(), hooks())
 """
     )
-    assert run(start_rank, script) == ["train 1", "eval 0", "eval 1", "train 0"]
+    assert run_script(start_rank, script) == ["train 1", "eval 0", "eval 1", "train 0"]
 
 
 def test_evaluation_before_the_first_step_belongs_to_init(start_rank):
-    assert run(start_rank, EVALUATE + "print(evaluate(), hooks())") == ["init 0"]
+    assert run_script(start_rank, EVALUATE + "print(evaluate(), hooks())") == ["init 0"]
 
 
-def test_eval_mode_with_gradients_or_of_a_frozen_part_is_training(start_rank):
+def test_eval_mode_with_gradients_or_in_a_frozen_part_is_training(start_rank):
     script = (
         EVALUATE
         + """
@@ -51,22 +54,22 @@ train()
 print(activity(), steps(), hooks())
 """
     )
-    assert run(start_rank, script) == ["train 2", "train 3 0"]
+    assert run_script(start_rank, script) == ["train 2", "train 3 0"]
 
 
 def test_eval_mode_without_a_forward_is_not_evaluation(start_rank):
     script = (
         EVALUATE + "train()\nmodel.eval()\nmodel.train()\nprint(hooks())\nwith torch.inference_mode(): model(batch)"
     )
-    assert run(start_rank, script + "\nprint(activity())") == ["0", "train"]
+    assert run_script(start_rank, script + "\nprint(activity())") == ["0", "train"]
 
 
 def test_activity_that_the_job_marks_is_unchanged(start_rank):
     script = EVALUATE + "train()\nwith zmon.activity('checkpoint'):\n    print(evaluate(), hooks())"
-    assert run(start_rank, script) == ["checkpoint 0"]
+    assert run_script(start_rank, script) == ["checkpoint 0"]
 
 
-def test_model_inside_ddp_is_watched_when_it_is_called_itself(start_rank):
+def test_model_inside_ddp_is_recognized_when_called_directly(start_rank):
     script = (
         EVALUATE
         + """
@@ -81,7 +84,7 @@ train(wrapped.train())
 print(activity(), evaluate(wrapped), hooks(wrapped))
 """
     )
-    assert run(start_rank, script, joined=True) == ["eval 0", "train eval 0"]
+    assert run_script(start_rank, script, joined=True) == ["eval 0", "train eval 0"]
 
 
 def test_compiled_model_is_watched_without_extra_compilations(start_rank):
@@ -107,7 +110,7 @@ train(compiled)
 print(evaluate(compiled), hooks())
 """
     )
-    unwatched, watched, last = run(start_rank, script)
+    unwatched, watched, last = run_script(start_rank, script)
     assert watched == unwatched
     assert last == "eval 0"
 
@@ -129,10 +132,10 @@ with torch.no_grad():
 print(activity(), timeline.ledger.dropped)
 """
     )
-    assert run(start_rank, script) == ["RecursiveScriptModule 0", "train 0"]
+    assert run_script(start_rank, script) == ["RecursiveScriptModule 0", "train 0"]
 
 
-def test_several_models_put_into_eval_mode_one_after_the_other(start_rank):
+def test_several_models_set_to_eval_mode_are_recognized(start_rank):
     script = """
         train()
         second = nn.Linear(2, 1)
@@ -147,4 +150,4 @@ def test_several_models_put_into_eval_mode_one_after_the_other(start_rank):
         train()
         print(activity(), len(model._forward_pre_hooks) + len(second._forward_pre_hooks))
     """
-    assert run(start_rank, script) == ["eval", "eval 0", "train 0"]
+    assert run_script(start_rank, script) == ["eval", "eval 0", "train 0"]

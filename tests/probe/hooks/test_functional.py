@@ -1,6 +1,6 @@
-"""Functional collectives are counted at the call, and the wait is at the first use of their result."""
+"""Tests of functional collectives. They are counted at the call; the wait is at the first use of their result."""
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 
 def test_functional_collectives_are_counted_with_their_bytes(start_rank):
@@ -18,7 +18,7 @@ del reduced, waited
 gc.collect()
 print(len(works._flights), timeline.ledger.dropped)
 """
-    assert run(start_rank, script, joined=True) == [
+    assert run_script(start_rank, script, joined=True) == [
         "1 2.0 0", "5.0", "6.0", "[2, 32, 32] [1, 20, 20] [1, 24, 0]", "0 0",
     ]  # fmt: skip
 
@@ -34,4 +34,4 @@ for _ in range(3):
     result = reduced(torch.ones(3))
 print(float(result[0]), counters["stats"]["unique_graphs"] <= 2)
 """
-    assert run(start_rank, script, joined=True) == ["2.0 True"]
+    assert run_script(start_rank, script, joined=True) == ["2.0 True"]

@@ -1,4 +1,4 @@
-"""A callback runs right after the import of its module, and its failure does not harm the import."""
+"""Tests of callbacks that run after the import of a module. A callback that fails does not harm the import."""
 
 import importlib
 import sys

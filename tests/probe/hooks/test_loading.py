@@ -1,8 +1,8 @@
-"""Waiting for a DataLoader is the data phase, and the time after a batch is the forward phase."""
+"""Tests of the hook for DataLoader. The wait for a batch is the data phase; the time after it is forward."""
 
 import pytest
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 SETS = """
 from torch.utils.data import DataLoader, Dataset, IterableDataset
@@ -27,7 +27,7 @@ class Broken(Numbers):
 
 
 @pytest.mark.parametrize("kind", ["Numbers", "Stream"])
-def test_wait_for_a_batch_is_data_and_the_time_after_it_is_forward(start_rank, kind):
+def test_wait_for_a_batch_is_data_and_the_time_after_a_batch_is_forward(start_rank, kind):
     script = (
         SETS
         + f"""
@@ -35,11 +35,11 @@ after = [phase() for _ in DataLoader({kind}())]
 print(phases, after, phase())
 """
     )
-    assert run(start_rank, script) == [f"{['data'] * 3} {['forward'] * 3} forward"]
+    assert run_script(start_rank, script) == [f"{['data'] * 3} {['forward'] * 3} forward"]
 
 
 @pytest.mark.parametrize("kind", ["Numbers", "Stream"])
-def test_workers_mark_nothing(start_rank, kind):
+def test_workers_do_not_mark_phases(start_rank, kind):
     script = (
         SETS
         + f"""
@@ -47,7 +47,7 @@ after = [phase() for _ in DataLoader({kind}(), num_workers=1)]
 print(phases, after, steps(), activity(), timeline.ledger.times[0] > 0)
 """
     )
-    assert run(start_rank, script) == [f"[] {['forward'] * 3} 0 init True"]
+    assert run_script(start_rank, script) == [f"[] {['forward'] * 3} 0 init True"]
 
 
 def test_end_of_the_data_restores_the_phase(start_rank):
@@ -65,11 +65,11 @@ except StopIteration:
     print(phase())
 """
     )
-    assert run(start_rank, script) == ["other", "other"]
+    assert run_script(start_rank, script) == ["other", "other"]
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_record_that_raises_restores_the_phase(start_rank, workers):
+def test_data_record_that_raises_restores_the_phase(start_rank, workers):
     script = (
         SETS
         + f"""
@@ -82,10 +82,10 @@ except ValueError:
     print(phase())
 """
     )
-    assert run(start_rank, script) == ["other"]
+    assert run_script(start_rank, script) == ["other"]
 
 
-def test_loader_within_a_loader_is_data_to_its_end(start_rank):
+def test_nested_loader_is_in_the_data_phase_to_its_end(start_rank):
     script = (
         SETS
         + """
@@ -98,9 +98,9 @@ after = [phase() for _ in DataLoader(Outer())]
 print(set(phases), set(after))
 """
     )
-    assert run(start_rank, script) == ["{'data'} {'forward'}"]
+    assert run_script(start_rank, script) == ["{'data'} {'forward'}"]
 
 
 def test_phases_that_the_job_marks_are_unchanged(start_rank):
     script = SETS + "zmon.phase('embedding')\nfor _ in DataLoader(Numbers()): pass\nprint(set(phases), phase())"
-    assert run(start_rank, script) == ["{'embedding'} embedding"]
+    assert run_script(start_rank, script) == ["{'embedding'} embedding"]

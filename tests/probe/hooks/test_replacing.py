@@ -1,16 +1,16 @@
-"""Wrappers replace a function in all modules, and warnings still name the line of the job."""
+"""Tests of the wrappers, which replace a function in all modules and keep its name and its warnings."""
 
 import importlib.util
 import sys
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 from zmon.probe.hooks.replacing import replace
 
 
 def test_function_imported_before_attach_is_wrapped(start_rank):
     before = "from torch.distributed import all_reduce\nfrom torch import save\n"
     script = "all_reduce(torch.ones(3))\nprint(counts('all_reduce'), hasattr(save, '__zmon__'))"
-    assert run(start_rank, script, joined=True, before=before) == ["[1, 12, 12] True"]
+    assert run_script(start_rank, script, joined=True, before=before) == ["[1, 12, 12] True"]
 
 
 def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
@@ -24,7 +24,7 @@ def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     for name, module in {"lazy": lazy, "slots": Slots(), "none": None, "number": 3}.items():
         monkeypatch.setitem(sys.modules, name, module)
     replace({lambda: None: lambda: None})
-    assert capsys.readouterr().out == ""  # the module `this` prints when it is loaded
+    assert capsys.readouterr().out == ""  # the module `this` would print text if it were loaded
 
 
 def test_warnings_of_torch_name_the_same_line_as_without_zmon(start_rank):
@@ -41,7 +41,7 @@ probe.current, timeline = None, probe.current
 print(watched == warning_lines(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
 probe.current = timeline
 """
-    assert run(start_rank, script, joined=True) == ["True True True"]
+    assert run_script(start_rank, script, joined=True) == ["True True True"]
 
 
 def test_functions_keep_their_names_and_pickle(start_rank):
@@ -50,4 +50,4 @@ import inspect
 print(dist.all_reduce.__name__, pickle.loads(pickle.dumps(dist.all_reduce)) is dist.all_reduce)
 print(list(inspect.signature(dist.all_reduce).parameters))
 """
-    assert run(start_rank, script, joined=True) == ["all_reduce True", "['tensor', 'op', 'group', 'async_op']"]
+    assert run_script(start_rank, script, joined=True) == ["all_reduce True", "['tensor', 'op', 'group', 'async_op']"]

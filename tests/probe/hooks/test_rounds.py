@@ -1,4 +1,4 @@
-"""The optimizer that ends a training step, if several step one after the other."""
+"""Tests of the number of training steps of a job with several optimizers that step one after the other."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from zmon.probe.hooks.rounds import Rounds
 
 
-class Training:
+class FakeTraining:
     """A job whose optimizers are letters; counts steps as `zmon.probe.hooks.steps` does."""
 
     def __init__(self):
@@ -27,7 +27,7 @@ class Training:
 
     @property
     def total(self):
-        """The number of steps once the rank leaves."""
+        """The number of steps after the end of the rank."""
         return self.run("|").steps
 
 
@@ -57,23 +57,23 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_steps_are_counted_exactly(case):
+def test_number_of_steps_is_exact_for_each_order_of_optimizers(case):
     order, steps = CASES[case]
-    assert Training().run(order).total == steps
+    assert FakeTraining().run(order).total == steps
 
 
-def test_hundred_optimizers_one_for_each_parameter_are_one_step():
+def test_round_of_a_hundred_optimizers_is_a_single_step():
     letters = "".join(map(chr, range(1000, 1100)))
-    assert Training().run(letters * 20).total == 20
+    assert FakeTraining().run(letters * 20).total == 20
 
 
 def test_step_of_a_single_optimizer_ends_at_once():
-    training = Training().run("a")
+    training = FakeTraining().run("a")
     assert (training.steps, training.rounds.is_open) == (1, False)
 
 
-def test_step_of_two_optimizers_ends_with_the_second_one():
-    training = Training().run("abab")
+def test_step_of_two_optimizers_ends_with_the_second_optimizer():
+    training = FakeTraining().run("abab")
     assert training.steps == 2
     assert training.run("a").steps == 2
     assert training.rounds.is_open
@@ -81,13 +81,13 @@ def test_step_of_two_optimizers_ends_with_the_second_one():
 
 
 @given(number=st.integers(1, 8), times=st.integers(1, 12))
-def test_optimizers_in_a_fixed_order_are_one_step_per_round(number, times):
+def test_optimizers_in_a_fixed_order_are_a_single_step_per_round(number, times):
     letters = "".join(map(chr, range(65, 65 + number)))
-    assert Training().run(letters * times).total == times
+    assert FakeTraining().run(letters * times).total == times
 
 
 @given(order=st.lists(st.sampled_from("abc"), max_size=40))
 def test_number_of_steps_is_bounded_by_the_updates_in_any_order(order):
-    total = Training().run(order).total
+    total = FakeTraining().run(order).total
     assert total <= len(order)
     assert total >= max((order.count(letter) for letter in "abc"), default=0) - 1

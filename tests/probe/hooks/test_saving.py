@@ -1,8 +1,8 @@
-"""Saving to a file is a checkpoint, until the rank trains again."""
+"""Tests of the hook for saving. A save to a file is a checkpoint, which lasts until the rank trains again."""
 
 import pytest
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 SAVED = "timeline.ledger._last_checkpoint > 0"
 
@@ -15,25 +15,27 @@ FILE = "os.path.dirname(sys.argv[0]) + '/model.pt'"
 )
 def test_saving_is_a_checkpoint_until_the_rank_trains_again(start_rank, target):
     script = f"train()\ntorch.save(model, {target})\nprint(activity(), {SAVED})\ntrain()\nprint(activity(), steps())"
-    assert run(start_rank, script) == ["checkpoint True", "train 2"]
+    assert run_script(start_rank, script) == ["checkpoint True", "train 2"]
 
 
 def test_copy_in_memory_is_not_a_checkpoint(start_rank):
-    assert run(start_rank, f"train()\ntorch.save(model, io.BytesIO())\nprint(activity(), {SAVED})") == ["train False"]
+    assert run_script(start_rank, f"train()\ntorch.save(model, io.BytesIO())\nprint(activity(), {SAVED})") == [
+        "train False"
+    ]
 
 
 def test_saving_before_the_first_step_belongs_to_init(start_rank):
-    assert run(start_rank, f"torch.save(model, {FILE})\nprint(activity(), {SAVED})") == ["init False"]
+    assert run_script(start_rank, f"torch.save(model, {FILE})\nprint(activity(), {SAVED})") == ["init False"]
 
 
 def test_save_that_failed_is_not_the_last_checkpoint(start_rank):
     script = f"train()\ntry:\n    torch.save(model, '/no/such/place')\nexcept Exception:\n    print({SAVED})"
-    assert run(start_rank, script) == ["False"]
+    assert run_script(start_rank, script) == ["False"]
 
 
 def test_activity_that_the_job_marks_is_unchanged(start_rank):
     script = "train()\nwith zmon.activity('eval'):\n    torch.save(model, os.devnull)\n    print(activity())"
-    assert run(start_rank, script) == ["eval"]
+    assert run_script(start_rank, script) == ["eval"]
 
 
 def test_model_saved_in_eval_mode_contains_nothing_of_zmon(start_rank):
@@ -52,7 +54,7 @@ def test_model_saved_in_eval_mode_contains_nothing_of_zmon(start_rank):
         print(activity())
         print(any(b"zmon" in pickle.dumps(thing) for thing in (optimizer, model.state_dict(), torch.save)))
     """
-    assert run(start_rank, script) == ["False False", "True train", "eval", "False"]
+    assert run_script(start_rank, script) == ["False False", "True train", "eval", "False"]
 
 
 def test_distributed_checkpoint_is_recognized_with_any_import(start_rank):
@@ -67,4 +69,4 @@ def test_distributed_checkpoint_is_recognized_with_any_import(start_rank):
             save(model.state_dict(), checkpoint_id=os.path.dirname(sys.argv[0]) + "/dcp", no_dist=True)
         print(activity())
     """
-    assert run(start_rank, script) == ["True True", "checkpoint"]
+    assert run_script(start_rank, script) == ["True True", "checkpoint"]

@@ -1,10 +1,12 @@
-"""A step ends after the optimizer's update, with any kind of optimizer."""
+"""Tests of the hook for optimizers. A step ends after the update of the optimizer."""
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 
 def test_each_update_is_a_step(start_rank):
-    assert run(start_rank, "for _ in range(5): train()\nprint(steps(), activity(), phase())") == ["5 train other"]
+    assert run_script(start_rank, "for _ in range(5): train()\nprint(steps(), activity(), phase())") == [
+        "5 train other"
+    ]
 
 
 def test_update_in_another_marked_activity_is_not_a_step(start_rank):
@@ -15,10 +17,10 @@ def test_update_in_another_marked_activity_is_not_a_step(start_rank):
         train()
         print(steps(), activity())
     """
-    assert run(start_rank, script) == ["0 init", "1 train"]
+    assert run_script(start_rank, script) == ["0 init", "1 train"]
 
 
-def test_many_batches_with_one_update_are_one_step(start_rank):
+def test_many_batches_with_a_single_update_are_a_single_step(start_rank):
     script = """
         for _ in range(3):
             for _ in range(4):
@@ -26,10 +28,10 @@ def test_many_batches_with_one_update_are_one_step(start_rank):
             optimizer.step()
         print(steps())
     """
-    assert run(start_rank, script) == ["3"]
+    assert run_script(start_rank, script) == ["3"]
 
 
-def test_closure_that_runs_many_times_is_one_step(start_rank):
+def test_closure_that_runs_many_times_is_a_single_step(start_rank):
     script = """
         lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=5)
         calls, phases = [], []
@@ -44,7 +46,7 @@ def test_closure_that_runs_many_times_is_one_step(start_rank):
             lbfgs.step(closure)
         print(steps(), len(calls) > 3, set(phases))
     """
-    assert run(start_rank, script) == ["3 True {'optimizer'}"]
+    assert run_script(start_rank, script) == ["3 True {'optimizer'}"]
 
 
 def test_update_that_raises_is_not_a_step(start_rank):
@@ -62,10 +64,10 @@ def test_update_that_raises_is_not_a_step(start_rank):
                 print("caught", steps())
         print(steps())
     """
-    assert run(start_rank, script) == ["caught 1", "2"]
+    assert run_script(start_rank, script) == ["caught 1", "2"]
 
 
-def test_two_optimizers_one_inside_a_scheduler_are_one_step_a_round(start_rank):
+def test_two_optimizers_with_a_scheduler_are_a_single_step_per_round(start_rank):
     script = """
         other = torch.optim.Adam(model.parameters())
         scheduler = torch.optim.lr_scheduler.StepLR(other, 1)
@@ -75,7 +77,7 @@ def test_two_optimizers_one_inside_a_scheduler_are_one_step_a_round(start_rank):
             scheduler.step()
         print(steps())
     """
-    assert run(start_rank, script) == ["4"]
+    assert run_script(start_rank, script) == ["4"]
 
 
 def test_update_that_amp_skips_is_not_a_step(start_rank):
@@ -88,7 +90,7 @@ def test_update_that_amp_skips_is_not_a_step(start_rank):
             scaler.update()
         print(steps())
     """
-    assert run(start_rank, script) == ["2"]
+    assert run_script(start_rank, script) == ["2"]
 
 
 def test_round_that_evaluation_interrupts_is_a_step(start_rank):
@@ -108,10 +110,10 @@ def test_round_that_evaluation_interrupts_is_a_step(start_rank):
         other.step()
         print(steps())
     """
-    assert run(start_rank, script) == ["2", "3 eval", "4"]
+    assert run_script(start_rank, script) == ["2", "3 eval", "4"]
 
 
-def test_steps_that_the_job_marks_are_the_only_ones(start_rank):
+def test_updates_inside_marked_steps_are_not_counted(start_rank):
     script = """
         train()
         for _ in range(3):
@@ -120,10 +122,10 @@ def test_steps_that_the_job_marks_are_the_only_ones(start_rank):
                 train()
         print(steps())
     """
-    assert run(start_rank, script) == ["4"]
+    assert run_script(start_rank, script) == ["4"]
 
 
-def test_marks_of_a_side_thread_do_not_count_as_the_ranks(start_rank):
+def test_marks_of_a_side_thread_are_not_marks_of_the_rank(start_rank):
     script = """
         from threading import Thread
         def side():
@@ -135,7 +137,7 @@ def test_marks_of_a_side_thread_do_not_count_as_the_ranks(start_rank):
         train()
         print(steps(), activity(), timeline.explicit_steps, timeline.explicit_phases, timeline.explicit_activity)
     """
-    assert run(start_rank, script) == ["1 train False False False"]
+    assert run_script(start_rank, script) == ["1 train False False False"]
 
 
 def test_update_in_a_forked_worker_or_thread_is_not_a_step(start_rank):
@@ -153,10 +155,10 @@ def test_update_in_a_forked_worker_or_thread_is_not_a_step(start_rank):
         from zmon.box.reader import BoxReader
         print(steps(), BoxReader(timeline.box.path).totals().steps)
     """
-    assert run(start_rank, script) == ["2 2"]
+    assert run_script(start_rank, script) == ["2 2"]
 
 
-def test_optimizer_that_steps_others_is_one_step(start_rank):
+def test_optimizer_that_calls_other_optimizers_is_a_single_step(start_rank):
     """Examples are ZeroRedundancyOptimizer, TorchRec's CombinedOptimizer and sharpness-aware optimizers."""
     script = """
         class Outer(torch.optim.Optimizer):
@@ -173,7 +175,7 @@ def test_optimizer_that_steps_others_is_one_step(start_rank):
             outer.step()
         print(steps(), phase())
     """
-    assert run(start_rank, script) == ["10 other"]
+    assert run_script(start_rank, script) == ["10 other"]
 
 
 def test_steps_continue_after_a_nested_optimizer_failed(start_rank):
@@ -193,7 +195,7 @@ def test_steps_continue_after_a_nested_optimizer_failed(start_rank):
             failing.step()
         print(steps())
     """
-    assert run(start_rank, script) == ["5"]
+    assert run_script(start_rank, script) == ["5"]
 
 
 def test_job_that_trains_in_another_thread_is_watched(start_rank):
@@ -204,10 +206,10 @@ def test_job_that_trains_in_another_thread_is_watched(start_rank):
         thread.join()
         print(steps(), activity())
     """
-    assert run(start_rank, script) == ["10 train"]
+    assert run_script(start_rank, script) == ["10 train"]
 
 
-def test_thread_that_trains_beside_the_rank_is_not_the_rank(start_rank):
+def test_second_training_thread_is_not_counted_as_the_rank(start_rank):
     script = """
         import threading
         train()
@@ -222,4 +224,4 @@ def test_thread_that_trains_beside_the_rank_is_not_the_rank(start_rank):
         train()
         print(steps())
     """
-    assert run(start_rank, script) == ["2"]
+    assert run_script(start_rank, script) == ["2"]

@@ -1,4 +1,7 @@
-"""The worker server has its socket beside the box, or in /tmp if that path is too long, and prints nothing."""
+"""Tests of the worker server of torch in a rank.
+
+Its socket is beside the box, or in /tmp if that path is too long. The server prints nothing.
+"""
 
 import asyncio
 import os
@@ -20,7 +23,7 @@ def test_socket_is_beside_the_box():
     assert socket_path(Path("/dev/shm/zmon/job/0/rank-3.box")) == Path("/dev/shm/zmon/job/0/rank-3.sock")
 
 
-def test_path_that_is_too_long_for_a_socket_falls_back_to_a_short_one(tmp_path):
+def test_socket_path_above_the_limit_is_replaced_by_a_path_in_tmp(tmp_path):
     box = tmp_path / ("x" * 100) / "0" / "rank-3.box"
     path = socket_path(box)
     assert len(os.fsencode(path)) <= 107
@@ -29,7 +32,7 @@ def test_path_that_is_too_long_for_a_socket_falls_back_to_a_short_one(tmp_path):
     assert path != socket_path(box.with_name("rank-4.box"))
 
 
-def test_longest_path_beside_the_box_can_be_bound(tmp_path):
+def test_socket_path_of_maximum_length_can_be_bound(tmp_path):
     room = 107 - len(os.fsencode(tmp_path)) - len("//rank-3.sock") - 1
     folder = tmp_path / ("x" * (room + 1))
     folder.mkdir()
@@ -40,8 +43,8 @@ def test_longest_path_beside_the_box_can_be_bound(tmp_path):
         server.bind(str(path))
 
 
-def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
-    """The workers of data loaders fork and end all the time, and share the listening socket."""
+def test_rank_and_its_server_continue_after_a_forked_worker_ends(start_rank):
+    """The workers of data loaders start and end during training, and share the listening socket."""
     rank = start_rank("""
         import os, sys, time, zmon
         assert zmon.attach()
@@ -64,7 +67,7 @@ def test_rank_and_its_server_outlive_a_forked_worker_that_ends(start_rank):
 
 
 def test_socket_is_removed_when_its_rank_ends(start_rank):
-    """On a host without an agent, nobody else would remove the socket."""
+    """On a host without an agent, no other process deletes the socket."""
     rank = start_rank("import zmon\nassert zmon.attach()\nimport time\ntime.sleep(0.05)\n")
     assert rank.wait() == 0
     assert [file.name for file in rank.box.parent.iterdir()] == ["rank-0.box"]
@@ -96,8 +99,8 @@ print("ends", file=sys.stderr)
         pytest.param("INFO", "debug level is set to DETAIL", marks=pytest.mark.slow),
     ],
 )
-def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, expected_text):
-    """The same is true for the log of torch at the level that the job sets."""
+def test_watched_job_prints_the_same_as_an_unwatched_job(tmp_path, level, expected_text):
+    """The log of torch is also the same, at the level that the job sets."""
 
     def stderr(*arguments):
         folder = tmp_path / "-".join(("job", *arguments))
@@ -125,7 +128,7 @@ def test_watched_job_prints_the_same_as_an_unwatched_one(tmp_path, level, expect
 
 
 def test_torch_without_the_log_level_variable_prints_its_warning(start_rank):
-    """Another build of torch may lack it; one extra line is better than no stacks."""
+    """Another build of torch may lack the variable; an extra line is better than a rank without stacks."""
     rank = start_rank("""
         import ctypes, zmon
         def nothing_is_loaded(*arguments, **options):

@@ -1,8 +1,11 @@
-"""Asynchronous collectives are exposed during the wait and in flight from issue to its end; nothing leaks."""
+"""Tests of asynchronous collectives.
+
+They are exposed during the wait, and in flight from the call to the end of the wait.
+"""
 
 import pytest
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 WAYS = {
     "wait": "work.wait()",
@@ -17,7 +20,7 @@ QUICK = ("wait", "future and work")
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in QUICK else pytest.mark.slow) for way in WAYS])
-def test_wait_is_exposed_and_the_time_in_flight_counts_once(start_rank, way):
+def test_wait_is_exposed_and_time_in_flight_is_counted_once(start_rank, way):
     script = f"""
 with zmon.step():
     dist.barrier()
@@ -35,15 +38,15 @@ gc.collect()
 exposed, in_flight = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
 print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], len(works._flights))
 """
-    (waited,), (late,) = run(start_rank, script, joined=True, ranks=2)
+    (waited,), (late,) = run_script(start_rank, script, joined=True, ranks=2)
     exposed, in_flight, count, left = map(float, waited.split())
     assert 0.2 < exposed <= in_flight < exposed + 0.2
     assert (count, left) == (1, 0)
     assert float(late.split()[0]) < exposed / 2
 
 
-def test_wait_is_in_its_own_collective_and_not_in_the_last_one(start_rank):
-    """Otherwise ranks that wait for different collectives would seem to disagree about the last one."""
+def test_wait_shows_the_awaited_collective_and_not_the_last_collective(start_rank):
+    """Ranks that wait for different collectives must not seem to disagree about the last collective."""
     script = """
 from zmon.box import layout
 tensors = [torch.ones(n) for n in (3, 4)]
@@ -52,10 +55,10 @@ for work in pending:
     work.wait()
     print(*layout.entered(timeline._entered, timeline._sequences)[2:])
 """
-    assert run(start_rank, script, joined=True) == ["1 24", "2 32"]
+    assert run_script(start_rank, script, joined=True) == ["1 24", "2 32"]
 
 
-def test_work_without_a_wait_leaks_nothing(start_rank):
+def test_work_without_a_wait_is_released(start_rank):
     script = """
 for _ in range(20):
     work = dist.all_reduce(torch.ones(3), async_op=True)
@@ -67,10 +70,10 @@ del work, future
 gc.collect()
 print(counts("all_reduce"), len(works._flights))
 """
-    assert run(start_rank, script, joined=True) == ["[21, 252, 252] 0"]
+    assert run_script(start_rank, script, joined=True) == ["[21, 252, 252] 0"]
 
 
-def test_batched_and_coalesced_collectives_count_once_each(start_rank):
+def test_batched_and_coalesced_collectives_are_counted_once_each(start_rank):
     script = """
 other = 1 - dist.get_rank()
 sent, received = torch.ones(3), torch.zeros(3)
@@ -92,4 +95,4 @@ for asynchronous in (False, True):
 print(counts("all_reduce"), float(received[0]), len(works._flights), timeline.ledger.dropped)
 """
     expected = ["[3, 36, 0] [3, 0, 36] True", "[6, 72, 72] 4.0 0 0"]
-    assert run(start_rank, script, joined=True, ranks=2) == [expected, expected]
+    assert run_script(start_rank, script, joined=True, ranks=2) == [expected, expected]

@@ -1,9 +1,9 @@
-"""The box holds the names of process groups and the backend of the rank, also after new groups."""
+"""Test that the box holds the backend and the process groups of the rank, also after new groups."""
 
-from tests.probe.hooks.scripts import run
+from tests.probe.hooks.scripts import run_script
 
 
-def test_backend_is_known_after_joining_and_groups_have_their_names(start_rank):
+def test_backend_and_group_names_are_known_after_process_groups_are_made(start_rank):
     script = """
 from zmon.box.reader import BoxReader
 import torch.distributed as dist
@@ -19,4 +19,4 @@ for number in range(2):
 names = [name for name, _ in timeline.group.__self__._groups]
 print(len(names) == len(set(names)), len(names) <= 4, b"gloo" in identity(), timeline.ledger.dropped)
 """
-    assert run(start_rank, script) == ["True True True 0"]
+    assert run_script(start_rank, script) == ["True True True 0"]

@@ -17,7 +17,7 @@ _built = tempfile.TemporaryDirectory(prefix="zmon-nvml-")
 
 @functools.cache
 def library(*flags):
-    """Compile the stub in a folder of its own, once a session."""
+    """Compile the stub in a separate folder, once per session."""
     return nvml.library(Path(_built.name) / ("new", *flags)[-1], *flags)
 
 
@@ -34,11 +34,13 @@ class Script(nvml.Script):
 
 
 class Stub(Script):
-    """The stub in this process, where it also counts the calls; `monkeypatch` removes it again."""
+    """The stub in this process, which also counts the calls; `monkeypatch` removes the stub again."""
 
     def __init__(self, folder, monkeypatch, *flags):
         super().__init__(folder / "script", *flags)
-        copy = shutil.copy(self.library, folder / "libnvidia-ml.so.1")  # a new file, so that it starts without state
+        copy = shutil.copy(
+            self.library, folder / "libnvidia-ml.so.1"
+        )  # a new file, so that the library starts without state
         self._loaded = ctypes.CDLL(str(copy))
         monkeypatch.setenv("ZMON_NVML_SCRIPT", str(self.path))
         monkeypatch.setattr(pynvml, "CDLL", lambda name: self._loaded)
