@@ -82,6 +82,7 @@ def test_killed_rank_is_the_only_culprit(stack: RunningStack, start_job: Callabl
     assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
 
 
+@pytest.mark.slow  # a drill ends a rank in every run
 def test_finding_about_a_raising_rank_has_its_exception(
     stack: RunningStack, start_job: Callable[..., Job], tmp_path: Any
 ) -> None:

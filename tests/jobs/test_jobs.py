@@ -22,11 +22,11 @@ IN_FORKS = (
     Job("pipeline"),
     Job("eval_checkpoint"),
     Job("dataloader_workers", data=True),
-    Job("dataloader_workers", ranks=1, data=True),
-    Job("gan"),
 )
 SLOW = (
     Job("spawned", torchrun=False),
+    Job("dataloader_workers", ranks=1, data=True),
+    Job("gan"),
     Job("dataloader_workers", ("--context", "spawn"), data=True),
 )
 RUNS = (

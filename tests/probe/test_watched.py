@@ -142,6 +142,7 @@ def real_torch(job):
     return job
 
 
+@pytest.mark.slow  # it starts torchrun, and its ranks twice
 @pytest.mark.e2e
 def test_ranks_of_every_restart_of_torchrun_are_watched(real_torch):
     script = real_torch.write(real_torch.root / "train.py", RANKS)
