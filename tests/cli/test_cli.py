@@ -98,7 +98,7 @@ def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, mon
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
-def test_missing_streamlit_is_reported_with_command_that_installs_it(command, monkeypatch, arguments):
+def test_missing_streamlit_is_reported_with_install_command(command, monkeypatch, arguments):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "streamlit" else name)
     code, out, err = command(*arguments)
     assert (code, out) == (1, "")

@@ -114,7 +114,7 @@ def test_missing_terminal_is_refused_in_one_line(capsys, monkeypatch):
     assert "zmon status" in line
 
 
-def test_missing_textual_is_reported_with_the_command_that_installs_it(capsys, monkeypatch):
+def test_missing_textual_is_reported_with_install_command(capsys, monkeypatch):
     """Training nodes do not have textual."""
     for name in [name for name in sys.modules if name.split(".")[:3] == ["zmon", "cli", "top"]]:
         monkeypatch.delitem(sys.modules, name)

@@ -16,7 +16,7 @@ REFUSED = "cannot reach http://hub:9781/api/v1/jobs: Connection refused"
 
 @pytest.fixture
 def run_scenario():
-    """Return a function that runs a scenario against a hub. A scenario is a coroutine function of app, pilot and hub."""
+    """Return a function that runs a scenario, a coroutine function of app, pilot and hub, against a fake hub."""
 
     def run(state, scenario, width=80, height=24):
         async def main():
