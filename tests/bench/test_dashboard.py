@@ -102,7 +102,7 @@ def test_fake_hub_answers_have_types_of_the_hub(path, answer):
 
 
 def test_job_of_fake_hub_is_as_old_as_its_history():
-    """Check that the job is not young: charts begin with the job and would be nearly empty, and drawn at once."""
+    """Charts begin with the job. If it were young, they would be nearly empty, and drawn faster than real ones."""
     now = int(time.time())
     scene = Scene(num_ranks=4, hours=1 / 6, now=now, ahead_seconds=60)
     job = json.loads(asyncio.run(_answers("/api/v1/jobs", scene)))["jobs"][0]

@@ -1,6 +1,6 @@
 """Tests of the command line.
 
-Misuse is one line with exit code 2, and a failure one line with exit code 1. Commands and options are those of a golden
+Misuse prints one line and exits with 2. A failure prints one line and exits with 1. Commands and options equal a golden
 file.
 """
 

@@ -9,7 +9,7 @@ from tests.offline.analyze.logs import rows, written
 
 @pytest.fixture
 def compare(command):
-    """Run `zmon compare …` in this process: exit code, stdout, stderr."""
+    """Return a function that runs `zmon compare` in this process, and returns exit code, stdout and stderr."""
     return lambda *arguments: command("compare", *arguments)
 
 

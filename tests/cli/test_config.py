@@ -106,7 +106,7 @@ def test_invalid_thresholds_are_refused(tmp_path, content, command, part):
         ("analyze: {detectors: {straggler: {slower_ratio: 0.4}}}", 0.4),
     ],
 )
-def test_analyze_uses_thresholds_of_hub_unless_it_is_configured(tmp_path, monkeypatch, content, ratio):
+def test_analyze_uses_thresholds_of_hub_unless_it_has_thresholds(tmp_path, monkeypatch, content, ratio):
     path = tmp_path / "zmon.yaml"
     path.write_text(content)
     used = []

@@ -17,7 +17,7 @@ from zmon.schema.incident import IncidentSummary
 
 @pytest.fixture
 def run_incident(monkeypatch, capsys, tmp_path):
-    """Run `zmon incident …` in this process: exit code, stdout, stderr. No hub runs unless --hub names one."""
+    """Return a function that runs `zmon incident` in this process, without a hub unless --hub names a hub."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("ZMON_HUB_URL", f"http://127.0.0.1:{unused_port()}")
     monkeypatch.setenv("COLUMNS", "120")

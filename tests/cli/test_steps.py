@@ -32,7 +32,7 @@ def root(tmp_path):
 
 @pytest.fixture
 def run_steps(root, monkeypatch, capfd, tmp_path):
-    """Run `zmon steps …` in this process: exit code, stdout, lines of stderr."""
+    """Return a function that runs `zmon steps` in this process, and returns exit code, stdout and lines of stderr."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
 
     def run_steps(*arguments):
@@ -173,7 +173,7 @@ def test_full_disk_on_stdout_prints_one_line_and_exits_with_1(root, tmp_path):
     assert err == "zmon: cannot write -: No space left on device\n"
 
 
-def test_existing_file_stays_until_the_new_one_is_complete(run_steps, root, tmp_path, monkeypatch):
+def test_existing_file_stays_until_new_file_is_complete(run_steps, root, tmp_path, monkeypatch):
     out = tmp_path / "x.jsonl"
     out.write_text("old")
 

@@ -1,7 +1,7 @@
 """Tests of the recording rules in hardware.yaml.
 
-promtool accepts the rules and their tests. Each series reads one metric of zmon or the translation of an exporter's,
-and docs/ecosystem.md lists it.
+promtool accepts the rules and their tests. Each series reads one metric of zmon and the translation of an exporter's
+metric, and docs/ecosystem.md lists it.
 """
 
 import re

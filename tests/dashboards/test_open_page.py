@@ -32,7 +32,7 @@ def test_next_step_is_same_element_after_update_of_finding(open_page, world):
     assert "Do this next" in later[2]
 
 
-def test_evidence_is_drawn_again_only_when_it_has_a_new_field(open_page, world):
+def test_evidence_is_drawn_again_only_for_a_new_field(open_page, world):
     def step_seconds_of(app: AppTest) -> str:
         return re.search(r"&quot;step_seconds&quot;: ([\d.]+)", page_text(app))[1]
 

@@ -19,7 +19,7 @@ NOWHERE = "http://me:secret@127.0.0.1:9"
 
 @pytest.fixture
 def server():
-    """Start a server. Yields its URL, the requests so far, and its answer, which a test can change."""
+    """Start a server, and yield its URL, its requests, and its answer, which a test can change."""
     requests = []
     body = {"status": "success", "data": {"result": []}}
 

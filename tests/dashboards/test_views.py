@@ -270,7 +270,7 @@ def test_rank_beyond_world_size_is_reported(open_page, world):
 def test_view_sends_few_queries_to_prometheus_that_hangs(open_page, world, view):
     world.delay_seconds = 1.5
     open_page(view, job_id="ads", rank="1", other="video")
-    assert len(world.delayed_queries) <= 2  # one refresh and the next
+    assert len(world.delayed_queries) <= 2  # of this refresh and of the next
 
 
 def test_unknown_job_to_compare_with_stays_selected(open_page, world):

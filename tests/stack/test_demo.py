@@ -25,19 +25,19 @@ def job_view(**changes):
     return replace(JOB_VIEW, **{"report": {"loss": 0.512345}, **changes})
 
 
-def test_progress_is_one_line_with_step_rate_loss_and_step_time():
+def test_progress_line_has_step_rate_loss_and_step_time():
     line = progress_line(job_view(step=1234), [])
     for part in ("train", "step 1,234", "1,600 samples/s", "loss 0.5123", "step time 20.0 ms"):
         assert part in line
     assert "\n" not in line
 
 
-def test_progress_before_first_step_shows_that_it_waits():
+def test_progress_line_before_first_step_shows_waiting():
     for job in (None, job_view(step=0), job_view(step_seconds=None)):
         assert "waiting for the first step" in progress_line(job, [])
 
 
-def test_progress_names_only_open_findings():
+def test_progress_line_names_only_open_findings():
     assert progress_line(job_view(), [finding()]).endswith("CRITICAL rank_frozen rank 2")
     assert "CRITICAL" not in progress_line(job_view(), [finding(resolved=1.0)])
 

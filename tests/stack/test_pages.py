@@ -39,7 +39,7 @@ STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
 
 class PageServer(ThreadingHTTPServer):
-    """A server that answers GET with a page, or 503 while it is shut, and stores what is posted."""
+    """A server that answers GET with a page, or 503 while it is shut, and stores posted notifications."""
 
     daemon_threads = True
 
@@ -177,7 +177,7 @@ class Alerting:
 def notifications(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., list[str]]]:
-    """Notifications by receiver, job and mark, after a minute with faults in many jobs at once."""
+    """Yield a function that returns notifications by receiver, job and mark, after faults in many jobs."""
     alerting = Alerting(tmp_path_factory.mktemp("pages"), request.param)
     try:
         run_scenario(alerting)

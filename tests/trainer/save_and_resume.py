@@ -1,6 +1,7 @@
-"""A rank that changes tables and dense parameters by a rule, which does not depend on the ranks, and saves checkpoints.
+"""The script of each rank of test_checkpoint_ranks.py. It changes tables and dense parameters, and saves checkpoints.
 
-At the end each rank writes its tensors to `out/RANK.pt` beside FOLDER: for each tensor a list of (first row, rows).
+The rule of the changes does not depend on the number of ranks. At the end each rank writes its tensors to `out/RANK.pt`
+beside FOLDER: for each tensor a list of (first row, rows).
 """
 
 import os

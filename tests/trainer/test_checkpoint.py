@@ -24,7 +24,7 @@ def file_names(folder: Path) -> list[str]:
 
 @pytest.fixture
 def open_checkpoints(single_rank_world: World, tmp_path: Path) -> Callable[..., Checkpoints]:
-    """Return a function that opens checkpoints in `kept`, of a small state by default; it appends to `warnings`."""
+    """Return a function that opens checkpoints in the folder `kept`, of a small state unless `state` is given."""
 
     def make(state: State | None = None, warnings: list[str] | None = None, **config: object) -> Checkpoints:
         warn = (warnings if warnings is not None else []).append
@@ -40,7 +40,7 @@ def small_state() -> State:
     }
 
 
-def test_newest_checkpoints_are_kept_and_latest_is_the_last_one(
+def test_newest_checkpoints_are_kept_and_latest_returns_the_last(
     open_checkpoints: Callable[..., Checkpoints], tmp_path: Path
 ) -> None:
     checkpoints = open_checkpoints(keep=2)
@@ -55,7 +55,7 @@ def test_newest_checkpoints_are_kept_and_latest_is_the_last_one(
 def test_checkpoint_has_values_at_time_of_save(open_checkpoints: Callable[..., Checkpoints]) -> None:
     state = small_state()
     checkpoints = open_checkpoints(state)
-    for step in (1, 2):  # the second time into the copies of the first
+    for step in (1, 2):  # the second save reuses the copies of the first
         state["dense"].parts[0][1].fill_(step)
         checkpoints.save(step, {"sum": 0.1 + 0.2, "none": float("nan")})
         state["dense"].parts[0][1].fill_(-1.0)
@@ -195,7 +195,7 @@ def test_invalid_checkpoint_value_is_refused_with_its_key(value: dict[str, objec
 
 
 def run_threads(*ranks: Callable[[Coordinator], object], timeout_seconds: float = 20) -> list[object]:
-    """Run each rank in a thread; return what each returned or raised."""
+    """Run each rank in a thread, and return the results or errors."""
     store = dist.HashStore()
     results: list[object] = [None] * len(ranks)
 

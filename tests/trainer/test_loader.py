@@ -34,7 +34,7 @@ class NumberedSource:
 
 
 def wait_for_requests(source: NumberedSource, number: int) -> list[int]:
-    """Wait until the source got this many requests, and for some time for more; return the requested steps."""
+    """Wait until the source got this many requests and a little longer, and return the requested steps."""
     deadline = time.monotonic() + 10
     while len(source.steps) < number and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -49,7 +49,7 @@ def wait_for_requests(source: NumberedSource, number: int) -> list[int]:
 def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
     depth: int, ranks: int, num_samples: int, epochs: int
 ) -> None:
-    """Check that every sample comes once per epoch, to one rank, and that all ranks take part in every step."""
+    """The numbers of samples and ranks do not divide the batch evenly. All ranks take part in every step."""
     extent = Extent.of_epochs(epochs, num_samples, global_batch=8)
     batches: list[list[int]] = []
     for rank in range(ranks):
@@ -126,7 +126,7 @@ def test_close_ends_the_thread(num_read: int) -> None:
         wait_for_requests(source, 2 + num_read)  # the queue has no room for more
     assert threading.active_count() == threads
     assert list(loader) == []
-    loader.close()  # twice is fine
+    loader.close()  # a second close has no effect
 
 
 def test_close_wakes_waiting_thread_even_if_source_hangs(monkeypatch) -> None:

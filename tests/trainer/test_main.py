@@ -1,4 +1,4 @@
-"""Tests of the command line of the trainer. Misuse is one line with exit code 2. A run ends with a summary."""
+"""Tests of the command line of the trainer. Misuse prints one line and exits with 2. A run ends with a summary."""
 
 import os
 import sys

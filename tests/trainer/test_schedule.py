@@ -24,7 +24,7 @@ def test_factor_falls_to_floor_and_stays() -> None:
 
 
 def test_factor_equals_schedule_of_facebookresearch_dlrm() -> None:
-    """Compare with a decay right after the warm-up and its last value as floor; their steps count from 1."""
+    """The decay follows the warm-up, and its last value is the floor. The steps of the original count from 1."""
     expected = [1 / 3, 2 / 3, (4 / 4) ** 2, (3 / 4) ** 2, (2 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2, (1 / 4) ** 2]
     config = ScheduleConfig(warmup_steps=3, decay_start_step=3, decay_steps=4, floor=1 / 16)
     assert factors(config, 8) == pytest.approx(expected)

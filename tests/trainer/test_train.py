@@ -12,7 +12,7 @@ from trainer.run import Run, open_source
 
 @pytest.fixture
 def make_run(single_rank_world):
-    """Return a function that creates a run of one rank."""
+    """Return a function that creates a run of a single rank."""
     return lambda config: Run(config, single_rank_world, open_source(config, single_rank_world))
 
 

@@ -1,4 +1,4 @@
-"""Tests of the table of time categories. The largest category is first. Unknown values have the reason of the hub."""
+"""Tests of the table of time categories. The largest is first. Unknown values have the reason of the hub, if any."""
 
 from dataclasses import replace
 from io import StringIO
@@ -22,7 +22,7 @@ def lines_of(job):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_largest_category_is_first_and_small_ones_share_one_row():
+def test_largest_category_is_first_and_small_categories_share_a_row():
     title, head, first, second, small, goodput, _ = lines_of(JOB)
     assert title == "where 2 h went"
     assert head.split() == ["category", "time", "share", "GPU-hours"]

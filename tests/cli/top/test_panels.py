@@ -131,7 +131,7 @@ def test_vanished_job_is_no_longer_selected():
     assert still_selected(HubState(NOW, False, (), ()), "gone") is None
 
 
-def test_unknown_severity_is_counted_under_its_own_name():
+def test_unknown_severity_is_counted_under_its_name():
     state = stalled()
     state = replace(state, findings=tuple(replace(each, severity="fatal") for each in state.findings))
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain

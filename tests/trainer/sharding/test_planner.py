@@ -107,7 +107,7 @@ def test_equal_tables_are_spread_evenly() -> None:
     assert Counter(placement.ranks for placement in planned.tables) == {(rank,): 2 for rank in range(4)}
 
 
-def test_huge_table_is_row_wise_if_memory_requires_it() -> None:
+def test_huge_table_is_row_wise_under_memory_limit() -> None:
     tables = [Table(1_000_000, 64, 1.0)] + [Table(100_000, 64, 1.0)] * 3
     assert kinds_of(plan(tables, (256,) * 4))[0] == "table_wise"
     assert kinds_of(plan(tables, (256,) * 4, memory_bytes=200_000_000))[0] == "row_wise"
