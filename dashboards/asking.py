@@ -1,8 +1,11 @@
-"""HTTP requests to the hub and Prometheus. They return a typed answer, or raise an error with cause and next step.
+"""HTTP requests to the hub and Prometheus. They return a typed answer, or raise Unreachable with the cause.
 
-All viewers share the answers: each request is sent once per refresh, however many viewers there are. A failure is
-cached as well, so that twenty viewers do not wait for the same timeout twenty times. The types of answers are frozen,
-since answers are shared.
+The text of the error names a next step as well, unless the server itself rejects the request. Then it has its reason.
+
+All viewers share the answers of `ask`: each request is sent once per refresh, however many viewers there are. A failure
+is cached as well, so that twenty viewers do not wait for the same timeout twenty times. `ask_uncached` and `fetch`
+cache nothing. The module `queries` caches their answers, and keeps those about a fixed time range for 60 s. The types
+of answers are frozen, since answers are shared.
 """
 
 import re
@@ -18,7 +21,7 @@ from zmon.schema.api import Endpoint, Problem
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
-LONG_SECONDS = 5.0  # the timeout of a range query, which takes longer if the range is a week
+LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]

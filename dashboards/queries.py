@@ -107,7 +107,7 @@ class Prometheus:
         return f"{without_credentials(url).rstrip('/')}/graph?{urlencode(graph)}"
 
 
-# Answers are cached. A failure is cached for one refresh, so that twenty viewers do not all wait for the timeout.
+# Answers are cached. The failure of a query is cached for one refresh, so that twenty viewers do not all wait.
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)

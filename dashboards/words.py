@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 from zmon.format import UNKNOWN
 
 
-def count(number: float | None) -> str:
+def number(value: float | None) -> str:
     """Format a number: 18618.2 → 18,618; 3.27 → 3.27. NaN stays NaN, because a NaN loss is not a missing value."""
-    if number is None:
+    if value is None:
         return UNKNOWN
-    if not isfinite(number):
-        return "NaN" if number != number else str(number)
-    return f"{number:,.0f}" if abs(number) >= 100 or number == int(number) else f"{number:.3g}"
+    if not isfinite(value):
+        return "NaN" if value != value else str(value)
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def clock(unix_seconds: float | None) -> str:
@@ -36,7 +36,7 @@ def share(ratio: float | None) -> str:
     return UNKNOWN if ratio is None or not isfinite(ratio) else f"{ratio:.1%}".replace("%", " %")
 
 
-def marked(text: str) -> str:
+def escaped_html(text: str) -> str:
     """Return the text as HTML: escaped, with text in backticks as code, and with its line breaks."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 

@@ -7,7 +7,7 @@ from dashboards.asking import without_credentials
 from dashboards.colours import GREEN, GREY, VERMILLION
 from dashboards.views import banner, frame
 from dashboards.views.context import ViewContext
-from dashboards.words import marked
+from dashboards.words import escaped_html
 
 ORDER = (False, True, None)
 LOOKS = {True: ("armed", GREEN), False: ("INERT", VERMILLION), None: ("nothing to watch", GREY)}
@@ -25,7 +25,9 @@ def show(context: ViewContext) -> None:
     for check in checks:
         word, tint = LOOKS[check.armed]
         cells = (word, check.name, without_credentials(check.result), without_credentials(check.next_step))
-        rows.append(f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{marked(cell)}</td>" for cell in cells)}</tr>')
+        rows.append(
+            f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{escaped_html(cell)}</td>" for cell in cells)}</tr>'
+        )
     heads = "".join(f"<th>{head}</th>" for head in ("", "", "check", "result", "do this next"))
     st.html(
         f'<div class="zmon-table" data-testid="zmon-armed"><table><thead><tr>{heads}</tr></thead>'

@@ -14,7 +14,7 @@ from dashboards.glance import Glance
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
-from dashboards.words import clock, count, link, marked
+from dashboards.words import clock, escaped_html, link, number
 from zmon.format import UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -85,7 +85,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
-        summary = f"<p>{marked(worst.summary)}</p>"
+        summary = f"<p>{escaped_html(worst.summary)}</p>"
         _sections(
             glance,
             head,
@@ -94,13 +94,13 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
             finding_view.next_step_html(worst, context.address),
         )
     else:
-        _sections(glance, head, f"{word}<p>{marked(head.line)}</p>{notes}")
+        _sections(glance, head, f"{word}<p>{escaped_html(head.line)}</p>{notes}")
     if worst:
         finding_view.details(worst, glance.time)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
-        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {marked(other.summary)} · {lead}</p>')
+        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.summary)} · {lead}</p>')
     _past_findings(context)
 
 
@@ -109,7 +109,7 @@ def _summary_headline(glance: Glance) -> Headline:
     states = Counter(job.state for job in glance.jobs)
     alive = states.keys() - {"done", "exited"}
     word, sign, colour, _ = UNKNOWN_STATE if "unknown" in states else STATES["train" if alive else "done"]
-    counts = ", ".join(f"{number} {state}" for state, number in states.most_common())
+    counts = ", ".join(f"{num_jobs} {state}" for state, num_jobs in states.most_common())
     return Headline(word, sign, colour, f"{len(glance.jobs)} job{'s' if len(glance.jobs) > 1 else ''}: {counts}")
 
 
@@ -120,12 +120,12 @@ def line(context: ViewContext) -> None:
     diagnosis = f"{worst.cause} {finding_view.culprit(worst)}".strip() if worst else head.line
     lead = link("job", context.address.moved(job_id=glance.job_id).params(), glance.job_id) if glance.job_id else ""
     sign = f'<b class="sign" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}</b>'
-    _sections(glance, head, f"<p>{sign} {lead} · {marked(diagnosis)}</p>{_blind_html(glance)}")
+    _sections(glance, head, f"<p>{sign} {lead} · {escaped_html(diagnosis)}</p>{_blind_html(glance)}")
     _past_findings(context)
 
 
 def _blind_html(glance: Glance) -> str:
-    return "".join(f'<p class="blind">{marked(line)}</p>' for line in glance.blind)
+    return "".join(f'<p class="blind">{escaped_html(line)}</p>' for line in glance.blind)
 
 
 def _sections(glance: Glance, head: Headline, *parts: str) -> None:
@@ -157,7 +157,7 @@ def _past_findings(context: ViewContext) -> None:
         lead = link("incidents", context.address.moved(incident=past.id).params(), "the incident")
         st.html(
             f'<p class="zmon-other" data-testid="zmon-then"><b>At {clock(moment)}: {escape(diagnosis)}</b>,'
-            f" {finding_view.when(past)} · {marked(past.summary)} · {lead}</p>"
+            f" {finding_view.when(past)} · {escaped_html(past.summary)} · {lead}</p>"
         )
 
 
@@ -166,11 +166,11 @@ def vitals(context: ViewContext) -> None:
     job = context.now.job
     step_time, rate = speed(job, context)
     numbers = {
-        "Step": count(job.step if job else None),
+        "Step": number(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
         "Loss": _reported(job.report if job else {}, "loss"),
-        "Ranks watched": f"{count(job.ranks_seen)} of {count(job.world_size)}" if job else UNKNOWN,
+        "Ranks watched": f"{number(job.ranks_seen)} of {number(job.world_size)}" if job else UNKNOWN,
     }
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>')
@@ -184,7 +184,7 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
-        return duration(job.step_seconds), count(job.samples_per_second)
+        return duration(job.step_seconds), number(job.samples_per_second)
     stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
     since = [stall.onset for stall in stalls if stall.job_id == job.job_id] if job.state == "stalled" else []
     return f"none for {duration(max(0.0, context.now.time - min(since)))}" if since else "none", "0"
@@ -192,4 +192,4 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
 
 def _reported(report: dict[str, float | None], key: str) -> str:
     """Format a reported figure. The hub sends NaN as null, because JSON has no NaN."""
-    return "NaN" if key in report and report[key] is None else count(report.get(key))
+    return "NaN" if key in report and report[key] is None else number(report.get(key))

@@ -10,7 +10,7 @@ from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, frame, hosts
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
-from dashboards.words import count, link, share
+from dashboards.words import link, number, share
 from zmon.format import UNKNOWN
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -79,9 +79,9 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
         link("job", context.address.moved(job_id=job_id).params(), job_id),
         escape(job.state if job else UNKNOWN),
         escape(diagnosis),
-        count(job.step if job else None),
+        number(job.step if job else None),
         *banner.speed(job, context),
         share(job.efficiency.ratio if job and job.efficiency else None),
-        f"{count(job.ranks_seen if job else None)} of {count(job.world_size if job else None)}",
+        f"{number(job.ranks_seen if job else None)} of {number(job.world_size if job else None)}",
     ]
     return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'

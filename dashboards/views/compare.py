@@ -13,7 +13,7 @@ from dashboards.colours import in_order
 from dashboards.side import BY_NAME, Side, jobs, last_time, side
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import count, marked, moment, share
+from dashboards.words import escaped_html, moment, number, share
 from zmon.format import UNKNOWN, duration
 
 PREVIOUS_RANGE = "same job, previous time range"
@@ -35,7 +35,9 @@ def show(context: ViewContext) -> None:
         other_until = _last_time(context, other_id, until) if context.address.other else until - seconds
         other = side(context.prometheus, other_id, other_until, seconds)
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(
+            f'<p class="zmon-unknown" data-testid="zmon-compare">Differences: {UNKNOWN}, {escaped_html(str(error))}</p>'
+        )
         return
     promql = "\n\n".join(f"{name}: {query}" for name, query in BY_NAME.items())
     panel.heading("What differs between the two?", "", promql, context, context.span)
@@ -68,9 +70,9 @@ def _choose_other(context: ViewContext) -> None:
 
 def _table(current: Side, other: Side) -> None:
     rows = [
-        ("ranks", count(other.ranks), count(current.ranks), ""),
+        ("ranks", number(other.ranks), number(current.ranks), ""),
         ("efficiency", share(other.efficiency), share(current.efficiency), ""),
-        _row("samples/s", count, other.samples_per_second, current.samples_per_second),
+        _row("samples/s", number, other.samples_per_second, current.samples_per_second),
         _row("step", duration, other.step_seconds, current.step_seconds),
     ]
     for cause in in_order([*{**other.causes, **current.causes}]):
@@ -82,10 +84,10 @@ def _table(current: Side, other: Side) -> None:
         f"{current.job_id} until {moment(current.until)}",
         "difference",
     )
-    body = "".join(f"<tr>{''.join(f'<td>{marked(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-compare"><table><thead><tr>'
-        f"{''.join(f'<th>{marked(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{''.join(f'<th>{escaped_html(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

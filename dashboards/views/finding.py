@@ -8,7 +8,7 @@ import streamlit as st
 
 from dashboards.address import Address
 from dashboards.views import evidence
-from dashboards.words import clock, count, link, marked
+from dashboards.words import clock, escaped_html, link, number
 from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
@@ -27,13 +27,13 @@ def culprit_html(finding: Finding) -> str:
 
 def next_step_html(finding: Finding, address: Address) -> str:
     """Return HTML with the next step, and links to details."""
-    step = f'<p class="next"><b>Do this next</b><br>{marked(finding.detail)}</p>'
+    step = f'<p class="next"><b>Do this next</b><br>{escaped_html(finding.detail)}</p>'
     return f"{step}<p>{_links(finding, address)}</p>"
 
 
 def age_and_cost(finding: Finding, now: float) -> str:
     """Return how long the finding has been open, and the lost GPU-hours."""
-    cost = f", {count(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
+    cost = f", {number(finding.lost_gpu_hours)} GPU-hours lost" if finding.lost_gpu_hours else ""
     return f"open for {duration(max(0.0, now - finding.onset))}{cost}"
 
 

@@ -8,7 +8,7 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.views import banner, finding, frame
 from dashboards.views.context import ViewContext
-from dashboards.words import count, link, marked
+from dashboards.words import escaped_html, link, number
 from zmon.format import UNKNOWN, duration
 from zmon.schema.incident import IncidentSummary
 
@@ -23,15 +23,17 @@ def show(context: ViewContext) -> None:
     try:
         incidents = context.hub.incidents()
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown" data-testid="zmon-incidents">Incidents: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(
+            f'<p class="zmon-unknown" data-testid="zmon-incidents">Incidents: {UNKNOWN}, {escaped_html(str(error))}</p>'
+        )
         return
     selected = next((incident for incident in incidents if incident.id == context.address.incident), None)
     if selected:
         _details(selected, context)
     elif context.address.incident:
         st.html(
-            f'<p class="zmon-unknown">There is no incident {marked(context.address.incident)}: it is only seconds old'
-            " and not listed yet, or it was deleted after 30 days.</p>"
+            f'<p class="zmon-unknown">There is no incident {escaped_html(context.address.incident)}: it is only seconds'
+            " old and not listed yet, or it was deleted after 30 days.</p>"
         )
     _list(incidents, context)
 
@@ -56,11 +58,11 @@ def _row(incident: IncidentSummary, context: ViewContext) -> str:
     address = context.address.moved(job_id=incident.job_id)
     cells = [
         link("incidents", address.moved(incident=incident.id).params(), moment),
-        marked(incident.job_id),
-        marked(f"{incident.cause} ({incident.severity})"),
-        marked(finding.culprit(incident) or UNKNOWN),
+        escaped_html(incident.job_id),
+        escaped_html(f"{incident.cause} ({incident.severity})"),
+        escaped_html(finding.culprit(incident) or UNKNOWN),
         "still open" if incident.resolved is None else duration(incident.resolved - incident.onset),
-        count(incident.lost_gpu_hours),
+        number(incident.lost_gpu_hours),
         link("job", address.moved(incident=None, at=incident.detected).params(), "charts"),
     ]
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
@@ -69,14 +71,14 @@ def _row(incident: IncidentSummary, context: ViewContext) -> str:
 def _details(incident: IncidentSummary, context: ViewContext) -> None:
     """Draw the stored page of an incident, with the runbook beside it."""
     culprit = finding.culprit(incident) or "culprit unknown"
-    st.html(f"<h4>{marked(incident.cause)}: {marked(culprit)}, {finding.when(incident)}</h4>")
+    st.html(f"<h4>{escaped_html(incident.cause)}: {escaped_html(culprit)}, {finding.when(incident)}</h4>")
     st.button("All incidents", on_click=frame.go, args=(context.address.moved(incident=None),))
     left, right = st.columns([3, 2])
     with left:
         try:
             st.iframe(context.hub.report(incident.id), height=REPORT_PIXELS)
         except Unreachable as error:
-            st.html(f'<p class="zmon-unknown">Page of the incident: {UNKNOWN}, {marked(str(error))}</p>')
+            st.html(f'<p class="zmon-unknown">Page of the incident: {UNKNOWN}, {escaped_html(str(error))}</p>')
     with right, st.container(border=True, key="zmon-runbook"):
         st.markdown(f"**Runbook: {incident.cause}**")
         st.markdown(finding.runbook(f"docs/runbooks.md#{incident.cause}"))

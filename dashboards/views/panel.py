@@ -15,7 +15,7 @@ from dashboards.history import History
 from dashboards.marks import Mark
 from dashboards.panels import Panel
 from dashboards.views.context import ViewContext
-from dashboards.words import marked, moment
+from dashboards.words import escaped_html, moment
 from zmon.format import UNKNOWN
 
 A_DAY = 86400
@@ -48,7 +48,7 @@ def show(panel: Panel, context: ViewContext) -> None:
 
 def unknown(key: str, reason: str) -> None:
     """Draw the reason in place of a chart."""
-    st.html(f'<div class="zmon-chart-unknown" data-testid="zmon-{key}"><p>{marked(reason)}</p></div>')
+    st.html(f'<div class="zmon-chart-unknown" data-testid="zmon-{key}"><p>{escaped_html(reason)}</p></div>')
 
 
 def grid(panels: tuple[Panel, ...], context: ViewContext) -> None:

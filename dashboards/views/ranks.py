@@ -9,7 +9,7 @@ from dashboards.panels import ranks as panels
 from dashboards.severity import is_info
 from dashboards.views import banner, finding, frame, host, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import marked
+from dashboards.words import escaped_html
 from zmon.format import UNKNOWN
 from zmon.schema.api import RankRow
 
@@ -54,7 +54,7 @@ def _table(context: ViewContext) -> None:
     try:
         rows = list(context.hub.ranks(context.job_id or ""))
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
     if context.address.host:
         rows = [row for row in rows if row.host == context.address.host]
@@ -93,10 +93,13 @@ def _details(context: ViewContext, rank: int) -> None:
     st.markdown(f"#### Rank {rank}")
     num_ranks = context.now.num_ranks
     if num_ranks and rank >= num_ranks:
-        st.html(f'<p class="zmon-unknown">There is no rank {rank}: {marked(context.job_id or "")} has {num_ranks}.</p>')
+        st.html(
+            f'<p class="zmon-unknown">There is no rank {rank}:'
+            f" {escaped_html(context.job_id or '')} has {num_ranks}.</p>"
+        )
         return
     for each in context.now.findings:
         if rank in each.ranks:
-            st.html(f'<p class="zmon-other"><b>{marked(each.cause)}</b> · {marked(each.summary)}</p>')
+            st.html(f'<p class="zmon-other"><b>{escaped_html(each.cause)}</b> · {escaped_html(each.summary)}</p>')
             finding.details(each, context.now.time)
     panel.grid(panels.ONE_RANK, context)

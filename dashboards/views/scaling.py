@@ -11,7 +11,7 @@ from dashboards.panels import scaling as panels
 from dashboards.predictions import efficiency_ratio, predicted, why_unknown
 from dashboards.views import banner, frame, panel
 from dashboards.views.context import ViewContext
-from dashboards.words import count, marked, plain, share
+from dashboards.words import escaped_html, number, plain, share
 from zmon.format import UNKNOWN, duration
 from zmon.schema.api import ScalingAnswer, StepAnswer
 
@@ -102,17 +102,17 @@ def _table(scaling: ScalingAnswer, what_ifs: tuple[str, ...]) -> None:
     for size in scaling.sizes:
         step = predicted(size.predicted)
         row = [
-            count(size.ranks),
-            count(size.samples),
+            number(size.ranks),
+            number(size.samples),
             _seconds(size.predicted),
-            count(step.samples_per_second if step else None),
+            number(step.samples_per_second if step else None),
             share(efficiency_ratio(size.efficiency)),
         ]
         rows.append([*row, *([_seconds(size.what_if)] if what_ifs else [])])
-    body = "".join(f"<tr>{''.join(f'<td>{marked(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escaped_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
     st.html(
         f'<div class="zmon-table" data-testid="zmon-sizes"><table><thead><tr>'
-        f"{''.join(f'<th>{marked(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{''.join(f'<th>{escaped_html(head)}</th>' for head in heads)}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
 

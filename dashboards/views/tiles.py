@@ -10,7 +10,7 @@ from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
 from dashboards.views.context import ViewContext
-from dashboards.words import count, link, marked
+from dashboards.words import escaped_html, link, number
 from zmon.format import UNKNOWN, duration
 
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
@@ -41,7 +41,7 @@ def show(context: ViewContext) -> None:
     try:
         states = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
     except Unreachable as error:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {marked(str(error))}</p>')
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
     if not any(rank.host for rank in states):
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_reason_without_ranks(glance)}.</p>')
@@ -89,7 +89,7 @@ def _html(tile: Tile, context: ViewContext) -> str:
     ago = "" if rank.since_step_seconds is None else " ago"
     facts = [
         rank.host or f"host {UNKNOWN}",
-        f"step {count(rank.step)}",
+        f"step {number(rank.step)}",
         f"last step {duration(rank.since_step_seconds)}{ago}",
     ]
     if (rank.waiting_seconds or 0) >= SHOWN_WAIT_SECONDS:

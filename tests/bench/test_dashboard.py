@@ -1,4 +1,4 @@
-"""Tests of the synthetic history: Prometheus accepts it, and it has every series that the dashboard queries."""
+"""Tests of the dashboard benchmark: its synthetic history, its fake hub, and its report."""
 
 import asyncio
 import json
@@ -25,43 +25,43 @@ SCENE = Scene(num_ranks=4, hours=1 / 6, now=1_800_000_000, ahead_seconds=60)
 
 
 @pytest.fixture(scope="module")
-def text(tmp_path_factory: pytest.TempPathFactory):
+def history(tmp_path_factory: pytest.TempPathFactory):
     file = tmp_path_factory.mktemp("history") / "text.om"
     start = SCENE.now - 600
     assert blocks.write(file, everything(SCENE), SCENE, start, SCENE.end) == len(file.read_text().splitlines()) - 1
     return file
 
 
-def names(text) -> set[str]:
-    return {line[: line.index("{")] for line in text.read_text().splitlines() if not line.startswith("#")}
+def series_names(history) -> set[str]:
+    return {line[: line.index("{")] for line in history.read_text().splitlines() if not line.startswith("#")}
 
 
-def test_prometheus_accepts_it(text, tmp_path):
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", text, tmp_path / "blocks"]
+def test_promtool_accepts_synthetic_history(history, tmp_path):
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", history, tmp_path / "blocks"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     (block, *_) = (tmp_path / "blocks").iterdir()
     assert json.loads((block / "meta.json").read_text())["stats"]["numSeries"] > 300
 
 
-def test_it_has_every_series_that_a_chart_uses(text):
+def test_history_has_every_series_of_panels(history):
     queried = {name for panel in ALL for name in (*panel.series(), *SERIES.findall(_unquoted(panel.many)))}
-    assert queried <= names(text)
+    assert queried <= series_names(history)
 
 
-def test_it_has_every_series_that_a_view_queries_in_addition(text):
+def test_history_has_every_series_of_other_queries_of_views(history):
     views = queries.by_view(SCENE, "1h", SCENE.now)
     every = [query for view_queries in views.values() for query in view_queries]
     queried = {name for query in every for name in SERIES.findall(_unquoted(query.promql))}
     assert "zmon:gpu_utilization:ratio" in queried
     assert "zmon_job_time_seconds_total" in queried
-    assert queried <= names(text)
+    assert queried <= series_names(history)
 
 
-def test_counters_never_fall_and_rules_have_their_interval(text):
+def test_counters_never_fall_and_recorded_series_have_their_interval(history):
     last: dict[str, tuple[float, int]] = {}
     seconds = intervals()
-    for line in text.read_text().splitlines()[:-1]:
+    for line in history.read_text().splitlines()[:-1]:
         head, value, time = line.rsplit(" ", 2)
         name = head[: head.index("{")]
         if head in last:
@@ -73,13 +73,13 @@ def test_counters_never_fall_and_rules_have_their_interval(text):
         last[head] = float(value), int(time)
 
 
-def test_the_slow_rank_works_while_others_wait():
+def test_slow_rank_has_more_self_time_and_less_exposed_time():
     slow, other = (SCENE.rank(SLOW, rank).measures for rank in (SCENE.culprit, SCENE.culprit - 1))
     assert slow.self_seconds > 2 * other.self_seconds
     assert slow.exposed_seconds < other.exposed_seconds / 2
 
 
-def test_seconds_of_all_kinds_sum_to_the_total():
+def test_seconds_by_kind_never_fall_and_sum_to_elapsed_time():
     times = np.arange(SCENE.start, SCENE.end, 7)
     assert SCENE.seconds_by_kind(times).sum(axis=0) == pytest.approx(times - SCENE.start)
     assert (np.diff(SCENE.seconds_by_kind(times)) >= 0).all()
@@ -96,20 +96,20 @@ async def _answers(path: str, scene: Scene = SCENE) -> bytes:
     ("path", "answer"),
     [("healthz", HubHealth), ("api/v1/jobs", JobList), (f"api/v1/jobs/{JOB}/ranks", RankList)],
 )
-def test_the_simulated_hub_answers_like_a_real_one(path, answer):
+def test_fake_hub_answers_have_types_of_the_hub(path, answer):
     content = msgspec.json.decode(asyncio.run(_answers(f"/{path}")), type=answer)
     assert len(getattr(content, {"healthz": "agents"}.get(path, path.rpartition("/")[2]))) > 0
 
 
-def test_the_job_is_as_old_as_its_history():
-    """Check that the job is not young: charts begin with the job and would be nearly empty, and drawn at once."""
+def test_job_of_fake_hub_is_as_old_as_its_history():
+    """Charts begin with the job. If it were young, they would be nearly empty, and drawn faster than real ones."""
     now = int(time.time())
     scene = Scene(num_ranks=4, hours=1 / 6, now=now, ahead_seconds=60)
     job = json.loads(asyncio.run(_answers("/api/v1/jobs", scene)))["jobs"][0]
     assert sum(job["time"].values()) == pytest.approx(now - scene.start, abs=5)
 
 
-def test_the_simulated_hub_answers_how_the_job_scales():
+def test_fake_hub_predicts_scaling_with_what_if():
     answer = json.loads(asyncio.run(_answers(f"/api/v1/jobs/{JOB}/scaling?what_if=net%3D2")))
     assert answer["points"]
     assert answer["what_ifs"]
@@ -126,7 +126,7 @@ def _unquoted(promql: str) -> str:
     return re.sub(r'"[^"]*"', '""', promql)
 
 
-def test_the_time_of_the_browser_is_unknown_if_the_server_alone_took_longer(capsys):
+def test_browser_time_is_unknown_if_server_took_longer_than_click(capsys):
     click, served = {"armed": [0.040]}, {"armed": [0.045]}
     prometheus = {kind: {"armed": [0.001]} for kind in rounds.OF_PROMETHEUS.values()}
     report.parts(

@@ -1,4 +1,4 @@
-"""Tests of the lower bound of a step, computed by hand for a small model."""
+"""Tests of the lower bound of a step: the work of a rank is compared with sums by hand for a small model."""
 
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
@@ -6,7 +6,7 @@ from bench.floor import work_of
 SHAPE = Shape(pooling=2, tables=2, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 
-def test_work_of_a_rank() -> None:
+def test_work_of_a_rank_equals_sums_by_hand() -> None:
     work = work_of(SHAPE, num_ranks=2, distinct_rows=20)  # 4 samples, 8 bags, 16 ids, 10 distinct rows
     weights = [13 * 5, 5 * 4, 7 * 6, 6 * 1]
     assert work.operations == 4 * 2 * (3 * sum(weights) - weights[0])
@@ -17,7 +17,7 @@ def test_work_of_a_rank() -> None:
     assert work.traffic == work.lookup + work.update + work.exchange + work.reduction + work.dense_update
 
 
-def test_batches_of_all_ranks_are_slices_of_the_same() -> None:
+def test_batch_of_a_rank_is_slice_of_global_batch() -> None:
     source = RepeatingSource(SHAPE)
     whole, half = source.batch(17, 0, 8), source.batch(1, 4, 4)
     assert whole.ids.view(2, 8, 2)[:, 4:].reshape(-1).tolist() == half.ids.tolist()

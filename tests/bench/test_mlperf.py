@@ -1,4 +1,4 @@
-"""Tests that the table of MLPerf's results in the docs is what the model predicts, errors included."""
+"""Tests of the table of MLPerf's results: docs/efficiency.md contains what the benchmark prints."""
 
 from bench import mlperf
 from tests.places import REPOSITORY
@@ -6,10 +6,10 @@ from tests.places import REPOSITORY
 DOCS = REPOSITORY / "docs/efficiency.md"
 
 
-def test_table_in_the_docs_is_the_one_that_is_printed(capsys):
+def test_table_in_docs_equals_printed_table(capsys):
     mlperf.main()
     assert capsys.readouterr().out in DOCS.read_text()
 
 
-def test_batches_are_those_of_the_published_configurations():
+def test_batch_per_rank_equals_published_configuration():
     assert [batch // ranks for ranks, batch, _ in mlperf.ROWS] == [6912, 2112, 1056]

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.e2e
 SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 
-@pytest.mark.slow  # the other table comes from the same jobs
+@pytest.mark.slow  # the other test runs the same jobs
 def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     about, _, *lines = trainer.speed(SHAPE, 1)
     assert about.startswith("pooling 2; the planner's choice for `ours`: ")

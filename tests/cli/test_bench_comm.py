@@ -1,4 +1,4 @@
-"""`zmon bench-comm` times real collectives on ranks that it starts or on the ranks of a job."""
+"""Tests of `zmon bench-comm`, which times real collectives on ranks that it starts or on the ranks of a job."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def bench_comm(tmp_path, *words):
 
 
 @pytest.mark.e2e
-def test_two_ranks_of_this_node_are_timed(tmp_path):
+def test_bench_comm_times_two_ranks_of_this_node(tmp_path):
     done = bench_comm(tmp_path, *SMALL, "--json")
     assert done.returncode == 0, done.stderr
     measured = json.loads(done.stdout)["measured"]
@@ -39,8 +39,8 @@ def test_two_ranks_of_this_node_are_timed(tmp_path):
 
 
 @pytest.fixture
-def in_forks(tmp_path, torch_zygote):
-    """Run three ranks without a launcher; a Python expression with `rank` in it gives their hosts."""
+def run_in_forks(tmp_path, torch_zygote):
+    """Return a function that runs three ranks without a launcher. `host` is a Python expression with `rank`."""
 
     def run(host):
         script = tmp_path / "rank.py"
@@ -55,8 +55,8 @@ def in_forks(tmp_path, torch_zygote):
 
 
 @pytest.fixture
-def by_torchrun(tmp_path):
-    """Run three ranks with torchrun, as users do; the shell evaluates the expression."""
+def run_with_torchrun(tmp_path):
+    """Return a function that runs three ranks with torchrun. The shell evaluates `host`."""
 
     def run(host):
         expression = host.replace("//", "/").replace("rank", "RANK")
@@ -67,8 +67,8 @@ def by_torchrun(tmp_path):
 
 
 @pytest.mark.e2e
-@pytest.mark.parametrize("start", ["in_forks", pytest.param("by_torchrun", marks=pytest.mark.slow)])
-def test_hosts_with_different_numbers_of_ranks_are_timed_within_and_between(request, tmp_path, start):
+@pytest.mark.parametrize("start", ["run_in_forks", pytest.param("run_with_torchrun", marks=pytest.mark.slow)])
+def test_bench_comm_times_links_within_and_between_unequal_hosts(request, tmp_path, start):
     done = request.getfixturevalue(start)("rank // 2")
     assert done.returncode == 0, done.stderr
     assert "within a host, 2 ranks" in done.stdout
@@ -81,8 +81,8 @@ def test_hosts_with_different_numbers_of_ranks_are_timed_within_and_between(requ
 
 @pytest.mark.slow  # the test above covers other layouts of ranks in every run
 @pytest.mark.e2e
-def test_rank_0_alone_on_its_host_prints_what_the_others_measured(tmp_path, in_forks):
-    done = in_forks("(rank + 1) // 2")
+def test_rank_0_alone_on_its_host_writes_links_that_others_measured(tmp_path, run_in_forks):
+    done = run_in_forks("(rank + 1) // 2")
     assert done.returncode == 0, done.stderr
     assert links(read(tmp_path / "links.json"))["all_reduce"].host
 
@@ -95,7 +95,7 @@ def test_rank_0_alone_on_its_host_prints_what_the_others_measured(tmp_path, in_f
         (("--largest", "1"), "--largest"),
     ],
 )
-def test_misuse_is_one_line_before_anything_runs(command, tmp_path, monkeypatch, words, part):
+def test_misuse_prints_one_line_and_exits_with_2(command, tmp_path, monkeypatch, words, part):
     monkeypatch.chdir(tmp_path)
     code, _, err = command("bench-comm", *words)
     assert code == 2
@@ -104,7 +104,7 @@ def test_misuse_is_one_line_before_anything_runs(command, tmp_path, monkeypatch,
 
 
 @pytest.mark.e2e
-def test_backend_that_fails_is_one_line(tmp_path, monkeypatch):
+def test_failing_backend_prints_one_line_and_exits_with_1(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")
     done = bench_comm(tmp_path, *SMALL)
     assert done.returncode == 1

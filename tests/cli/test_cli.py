@@ -1,4 +1,8 @@
-"""The command line: every error is one line, misuse has exit code 2, and commands and options are stable."""
+"""Tests of the command line.
+
+Misuse prints one line and exits with 2. A failure prints one line and exits with 1. Commands and options equal a golden
+file.
+"""
 
 import fcntl
 import os
@@ -47,13 +51,13 @@ def assert_one_line(err, *parts):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_misuse_is_one_line_and_exit_code_2(command, arguments, part):
+def test_misuse_prints_one_line_and_exits_with_2(command, arguments, part):
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert_one_line(err, part)
 
 
-def test_demo_on_a_directory_is_misuse(command, tmp_path):
+def test_demo_with_directory_as_data_is_misuse(command, tmp_path):
     code, _, err = command("demo", "--data", tmp_path)
     assert code == 2
     assert_one_line(err, str(tmp_path))
@@ -61,8 +65,8 @@ def test_demo_on_a_directory_is_misuse(command, tmp_path):
 
 def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
     (tmp_path / "data").mkdir()
-    with (tmp_path / "data/lock").open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with (tmp_path / "data/lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         code, _, err = command("up")
     assert code == 2
     assert_one_line(err, "is in use", "--data-dir")
@@ -88,13 +92,13 @@ def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, mon
     flags = [word.removeprefix("--") for word in started if word.startswith("--")]
     values = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
     assert values["server.address"] == "127.0.0.1"
-    assert values["runner.postScriptGC"] == "false"  # else half of a page's time
+    assert values["runner.postScriptGC"] == "false"  # garbage collection would take half of the time of a page
     for flag in flags:
         streamlit.config.get_option(flag)  # raises if streamlit does not have the option
 
 
 @pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
-def test_no_dashboard_without_streamlit(command, monkeypatch, arguments):
+def test_missing_streamlit_is_reported_with_install_command(command, monkeypatch, arguments):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "streamlit" else name)
     code, out, err = command(*arguments)
     assert (code, out) == (1, "")
@@ -125,7 +129,7 @@ def outcome(process, guard):
 
 
 @pytest.mark.parametrize("name", ["agent", "hub"])
-def test_port_that_is_taken_is_one_line_and_exit_code_1(tmp_path, name):
+def test_taken_port_prints_one_line_and_exits_with_1(tmp_path, name):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -151,10 +155,10 @@ def test_daemon_prints_its_address_and_ends_at_sigterm(tmp_path, name):
     assert outcome(process, guard) == (0, "")
 
 
-# -- the list ----------------------------------------------------------------------------------------------
+# -- commands and options ---------------------------------------------------------------------------------
 
 
-def test_commands_and_options_are_the_golden_list():
+def test_commands_and_options_equal_golden_list():
     """Add a new option to tests/golden/cli.txt. Removing an option breaks the scripts of users."""
     lines = [
         " ".join([name, *sorted(option for parameter in command.params for option in parameter.opts)])
@@ -170,7 +174,7 @@ def test_every_command_and_option_has_a_help_text():
             assert parameter.param_type_name == "argument" or parameter.help, f"{name} {parameter.name}"
 
 
-def test_zmon_is_a_module_too():
+def test_python_m_zmon_prints_version():
     done = subprocess.run(
         [sys.executable, "-m", "zmon", "--version"],
         cwd=REPOSITORY,

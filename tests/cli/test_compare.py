@@ -1,4 +1,4 @@
-"""`zmon compare`: the verdict is the first line, and the exit code is what a pipeline needs."""
+"""Tests of `zmon compare`: its verdict, its thresholds for a pipeline, its exit codes, and its JSON."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.offline.analyze.logs import rows, written
 
 @pytest.fixture
 def compare(command):
-    """Run `zmon compare …` in this process: exit code, stdout, stderr."""
+    """Return a function that runs `zmon compare` in this process, and returns exit code, stdout and stderr."""
     return lambda *arguments: command("compare", *arguments)
 
 
@@ -17,19 +17,19 @@ def compare(command):
 def logs(tmp_path):
     """Three logs: a run, an equal run, and a run whose rank 1 computes 1.5 times as long."""
     return [
-        written(tmp_path / f"{name}.jsonl", rows(steps=200, ranks=2, **how))
-        for name, how in (("a", {}), ("like", {}), ("slow", {"slow": 1}))
+        written(tmp_path / f"{name}.jsonl", rows(steps=200, ranks=2, **changes))
+        for name, changes in (("a", {}), ("like", {}), ("slow", {"slow": 1}))
     ]
 
 
-def test_slower(compare, logs):
+def test_slower_run_is_reported_with_time_category(compare, logs):
     code, out, _ = compare(logs[0], logs[2])
     assert code == 0
     assert out.startswith("steps are slower: +")
     assert "imbalance" in out
 
 
-def test_alike(compare, logs):
+def test_equal_runs_are_reported_as_alike(compare, logs):
     code, out, _ = compare(logs[0], logs[1])
     assert (code, out.splitlines()[0]) == (
         0,
@@ -37,17 +37,17 @@ def test_alike(compare, logs):
     )
 
 
-def test_threshold_fails_a_pipeline(compare, logs):
+def test_exceeded_threshold_exits_with_1(compare, logs):
     code, out, _ = compare(logs[0], logs[2], "--fail-on", "step_seconds>+3%", "--fail-on", "data>+90%")
     assert code == 1
     assert [line.split(":")[0] for line in out.splitlines()[-2:]] == ["failed", "ok"]
 
 
-def test_threshold_that_is_not_exceeded_passes(compare, logs):
+def test_threshold_that_is_not_exceeded_exits_with_0(compare, logs):
     assert compare(logs[0], logs[1], "--fail-on", "step_seconds>+3%")[0] == 0
 
 
-def test_too_few_steps_neither_pass_nor_fail(compare, logs, tmp_path):
+def test_too_few_steps_exit_with_3(compare, logs, tmp_path):
     few = written(tmp_path / "few.jsonl", rows(steps=30, ranks=2))
     assert compare(logs[0], few)[0] == 3
     code, out, _ = compare(logs[0], few, "--fail-on", "step_seconds>+3%")
@@ -65,7 +65,7 @@ def test_different_batches_and_missing_ranks_are_reported(compare, logs, tmp_pat
     assert "3 of 4 ranks are in the log" in " ".join(out.split())
 
 
-def test_unknown_values_have_a_reason(compare, tmp_path):
+def test_too_few_reported_values_are_unknown_with_reason(compare, tmp_path):
     reported = [{**row, "report_loss": 0.5 if row["step"] % 50 == 0 else None} for row in rows(steps=200, ranks=2)]
     log = written(tmp_path / "reported.jsonl", reported)
     code, out, _ = compare(log, log)
@@ -90,7 +90,7 @@ def test_json_has_runs_changes_and_thresholds(compare, logs):
         (("a",), "zmon: Missing argument 'B'."),
     ],
 )
-def test_misuse_is_one_line(compare, arguments, line):
+def test_misuse_prints_one_line_and_exits_with_2(compare, arguments, line):
     code, _, err = compare(*arguments)
     assert code == 2
     assert err.startswith(line)

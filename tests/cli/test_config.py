@@ -1,4 +1,4 @@
-"""The configuration file: its keys are the names of the options, and every error is one line."""
+"""Tests of the configuration file. Its keys are the names of the options. An invalid file is refused in one line."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from zmon.errors import UsageError
 
 
 @pytest.fixture
-def read(tmp_path):
+def read_config(tmp_path):
     """Return a function that reads a file with this content."""
 
     def read_(content):
@@ -20,26 +20,28 @@ def read(tmp_path):
     return read_
 
 
-def test_every_flag_is_a_key_of_its_own_name(read):
+def test_every_flag_is_a_key_with_dashes_or_underscores(read_config):
     """Check that `--ready-file` is the key `ready-file` or `ready_file`, and `--json` the key `json`."""
     for command in COMMANDS:
         for option in [option for option in command.params if option.opts[0].startswith("--")]:
             flag = option.opts[0].removeprefix("--")
             for key in (flag, flag.replace("-", "_")):
-                defaults = read(f"{command.name}: {{{key}: 1}}")
+                defaults = read_config(f"{command.name}: {{{key}: 1}}")
                 assert defaults == {command.name: {option.name: ["1"] if option.multiple else "1"}}
 
 
-def test_value_is_converted_as_on_the_command_line(read):
-    defaults = read("status: {json: true, data_dir: 5, hub: null}\nhub: {port: 9999}\nrun: {label: [a=b, c=d]}\nup:\n")
+def test_values_are_converted_to_texts_of_the_command_line(read_config):
+    defaults = read_config(
+        "status: {json: true, data_dir: 5, hub: null}\nhub: {port: 9999}\nrun: {label: [a=b, c=d]}\nup:\n"
+    )
     assert defaults == {
         "status": {"as_json": "True", "data_dir": "5"}, "hub": {"port": "9999"}, "run": {"labels": ["a=b", "c=d"]},
         "up": {},
     }  # fmt: skip
 
 
-def test_empty_file_sets_nothing(read):
-    assert read("") == {}
+def test_empty_file_sets_nothing(read_config):
+    assert read_config("") == {}
 
 
 @pytest.mark.parametrize(
@@ -56,17 +58,17 @@ def test_empty_file_sets_nothing(read):
         ("1: {port: 1}", "unknown key 1; the keys are"),
     ],
 )
-def test_invalid_file_is_refused_in_one_line(read, content, part):
+def test_invalid_file_is_refused_in_one_line(read_config, content, part):
     with pytest.raises(UsageError, match=r"zmon\.yaml") as refused:
-        read(content)
+        read_config(content)
     assert part in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_thresholds_are_a_mapping(read):
+def test_thresholds_are_read_as_mapping(read_config):
     settings = {"straggler": {"slower_ratio": 0.3}}
-    assert read(f"hub: {{detectors: {settings}}}") == {"hub": {"detectors": settings}}
-    assert read("agent: {leases: {eval_seconds: 3600}}") == {"agent": {"leases": {"eval_seconds": 3600}}}
+    assert read_config(f"hub: {{detectors: {settings}}}") == {"hub": {"detectors": settings}}
+    assert read_config("agent: {leases: {eval_seconds: 3600}}") == {"agent": {"leases": {"eval_seconds": 3600}}}
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_thresholds_are_a_mapping(read):
         ("", ["hub", "--detectors", "{"], "cannot read --detectors"),
     ],
 )
-def test_invalid_thresholds_are_refused_before_anything_starts(tmp_path, content, command, part):
+def test_invalid_thresholds_are_refused(tmp_path, content, command, part):
     path = tmp_path / "zmon.yaml"
     path.write_text(content)
     with pytest.raises(UsageError) as refused:
@@ -104,7 +106,7 @@ def test_invalid_thresholds_are_refused_before_anything_starts(tmp_path, content
         ("analyze: {detectors: {straggler: {slower_ratio: 0.4}}}", 0.4),
     ],
 )
-def test_analyze_uses_the_thresholds_of_the_hub_unless_it_has_its_own(tmp_path, monkeypatch, content, ratio):
+def test_analyze_uses_thresholds_of_hub_unless_it_has_thresholds(tmp_path, monkeypatch, content, ratio):
     path = tmp_path / "zmon.yaml"
     path.write_text(content)
     used = []

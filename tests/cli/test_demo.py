@@ -1,4 +1,4 @@
-"""Tests for `zmon demo`: its summary, Ctrl-C and bad data; no process is left behind."""
+"""Tests of `zmon demo`: its summary, Ctrl-C, bad data, and a second stack. No process of an ended demo is left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from tests.e2e.running_stack import wait_for
 from tests.places import REPOSITORY
 
-pytestmark = pytest.mark.e2e  # not in tests/e2e, whose stack would take its processors
+pytestmark = pytest.mark.e2e  # not in tests/e2e, because the stack of those tests would compete for processors
 
 
 class Demo:
@@ -87,7 +87,7 @@ def test_demo_ends_by_itself_with_a_summary(directory: Path) -> None:
 
 
 @pytest.mark.slow  # it trains for half a minute
-def test_demo_with_a_file_skips_and_names_a_malformed_row(directory: Path) -> None:
+def test_demo_with_file_skips_and_reports_malformed_row(directory: Path) -> None:
     data = directory / "rows.tsv"
     rows = [criteo_row(number) for number in range(40)]
     rows[6] = rows[6].replace("\t", "\tnonsense", 1)
@@ -98,20 +98,20 @@ def test_demo_with_a_file_skips_and_names_a_malformed_row(directory: Path) -> No
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
-def test_ctrl_c_ends_everything_within_five_seconds_even_with_a_stopped_rank(directory: Path) -> None:
+def test_ctrl_c_ends_demo_with_stopped_rank_within_five_seconds(directory: Path) -> None:
     demo = Demo(directory)
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)
     ranks = [p for p in psutil.Process(demo.process.pid).children(recursive=True) if p.environ().get("RANK") == "1"]
     ranks[0].suspend()
     demo.process.send_signal(signal.SIGINT)
-    interrupted_at = time.monotonic()
+    interrupted = time.monotonic()
     assert demo.process.wait(timeout=10) == 0
-    assert time.monotonic() - interrupted_at < 5
+    assert time.monotonic() - interrupted < 5
     assert demo.left_behind() == []
 
 
 @pytest.mark.slow  # the trainer's own tests cover each of its errors
-def test_demo_reports_in_one_line_why_the_trainer_cannot_start(directory: Path) -> None:
+def test_demo_reports_why_trainer_cannot_start_without_traceback(directory: Path) -> None:
     (directory / "junk.tsv").write_text("junk\n")
     demo = Demo(directory, "--data", str(directory / "junk.tsv"))
     assert demo.process.wait(timeout=60) == 1
@@ -120,7 +120,7 @@ def test_demo_reports_in_one_line_why_the_trainer_cannot_start(directory: Path) 
     assert demo.left_behind() == []
 
 
-def test_second_demo_on_the_same_data_is_refused(directory: Path) -> None:
+def test_second_stack_on_data_of_running_demo_is_refused(directory: Path) -> None:
     demo = Demo(directory, "--seconds", "20")
     wait_for("the first demo is up", lambda: (directory / "data/lock").exists(), 20)
     second = subprocess.run(

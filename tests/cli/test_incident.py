@@ -1,4 +1,4 @@
-"""`zmon incident` reads from the hub, or from the data directory if no hub answers, and prints which."""
+"""Tests of `zmon incident`. It reads from the hub, or from the data directory if no hub answers, and prints which."""
 
 import json
 import threading
@@ -16,8 +16,8 @@ from zmon.schema.incident import IncidentSummary
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `zmon incident …` in this process: exit code, stdout, stderr. No hub runs unless --hub names one."""
+def run_incident(monkeypatch, capsys, tmp_path):
+    """Return a function that runs `zmon incident` in this process, without a hub unless --hub names a hub."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("ZMON_HUB_URL", f"http://127.0.0.1:{unused_port()}")
     monkeypatch.setenv("COLUMNS", "120")
@@ -35,20 +35,20 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 @pytest.fixture
-def stored(tmp_path):
-    """Two incidents on disk."""
-    folder = CapsuleStore(tmp_path)
+def store(tmp_path):
+    """A store with two incidents on disk."""
+    store = CapsuleStore(tmp_path)
     for name, host, onset in (("abc1", "node-a", NOW), ("abd2", "node-b", NOW + 60)):
         finding_ = finding(id=name, hosts=(host,), onset=onset, detected=onset + 1, evidence=EVIDENCE)
-        folder.write(*made(finding_))
-    return folder
+        store.write(*made(finding_))
+    return store
 
 
 @pytest.fixture
-def hub(stored):
-    """A hub that serves one of them."""
-    capsule = stored.read("abc1")
-    summary = next(summary for summary in stored.summaries() if summary.id == "abc1")
+def hub(store):
+    """A hub that serves one incident of the store."""
+    capsule = store.read("abc1")
+    summary = next(summary for summary in store.summaries() if summary.id == "abc1")
     answers = {"/api/v1/incidents": {"schema": 1, "incidents": [summary]}, "/api/v1/incidents/abc1": capsule}
 
     class Handler(BaseHTTPRequestHandler):
@@ -67,86 +67,86 @@ def hub(stored):
     server.server_close()
 
 
-def test_list_from_the_hub(run, hub):
-    code, out, err = run("--hub", hub)
+def test_list_comes_from_hub_if_hub_answers(run_incident, hub):
+    code, out, err = run_incident("--hub", hub)
     assert code == 0
     assert "abc1" in out
     assert "abd2" not in out
     assert err == f"zmon: from the hub at {hub}\n"
 
 
-def test_list_from_the_data_directory_if_no_hub_answers(run, stored, tmp_path):
-    code, out, err = run()
+def test_list_comes_from_data_directory_if_no_hub_answers(run_incident, store, tmp_path):
+    code, out, err = run_incident()
     assert code == 0
     assert out.index("abd2") < out.index("abc1")
     assert "cannot reach" in err
     assert f"read from {tmp_path / 'incidents'} instead" in err
 
 
-def test_incident_is_printed_with_its_evidence(run, stored, tmp_path):
-    code, out, _ = run("abc1")
+def test_incident_is_printed_with_its_evidence(run_incident, store, tmp_path):
+    code, out, _ = run_incident("abc1")
     assert code == 0
     for part in ("CRITICAL rank_frozen: rank 2 on node-a", "first sign", "guilty_line", "last line"):
         assert part in out
     assert "incidents/abc1/report.html" in "".join(out.split())
 
 
-def test_incident_of_the_hub_has_the_url_of_its_report(run, hub):
-    _, out, _ = run("abc1", "--hub", hub)
+def test_incident_of_the_hub_has_the_url_of_its_report(run_incident, hub):
+    _, out, _ = run_incident("abc1", "--hub", hub)
     assert f"{hub}/api/v1/incidents/abc1/report.html" in "".join(out.split())
 
 
-def test_prefix_of_an_id_is_enough_if_it_is_unique(run, stored):
-    assert run("abd")[0] == 0
-    code, _, err = run("ab")
+def test_prefix_of_id_is_accepted_only_if_unique(run_incident, store):
+    assert run_incident("abd")[0] == 0
+    code, _, err = run_incident("ab")
     assert code == 2
     assert "several IDs start with it" in err
 
 
 @pytest.mark.parametrize("name", ["nope", "../abc1", "."])
-def test_unknown_id_is_misuse_and_lists_the_ids(run, stored, name):
-    code, out, err = run(name)
+def test_unknown_id_is_misuse_and_lists_the_ids(run_incident, store, name):
+    code, out, err = run_incident(name)
     assert (code, out) == (2, "")
     assert err.splitlines()[-1].endswith("no incident has this ID. Choose from abd2, abc1")
 
 
-def test_as_json_the_whole_capsule(run, stored):
-    capsule = json.loads(run("abc1", "--json")[1])
+def test_json_of_incident_is_its_capsule(run_incident, store):
+    capsule = json.loads(run_incident("abc1", "--json")[1])
     assert (capsule["schema"], capsule["finding"]["id"], len(capsule["ranks"])) == (1, "abc1", 4)
 
 
-def test_as_json_the_list(run, stored):
-    answer = json.loads(run("--json")[1])
+def test_json_of_list_has_summaries_of_incidents(run_incident, store):
+    answer = json.loads(run_incident("--json")[1])
     assert [msgspec.convert(summary, IncidentSummary).id for summary in answer["incidents"]] == ["abd2", "abc1"]
 
 
-def test_repeat_offenders_by_host(run, stored):
-    stored.write(
+def test_by_host_lists_host_with_most_incidents_first(run_incident, store):
+    store.write(
         *made(finding(id="abe3", hosts=("node-a",), detected=NOW + 99, cause="rank_exited", lost_gpu_hours=2.5))
     )
-    _, out, _ = run("--by", "host")
+    _, out, _ = run_incident("--by", "host")
     assert out.index("node-a") < out.index("node-b")
     assert "rank_exited × 1, rank_frozen × 1" in out
-    hosts = json.loads(run("--by", "host", "--json")[1])["hosts"]
+    hosts = json.loads(run_incident("--by", "host", "--json")[1])["hosts"]
     assert [(h["host"], h["incidents"], h["lost_gpu_hours"]) for h in hosts] == [
         ("node-a", 2, 2.5),
         ("node-b", 1, None),
     ]
 
 
-def test_empty_list_is_no_error(run):
-    code, out, _ = run()
+def test_list_without_incidents_is_no_error(run_incident):
+    code, out, _ = run_incident()
     assert (code, out) == (0, "no incidents\n")
 
 
-def test_damaged_capsule_is_one_line(run, stored):
-    (stored.directory("abc1") / "capsule.json").write_text("{")
-    code, _, err = run("abc1")
+def test_damaged_capsule_is_reported_as_damaged(run_incident, store):
+    (store.directory("abc1") / "capsule.json").write_text("{")
+    code, _, err = run_incident("abc1")
     assert code == 2
     assert "damaged" in err.splitlines()[-1]
 
 
-def test_single_incident_cannot_be_counted_by_host(run, stored):
-    code, _, err = run("abc1", "--by", "host")
+def test_by_host_with_id_of_incident_is_misuse(run_incident, store):
+    code, _, err = run_incident("abc1", "--by", "host")
     assert code == 2
     assert "Leave out the ID" in err

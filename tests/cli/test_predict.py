@@ -1,4 +1,4 @@
-"""`zmon predict` predicts other sizes from recorded baselines, and reports what is unknown."""
+"""Tests of `zmon predict`, which predicts steps at other sizes from recorded baselines, and reports what is unknown."""
 
 import json
 
@@ -14,7 +14,7 @@ from zmon.offline.comm_bench import write
 
 
 @pytest.fixture
-def recorded(tmp_path):
+def baseline_folder(tmp_path):
     BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512), point(4, 2048), point(4, 1024))
     return tmp_path
 
@@ -23,34 +23,34 @@ def predict(folder, *words):
     return CliRunner().invoke(cli, ["predict", "ranker", "--data-dir", str(folder), *words])
 
 
-def test_output_has_step_time_efficiency_and_time_categories(recorded):
-    result = predict(recorded, "--ranks", "2,4")
+def test_output_has_step_time_efficiency_and_time_categories(baseline_folder):
+    result = predict(baseline_folder, "--ranks", "2,4")
     assert result.exit_code == 0, result.output
     assert "weak" in result.output
     assert "4 ranks: own" in result.output
     assert "from the baselines of ranker: 1 × 512, 4 × 256, 4 × 512 samples" in result.output
 
 
-def test_batch_of_all_ranks_is_strong_scaling(recorded):
-    (size,) = json.loads(predict(recorded, "--ranks", "4", "--batch", "512", "--json").output)["sizes"]
+def test_prediction_with_batch_of_all_ranks_has_that_batch(baseline_folder):
+    (size,) = json.loads(predict(baseline_folder, "--ranks", "4", "--batch", "512", "--json").output)["sizes"]
     assert (size["ranks"], size["samples"]) == (4, 512)
     assert size["predicted"]["seconds"] == pytest.approx(point(4, 512).seconds, rel=1e-6)
     assert sum(size["predicted"]["causes"].values()) == pytest.approx(size["predicted"]["seconds"])
 
 
-def test_what_if_is_shown_beside_the_prediction(recorded):
+def test_what_if_is_shown_beside_the_prediction(baseline_folder):
     words = ("--ranks", "4", "--what-if", "wire=0.5")
-    assert "%)" in predict(recorded, *words).output
-    (size,) = json.loads(predict(recorded, *words, "--json").output)["sizes"]
+    assert "%)" in predict(baseline_folder, *words).output
+    (size,) = json.loads(predict(baseline_folder, *words, "--json").output)["sizes"]
     assert size["what_if"]["causes"]["all_to_all"] == pytest.approx(size["predicted"]["causes"]["all_to_all"] / 2)
 
 
-def test_links_that_were_not_measured_are_unknown(recorded):
-    result = predict(recorded, "--ranks", "4,16")
+def test_prediction_over_unmeasured_links_is_unknown(baseline_folder):
+    result = predict(baseline_folder, "--ranks", "4,16")
     assert result.exit_code == 3
     assert "16 ranks: unknown, the speed of" in result.output
-    write(recorded / "links.json", TWO_HOSTS, 1.8e9)
-    assert predict(recorded, "--ranks", "4,16", "--links", str(recorded / "links.json")).exit_code == 0
+    write(baseline_folder / "links.json", TWO_HOSTS, 1.8e9)
+    assert predict(baseline_folder, "--ranks", "4,16", "--links", str(baseline_folder / "links.json")).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_links_that_were_not_measured_are_unknown(recorded):
         (("--ranks", "4", "--links", "nowhere.json"), "cannot use nowhere.json"),
     ],
 )
-def test_misuse_is_refused(recorded, words, part):
-    result = predict(recorded, *words)
+def test_misuse_is_refused(baseline_folder, words, part):
+    result = predict(baseline_folder, *words)
     assert isinstance(result.exception, UsageError)
     assert part in str(result.exception)
 
@@ -72,6 +72,6 @@ def test_name_without_a_baseline_is_refused(tmp_path):
     assert "has no baseline of this name" in str(predict(tmp_path, "--ranks", "4").exception)
 
 
-def test_baseline_of_a_single_rank_is_not_enough(tmp_path):
+def test_baseline_of_single_rank_is_refused(tmp_path):
     BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512))
     assert "several ranks" in str(predict(tmp_path, "--ranks", "4").exception)

@@ -1,4 +1,4 @@
-"""`zmon scaling` runs real jobs at several sizes, reports what failed, and leaves no process running."""
+"""Tests of `zmon scaling`, which runs real jobs at several sizes. It reports failures and leaves no process running."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def scaling(tmp_path, *words, zmon=("-m", "zmon"), timeout=120):
 
 @pytest.mark.slow  # it trains at two sizes
 @pytest.mark.e2e
-def test_bundled_trainer_makes_a_curve_that_is_recorded(tmp_path):
+def test_curve_of_bundled_trainer_is_recorded_as_baseline(tmp_path):
     done = scaling(
         tmp_path, *FAST, "--ranks", "1,2", "--mode", "weak", "--batch", "64", "--baseline", "ranker", "--json"
     )
@@ -43,7 +43,7 @@ def test_bundled_trainer_makes_a_curve_that_is_recorded(tmp_path):
 
 
 @pytest.mark.e2e
-def test_failed_size_has_its_last_line_and_other_sizes_are_measured(tmp_path):
+def test_failed_size_shows_last_line_and_other_sizes_are_measured(tmp_path):
     job = (
         f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
         f" exec {sys.executable} -m trainer --set train.global_batch=64"
@@ -64,13 +64,13 @@ def test_failed_size_has_its_last_line_and_other_sizes_are_measured(tmp_path):
         (("nobody-has-this-{ranks}",), "nobody-has-this-1: No such file or directory"),
     ],
 )
-def test_command_that_trains_nothing_is_unknown(tmp_path, command, part):
+def test_command_without_training_exits_with_1_and_reason(tmp_path, command, part):
     done = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())
 
 
-def gone(pid):
+def wait_until_gone(pid):
     """Wait until the process is gone: on a busy machine a killed process takes a moment to die."""
 
     def is_gone():
@@ -91,19 +91,19 @@ ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}
 @pytest.mark.e2e
 @pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
 def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):
-    started_at = time.monotonic()
+    begin = time.monotonic()
     marker = tmp_path / "marker"
     command = ("bash", "-c", job.format(marker=marker))
     done = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command, zmon=IMPATIENT)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())
-    assert time.monotonic() - started_at < 40
-    assert gone(int(marker.read_text()))
+    assert time.monotonic() - begin < 40
+    assert wait_until_gone(int(marker.read_text()))
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signal_ends_the_job_as_well(tmp_path, number):
+def test_signal_ends_scaling_and_its_job(tmp_path, number):
     marker = tmp_path / "marker"
     env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
     job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
@@ -117,7 +117,7 @@ def test_signal_ends_the_job_as_well(tmp_path, number):
         assert process.wait(30) == 130
     finally:
         process.kill()
-    assert gone(int(marker.read_text()))
+    assert wait_until_gone(int(marker.read_text()))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_signal_ends_the_job_as_well(tmp_path, number):
         (("--", "torchrun", "{ranks}", "{batch}"), "--batch"),
     ],
 )
-def test_misuse_is_one_line_before_anything_runs(command, words, part):
+def test_misuse_prints_one_line_and_exits_with_2(command, words, part):
     code, _, err = command("scaling", *words)
     assert code == 2
     assert len(err.splitlines()) == 1

@@ -1,4 +1,4 @@
-"""`zmon status`: exit codes, text and JSON."""
+"""Tests of `zmon status`: exit codes, text and JSON, the plan of a job, and where the URL of the hub comes from."""
 
 import json
 import threading
@@ -39,39 +39,39 @@ def hub():
     server.server_close()
 
 
-def test_status_without_a_hub_is_blind(command):
+def test_status_without_hub_exits_with_3(command):
     code, out, err = command("status", "--hub", f"http://127.0.0.1:{unused_port()}")
     assert (code, out) == (3, "")
     assert_one_line(err, "cannot reach", "--hub")
 
 
-def test_status_of_an_invalid_url_is_blind(command):
+def test_status_with_invalid_url_exits_with_3(command):
     code, _, err = command("status", "--hub", "nowhere")
     assert code == 3
     assert_one_line(err, "nowhere")
 
 
-def test_status_of_a_healthy_job_is_0(command, hub):
+def test_status_without_findings_exits_with_0(command, hub):
     code, out, _ = command("status", "--hub", hub.url)
     assert code == 0
     assert "no findings" in out
 
 
-def test_status_with_a_finding_is_1(command, hub):
+def test_status_with_finding_exits_with_1(command, hub):
     hub.answers["/api/v1/findings"]["findings"] = [finding()]
     code, out, _ = command("status", "--hub", hub.url)
     assert code == 1
     assert "CRITICAL rank_frozen" in out
 
 
-def test_status_of_a_blind_hub_is_3(command, hub):
+def test_status_of_blind_hub_exits_with_3(command, hub):
     hub.answers["/api/v1/jobs"]["blind"] = True
     code, out, _ = command("status", "--hub", hub.url)
     assert code == 3
     assert out.startswith("BLIND")
 
 
-def test_status_as_json_is_one_document_of_the_schema(command, hub):
+def test_status_as_json_has_schema_jobs_and_findings(command, hub):
     hub.answers["/api/v1/findings"]["findings"] = [finding()]
     code, out, _ = command("status", "--json", "--hub", hub.url)
     answer = json.loads(out)
@@ -93,7 +93,7 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_status_of_one_job_sorts_plan_rows_by_deviation(command, hub):
+def test_status_of_job_sorts_rows_of_plan_by_deviation(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = PLAN
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0
@@ -107,14 +107,14 @@ def test_status_of_one_job_sorts_plan_rows_by_deviation(command, hub):
     assert "planned totals: samples_per_second 100,000" in out
 
 
-def test_status_of_one_job_as_json_has_its_plan(command, hub):
+def test_status_of_job_as_json_has_its_plan(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = PLAN
     answer = json.loads(command("status", "--job", "job", "--json", "--hub", hub.url)[1])
     assert answer["plan"]["ranks"][30]["measured"]["lookups"] == 3500
     assert [job["job_id"] for job in answer["jobs"]] == ["job"]
 
 
-def test_status_of_one_job_without_a_plan(command, hub):
+def test_status_of_job_without_plan_reports_missing_plan(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = {**PLAN, "totals": None}
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0
@@ -127,17 +127,17 @@ def test_status_of_an_unknown_job_is_misuse(command, hub):
     assert_one_line(err, "nothing", "zmon status lists")
 
 
-def test_status_finds_the_stack_that_runs_on_this_machine(command, hub, tmp_path):
+def test_status_uses_hub_of_stack_on_this_machine(command, hub, tmp_path):
     (tmp_path / "data").mkdir()
     (tmp_path / "data/stack.json").write_text(json.dumps({"hub": hub.url}))
     assert command("status")[0] == 0
 
 
 def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp_path, monkeypatch):
-    nobody = f"http://127.0.0.1:{unused_port()}"
+    unused_url = f"http://127.0.0.1:{unused_port()}"
     config = tmp_path / "zmon.yaml"
     config.write_text(json.dumps({"status": {"hub": hub.url}}))
     assert command("--config", config, "status")[0] == 0
-    monkeypatch.setenv("ZMON_HUB_URL", nobody)
+    monkeypatch.setenv("ZMON_HUB_URL", unused_url)
     assert command("--config", config, "status")[0] == 3
     assert command("--config", config, "status", "--hub", hub.url)[0] == 0

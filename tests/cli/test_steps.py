@@ -1,4 +1,4 @@
-"""`zmon steps`: the file is complete or absent, stdout has only data, and stderr reports missing steps."""
+"""Tests of `zmon steps`. The file is complete or absent, stdout has only data, and stderr reports missing steps."""
 
 import json
 import os
@@ -31,11 +31,11 @@ def root(tmp_path):
 
 
 @pytest.fixture
-def steps(root, monkeypatch, capfd, tmp_path):
-    """Run `zmon steps …` in this process: exit code, stdout, lines of stderr."""
+def run_steps(root, monkeypatch, capfd, tmp_path):
+    """Return a function that runs `zmon steps` in this process, and returns exit code, stdout and lines of stderr."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
 
-    def steps(*arguments):
+    def run_steps(*arguments):
         monkeypatch.setattr("sys.argv", ["zmon", "steps", *map(str, arguments)])
         try:
             main()
@@ -45,7 +45,7 @@ def steps(root, monkeypatch, capfd, tmp_path):
         out, err = capfd.readouterr()
         return code, out, err.splitlines()
 
-    return steps
+    return run_steps
 
 
 def rows(text):
@@ -55,50 +55,50 @@ def rows(text):
 # -- output -----------------------------------------------------------------------------------------------
 
 
-def test_steps_go_to_a_file_of_json_lines(steps, tmp_path):
+def test_steps_are_written_as_json_lines(run_steps, tmp_path):
     out = tmp_path / "x.jsonl"
-    code, stdout, lines = steps("job", "--out", out)
+    code, stdout, lines = run_steps("job", "--out", out)
     assert (code, stdout, lines) == (0, "", [f"zmon: 10 steps of 2 ranks in {out}"])
     assert [(row["rank"], row["step"]) for row in rows(out.read_text())] == [
         (r, s) for r in (0, 1) for s in range(1, 6)
     ]
 
 
-def test_steps_go_to_parquet(steps, tmp_path):
+def test_steps_are_written_as_parquet(run_steps, tmp_path):
     out = tmp_path / "x.parquet"
-    assert steps("job", "--out", out)[0] == 0
+    assert run_steps("job", "--out", out)[0] == 0
     table = parquet.read_table(out)
     assert table.num_rows == 10
     assert table.column("step").to_pylist() == [1, 2, 3, 4, 5] * 2
 
 
-def test_stdout_has_only_data(steps):
-    code, out, lines = steps("job", "--out", "-")
+def test_stdout_has_only_data(run_steps):
+    code, out, lines = run_steps("job", "--out", "-")
     assert (code, lines) == (0, ["zmon: 10 steps of 2 ranks"])
     assert len(rows(out)) == 10
 
 
-def test_rank_and_attempt_select_records(steps, root, tmp_path):
+def test_rank_and_attempt_options_select_steps(run_steps, root, tmp_path):
     box = rank_box(tmp_path / "boxes", rank=1, run=1, attempt=1)
     box.steps(2)
     append_once(root, box)
 
     def exported_steps(*arguments):
-        return [(row["attempt"], row["rank"]) for row in rows(steps("job", "--out", "-", *arguments)[1])]
+        return [(row["attempt"], row["rank"]) for row in rows(run_steps("job", "--out", "-", *arguments)[1])]
 
     assert exported_steps("--attempt", 1) == [(1, 1)] * 2
     assert exported_steps("--rank", 1) == [(0, 1)] * 5 + [(1, 1)] * 2
     assert exported_steps("--rank", 1, "--attempt", 0) == [(0, 1)] * 5
 
 
-def test_missing_and_earlier_steps_are_reported_by_rank(steps, root, tmp_path):
+def test_missing_and_earlier_steps_are_reported_by_rank(run_steps, root, tmp_path):
     late, gap = rank_box(tmp_path / "boxes", rank=2), rank_box(tmp_path / "boxes", rank=3)
     gap.steps(5)
     append_once(root, gap)
     for box in (late, gap):
         box.steps(layout.RING_CAPACITY + 3000)
         append_once(root, box)
-    code, out, lines = steps("job", "--out", "-")
+    code, out, lines = run_steps("job", "--out", "-")
     exported = Counter(row["rank"] for row in rows(out))
     missing, earlier = f"{7101 - exported[3]:,}", f"{7096 - exported[2]:,}"
     assert code == 0
@@ -108,12 +108,12 @@ def test_missing_and_earlier_steps_are_reported_by_rank(steps, root, tmp_path):
     ]
 
 
-def test_damaged_file_is_reported_and_the_rest_is_exported(steps, root):
+def test_damaged_file_is_reported_and_the_rest_is_exported(run_steps, root):
     path = segments(root)[0]
     content = bytearray(path.read_bytes())
     content[-10] ^= 0xFF
     path.write_bytes(content)
-    code, out, lines = steps("job", "--out", "-")
+    code, out, lines = run_steps("job", "--out", "-")
     assert code == 0
     assert {row["rank"] for row in rows(out)} == {1}
     assert [line for line in lines if str(path) in line and "damaged" in line]
@@ -135,37 +135,37 @@ def test_damaged_file_is_reported_and_the_rest_is_exported(steps, root):
     ],
     ids=lambda value: " ".join(value),
 )
-def test_misuse_is_one_line_and_exit_code_2(steps, tmp_path, monkeypatch, arguments, parts):
+def test_misuse_prints_one_line_and_exits_with_2(run_steps, tmp_path, monkeypatch, arguments, parts):
     monkeypatch.chdir(tmp_path)
-    code, out, lines = steps(*arguments)
+    code, out, lines = run_steps(*arguments)
     assert (code, out, len(lines)) == (2, "", 1)
     assert all(part in lines[0] for part in parts)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(("x", ".x"))]
 
 
-def test_job_in_an_empty_log_is_misuse(steps, tmp_path):
-    code, _, lines = steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
+def test_job_in_an_empty_log_is_misuse(run_steps, tmp_path):
+    code, _, lines = run_steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
     assert code == 2
     assert "it has no jobs" in lines[0]
 
 
-def test_parquet_without_pyarrow_says_how_to_install_it(steps, tmp_path, monkeypatch):
+def test_missing_pyarrow_is_reported_with_package_to_install(run_steps, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    code, _, lines = steps("job", "--out", tmp_path / "x.parquet")
+    code, _, lines = run_steps("job", "--out", tmp_path / "x.parquet")
     assert (code, len(lines)) == (2, 1)
     assert "zmon[parquet]" in lines[0]
     assert not [path for path in tmp_path.iterdir() if "x.parquet" in path.name]
 
 
 @pytest.mark.parametrize("folder", ["no", "data/steps/job/file"])
-def test_missing_directory_is_one_line(steps, tmp_path, folder):
+def test_missing_directory_prints_one_line_and_exits_with_1(run_steps, tmp_path, folder):
     (tmp_path / "data/steps/job/file").touch()
-    code, _, lines = steps("job", "--out", tmp_path / folder / "x.jsonl")
+    code, _, lines = run_steps("job", "--out", tmp_path / folder / "x.jsonl")
     assert (code, len(lines)) == (1, 1)
     assert "cannot write" in lines[0]
 
 
-def test_stdout_on_a_full_disk_is_one_line(root, tmp_path):
+def test_full_disk_on_stdout_prints_one_line_and_exits_with_1(root, tmp_path):
     with Path("/dev/full").open("w") as full:
         process = spawn(tmp_path, "-", stdout=full)
         _, err = process.communicate(timeout=20)
@@ -173,7 +173,7 @@ def test_stdout_on_a_full_disk_is_one_line(root, tmp_path):
     assert err == "zmon: cannot write -: No space left on device\n"
 
 
-def test_existing_file_stays_until_the_new_one_is_complete(steps, root, tmp_path, monkeypatch):
+def test_existing_file_stays_until_new_file_is_complete(run_steps, root, tmp_path, monkeypatch):
     out = tmp_path / "x.jsonl"
     out.write_text("old")
 
@@ -183,7 +183,7 @@ def test_existing_file_stays_until_the_new_one_is_complete(steps, root, tmp_path
         raise OSError(28, "No space left on device")
 
     monkeypatch.setitem(WRITERS, ".jsonl", fails)
-    code, _, lines = steps("job", "--out", out)
+    code, _, lines = run_steps("job", "--out", out)
     assert (code, len(lines)) == (1, 1)
     assert "No space left" in lines[0]
     assert out.read_text() == "old"
@@ -216,7 +216,7 @@ def test_interrupt_leaves_no_partial_file(long_log, tmp_path):
     assert not [path for path in tmp_path.iterdir() if "x.jsonl" in path.name]
 
 
-def test_closed_stdout_is_no_error_message(long_log, tmp_path):
+def test_closed_stdout_prints_no_error(long_log, tmp_path):
     process = spawn(tmp_path, "-", stdout=subprocess.PIPE)
     assert process.stdout.readline().startswith('{"job_id":"job"')
     process.stdout.close()

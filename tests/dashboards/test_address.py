@@ -1,4 +1,8 @@
-"""A link shows the same to every reader, and parameters that cannot be parsed are ignored."""
+"""Tests of `Address` and its time span.
+
+An address is read back from its URL unchanged. Parameters that cannot be parsed are ignored. A link to a moment shows
+the same span to every viewer.
+"""
 
 import pytest
 
@@ -16,11 +20,11 @@ NOW = 1_795_217_275.4
         Address(job_id="ads", what_if=(("net", 2), ("own", 0.25))),
     ],
 )
-def test_an_address_survives_its_url(address):
+def test_address_is_read_back_from_its_url_unchanged(address):
     assert Address.read(address.params()) == address
 
 
-def test_defaults_are_not_in_the_url():
+def test_url_omits_default_parameters():
     assert Address(job_id="ads").params() == {"job_id": "ads"}
 
 
@@ -29,29 +33,29 @@ def test_defaults_are_not_in_the_url():
     [{"range": "3h"}, {"rank": "-1"}, {"rank": "two"}, {"rank": "²"}, {"rank": "9" * 30}, {"at": "soon"}, {"at": "nan"},
      {"at": "-5"}, {"at": "1e300"}, {"job_id": ""}],
 )  # fmt: skip
-def test_a_parameter_that_cannot_be_parsed_is_ignored(params):
+def test_parameter_that_cannot_be_parsed_is_ignored(params):
     assert Address.read(params) == Address()
 
 
 @pytest.mark.parametrize("text", ["net", "=2", "net=", "net=-1", "net=nan", "net=1e9", "net=\N{SUPERSCRIPT TWO}", ",,"])
-def test_a_what_if_that_cannot_be_parsed_is_ignored_and_the_others_stay(text):
+def test_what_if_that_cannot_be_parsed_is_ignored_and_others_are_kept(text):
     assert Address.read({"what_if": text}).what_if == ()
     assert Address.read({"what_if": f"own=0.5,{text}"}).what_if == (("own", 0.5),)
 
 
-def test_another_job_has_other_ranks_and_hosts():
+def test_move_to_another_job_clears_rank_host_and_incident():
     address = Address(job_id="ads", rank=3, host="node-1", incident="f1", range="1h", at=5.0)
     assert address.moved(job_id="video") == Address(job_id="video", range="1h", at=5.0)
     assert address.moved(job_id="ads") == address
 
 
-def test_choosing_the_first_job_keeps_the_incident():
+def test_move_from_no_job_to_a_job_keeps_incident():
     assert Address(incident="f1").moved(job_id="ads") == Address(job_id="ads", incident="f1")
 
 
 @pytest.mark.parametrize("points", [POINTS, COLUMNS])
 @pytest.mark.parametrize("name", RANGES)
-def test_a_span_ends_now_and_stays_until_a_point_is_due(name, points):
+def test_span_ends_near_now_and_moves_only_when_a_point_is_due(name, points):
     first, second = (Address(range=name).span(now, points) for now in (NOW, NOW + 0.5))
     moves = {POINTS: [6, 7, 30, 60, 60, 60], COLUMNS: [10, 15, 60, 60, 60, 60]}[points][list(RANGES).index(name)]
     assert first == second or second.end - first.end == moves
@@ -61,27 +65,27 @@ def test_a_span_ends_now_and_stays_until_a_point_is_due(name, points):
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_viewers_get_new_points_one_after_the_other_within_ten_seconds(name):
+def test_last_viewer_gets_new_span_within_ten_seconds_of_first_viewer(name):
     end = Address(range=name).span(NOW).end  # of the first viewer
     last = next(now for now in range(end, end + 60) if Address(range=name).span(now, turn=1.0).end == end)
     assert 0 < last - end <= 10
 
 
-def test_a_link_to_a_moment_shows_every_viewer_the_same_span():
+def test_span_around_moment_is_equal_for_every_viewer():
     address = Address(range="6h", at=NOW - 30_000)
     assert address.span(NOW, turn=1.0) == address.span(NOW)
 
 
-def test_a_moment_has_most_of_the_range_before_it_and_some_after():
+def test_span_around_moment_has_two_thirds_of_range_before_moment():
     span = Address(range="15m", at=NOW - 3600).span(NOW)
     assert span.end == pytest.approx(NOW - 3600 + 300, abs=span.resolution)
 
 
-def test_a_span_does_not_end_in_the_future():
+def test_span_does_not_end_in_the_future():
     assert Address(at=NOW - 10).span(NOW).end <= NOW
 
 
-def test_a_window_contains_several_steps_of_any_length():
+def test_rate_window_grows_with_step_time_and_resolution():
     span = Address(range="5m").span(NOW)
     assert span.window(None) == 10
     assert span.window(30.0) == 120
@@ -91,13 +95,13 @@ def test_a_window_contains_several_steps_of_any_length():
 @pytest.mark.parametrize(
     ("age", "shown"), [(60, "5m"), (301, "15m"), (3000, "1h"), (86_401, "7d"), (8 * 86_400, "7d"), (-60, "7d")]
 )
-def test_a_job_younger_than_the_range_is_shown_whole_and_in_more_detail(age, shown):
+def test_span_of_young_job_has_shortest_range_that_contains_job(age, shown):
     span = Address(range="7d").span(NOW, begin=NOW - age)
     assert span == (Address(range=shown).span(NOW) if age > 0 else Address(range="5m").span(NOW))
     assert Address(range="5m").span(NOW, begin=NOW - age) == Address(range="5m").span(NOW)
 
 
-def test_a_young_job_is_shown_whole_around_a_moment_too():
+def test_span_around_moment_of_young_job_begins_before_job():
     span = Address(range="7d", at=NOW - 600).span(NOW, begin=NOW - 800)
     assert span.start <= NOW - 800
     assert span.end >= NOW - 600

@@ -1,4 +1,4 @@
-"""Charts: units, colours with one meaning, gaps, marks and culprits."""
+"""Tests of the charts, the waterfall and the scaling curve: layers, colours, gaps, points, marks and labels."""
 
 import math
 
@@ -17,27 +17,26 @@ NAN = float("nan")
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
-def test_every_panel_can_be_drawn(panel):
+def test_chart_specification_describes_its_panel(panel):
     assert charts.specification(panel, ["a", "b"], {"span"}, (), is_long=False)["description"] == panel.question
 
 
 @pytest.mark.parametrize("cause", [*PHASES, *OPS, "imbalance", "eval", "checkpoint", "init", "stall", "restart"])
-def test_every_cause_has_a_colour(cause):
+def test_cause_and_wait_for_it_have_the_same_colour(cause):
     assert of_cause(cause) != GREY
     assert of_cause(f"wait: {cause}") == of_cause(cause)
 
 
-def test_causes_have_colours_of_their_own():
-    assert (
-        len(set(CAUSES.values())) >= len(CAUSES) - 1
-    )  # `own` and `forward` share a colour: they are never on one chart
+def test_colours_of_causes_differ_except_for_a_pair():
+    # `own` and `forward` share a colour, because they are never on the same chart.
+    assert len(set(CAUSES.values())) >= len(CAUSES) - 1
 
 
-def test_an_unknown_category_comes_last():
+def test_unknown_time_category_is_sorted_last():
     assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
 
 
-def test_a_new_legend_row_takes_nothing_from_the_chart():
+def test_chart_with_more_legend_rows_is_higher():
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "where"]
     few, many = (
         charts.specification(panel, list("abcdefgh")[:number], {"span"}, (), is_long=False)["height"]
@@ -51,7 +50,7 @@ def frame(begin: float, values: list[float]) -> pd.DataFrame:
     return pd.DataFrame({"time": times, "series": "x", "value": values})
 
 
-def test_marks_are_a_table_of_their_own():
+def test_marks_and_lines_are_separate_tables():
     tables = charts.tables(frame(0, [1.0, 2.0]), (Mark("finding", "rank_frozen", 10, 20, "critical"),), 0, 60)
     assert tables["marks"].column("kind").to_pylist() == ["finding", "span", "span"]
     assert tables["marks"].column("until")[0].as_py() == 20_000
@@ -59,15 +58,15 @@ def test_marks_are_a_table_of_their_own():
 
 
 @pytest.mark.parametrize(("kind", "layers"), [("finding", 3), ("activity", 2), ("moment", 1), ("alone", 1)])
-def test_an_empty_layer_is_not_drawn(kind, layers):
+def test_chart_has_layers_only_for_kinds_of_marks_in_its_data(kind, layers):
     (panel,) = [panel for panel in VIEWS["job"] if panel.key == "step_time"]
-    without, with_it = (
+    without_kind, with_kind = (
         charts.specification(panel, ["a"], kinds, (), is_long=False) for kinds in ({"span"}, {"span", kind})
     )
-    assert len(with_it["layer"]) - len(without["layer"]) == layers
+    assert len(with_kind["layer"]) - len(without_kind["layer"]) == layers
 
 
-def test_all_charts_of_a_page_begin_and_end_at_the_same_time():
+def test_chart_begins_and_ends_with_its_span():
     tables = charts.tables(frame(0, [1.0, 1.0, 1.0, 1.0, 1.0]), (), 30, 60)
     assert tables["lines"].column("time").to_pylist() == [30_000, 40_000]
     assert tables["marks"].column("time").to_pylist() == [30_000, 60_000]
@@ -77,36 +76,36 @@ def test_all_charts_of_a_page_begin_and_end_at_the_same_time():
     ("values", "alone"),
     [([1, NAN, NAN], [0]), ([NAN, 1, NAN, 1], [1, 3]), ([1, 1, NAN, 1], [3]), ([1, 1, NAN, 1, 1], [])],
 )
-def test_a_value_without_neighbours_is_a_point(values, alone):
+def test_value_without_neighbours_is_drawn_as_point(values, alone):
     marks = charts.tables(frame(0, values), (), 0, 60)["marks"].to_pylist()
     assert [row["time"] / 10_000 for row in marks if row["kind"] == "alone"] == alone
 
 
-def test_stacked_areas_have_no_points():
+def test_stacked_areas_draw_no_points():
     (panel,) = [panel for panel in VIEWS["job"] if panel.shape == "areas"]
     layers = charts.specification(panel, ["forward"], {"span", "alone"}, (), is_long=False)["layer"]
     assert layers == charts.specification(panel, ["forward"], {"span"}, (), is_long=False)["layer"]
 
 
-def test_an_empty_chart_has_a_begin_and_an_end():
+def test_chart_without_values_keeps_begin_and_end_of_its_span():
     tables = charts.tables(frame(0, [1.0])[:0], (), 30, 60)
     assert tables["lines"].num_rows == 0
     assert tables["marks"]["time"].to_pylist() == [30_000, 60_000]
 
 
-def test_the_only_value_since_the_job_began_is_a_point():
+def test_single_value_within_span_is_drawn_as_point():
     tables = charts.tables(frame(0, [1, 2]), (), 5, 60)
     assert [row["value"] for row in tables["marks"].to_pylist() if row["kind"] == "alone"] == [2]
     assert tables["lines"].num_rows == 1
 
 
-def test_a_line_ends_at_a_gap():
+def test_line_is_interrupted_at_gap():
     lines = charts.tables(frame(0, [1, NAN, NAN, 1]), (), 0, 60)["lines"].to_pylist()
     assert [row["time"] for row in lines] == [0, 10_000, 30_000]
     assert math.isnan(lines[1]["value"])
 
 
-def test_a_waterfall_begins_with_self_time_and_ends_with_the_wall_clock():
+def test_waterfall_begins_with_self_time_and_ends_with_total():
     table = waterfall.bars({"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001})
     assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", waterfall.TOTAL]
     assert table["end"].iloc[0] == 3.0
@@ -114,18 +113,18 @@ def test_a_waterfall_begins_with_self_time_and_ends_with_the_wall_clock():
     assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
 
 
-def test_a_curve_has_recorded_current_and_predicted_points():
+def test_scaling_curve_has_recorded_current_predicted_and_ideal_points():
     table = curves.samples(SCALING, "")
     assert set(table["kind"]) == {"recorded", "now", "predicted", "ideal"}
     assert table[table["kind"] == "ideal"]["samples_per_second"].tolist() == [10240, 20480]
 
 
-def test_a_size_without_prediction_is_not_drawn():
+def test_scaling_curve_omits_size_without_prediction():
     assert set(curves.parts(SCALING)["ranks"]) == {2}
     assert 16 not in set(curves.samples(SCALING, "")["ranks"])
 
 
-def test_names_of_findings_do_not_overlap():
+def test_label_of_finding_that_would_overlap_is_omitted():
     marks = [
         Mark("finding", cause, start, start + 5)
         for cause, start in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]

@@ -1,4 +1,4 @@
-"""The context of a view: when the page must be drawn again, and which findings were open at the selected time."""
+"""Tests of `ViewContext`: its static state, its open findings, and the begin of its charts."""
 
 import pytest
 
@@ -13,11 +13,12 @@ def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = N
     return ViewContext(Glance(**values), Address.read(address or {"range": "6h"}), None, None)
 
 
-def test_charts_are_not_drawn_again_if_a_refresh_changes_nothing_of_them():
-    standing = _context(findings=(STALL,), past=(STALL,)).static_state
+def test_static_state_is_unchanged_by_new_step_and_new_summary():
+    static_state = _context(findings=(STALL,), past=(STALL,)).static_state
     later = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
     assert (
-        _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).static_state == standing
+        _context(1_800_000_002.0, findings=(later,), past=(later,), job=changed(JOB, step=99)).static_state
+        == static_state
     )
 
 
@@ -38,29 +39,29 @@ def test_charts_are_not_drawn_again_if_a_refresh_changes_nothing_of_them():
     ],
     ids=lambda other: next(iter(other)),
 )
-def test_charts_are_drawn_again_when_their_input_changes(other):
+def test_static_state_changes_with_each_input_of_charts(other):
     assert _context(**other).static_state != _context().static_state
 
 
 @pytest.mark.parametrize("moment", ["", "1700000000"])
-def test_a_culprit_of_now_is_not_marked_on_charts_of_the_past(moment):
+def test_finding_open_now_is_not_among_findings_of_past_moment(moment):
     finding = changed(STALL, onset=1.79e9, resolved=None)
     now = Glance(time=1.8e9, job_id="ads", findings=(finding,), past=(finding,))
     assert bool(ViewContext(now, Address.read({"at": moment}), None, None).findings) is not bool(moment)
 
 
-def test_charts_of_a_young_job_begin_with_it_and_show_all_of_it():
+def test_charts_of_young_job_begin_with_job_and_have_shorter_range():
     context = _context(job=changed(JOB, time={"init": 100.0, "forward": 300.0}), address={"range": "6h"})
     assert context.begin(context.span) == context.now.time - 400
     assert context.span.end - context.span.start == 900
 
 
 @pytest.mark.parametrize("fields", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
-def test_the_begin_of_a_job_that_has_ended_is_unknown(fields):
+def test_charts_of_ended_or_untimed_job_begin_with_span(fields):
     context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **fields), address={"range": "6h"})
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600
 
 
-def test_the_begin_is_unknown_while_the_hub_is_blind():
+def test_charts_begin_with_span_while_hub_is_blind():
     context = _context(job=changed(JOB, time={"forward": 400.0}), hub_is_blind=True, address={"range": "6h"})
     assert context.begin(context.span) == context.span.start

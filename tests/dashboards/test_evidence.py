@@ -1,4 +1,4 @@
-"""All evidence is shown, and stacks are separate from the other fields."""
+"""Tests of `EvidenceView`. Stacks are separate from the other fields, and an empty stack has a reason."""
 
 import json
 
@@ -6,7 +6,7 @@ from dashboards.views.evidence import EvidenceView, stack_text
 from zmon.schema.evidence import Evidence, RankStack
 
 
-def test_stacks_are_apart_and_all_else_is_shown():
+def test_evidence_view_separates_stacks_from_other_fields():
     stacks = {"1": RankStack(stack="line 7", wchan="x"), "2": RankStack()}
     view = EvidenceView(Evidence(out_of_memory="the kernel", stacks=stacks, ranks=(), exit_status=None))
     assert {rank: stack_text(stack) for rank, stack in view.stacks.items()} == {
@@ -18,7 +18,7 @@ def test_stacks_are_apart_and_all_else_is_shown():
     assert json.loads(view.as_json(())) == {"out_of_memory": "the kernel", "ranks": [], "exit_status": None}
 
 
-def test_evidence_without_stacks_has_none():
+def test_evidence_view_without_stacks_is_empty():
     view = EvidenceView(Evidence(stacks={}))
     assert (view.stacks, view.with_stacks, view.fields) == ({}, [], ("stacks",))
     assert json.loads(view.as_json(())) == {}

@@ -1,4 +1,8 @@
-"""Grafana's dashboards: the same queries as the pages, to the selected Prometheus; a missing value is a gap."""
+"""Tests of the Grafana dashboards.
+
+Their files are up to date, all queries go to the selected Prometheus, and promtool parses them. A missing value is
+shown as a gap or as "unknown", never as zero.
+"""
 
 import json
 import re
@@ -29,23 +33,23 @@ BUILT_IN = {  # values that Grafana might fill in
     "__range": "900s",
     "__all": "",
 }
-CHOSEN = {"job_id": "ads", "host": ".*", "rank": "3", "datasource": "prometheus"}
+SELECTED = {"job_id": "ads", "host": ".*", "rank": "3", "datasource": "prometheus"}
 
 
-def test_the_files_are_up_to_date():
+def test_dashboard_files_equal_generated_dashboards():
     written = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in FILES.glob("*.json")}
     assert written == DASHBOARDS, "The panels have changed: run `make generate` and commit dashboards/grafana/."
 
 
-def test_each_panel_is_in_the_dashboard_of_its_page():
+def test_dashboard_has_panels_of_its_page_in_order():
     for view, panels in VIEWS.items():
         titles = [panel["title"] for panel in DASHBOARDS[view]["panels"]]
         assert titles[: len(panels)] == [panel.question for panel in panels]
     assert len(PANELS) == len(BY_TITLE) == len(ALL) + 1, "the panels of all pages, and the categories of a step"
 
 
-def test_all_queries_go_to_the_selected_prometheus():
-    named = [part["datasource"] for part in _parts(DASHBOARDS) if "datasource" in part]
+def test_dashboards_query_only_the_selected_prometheus():
+    named = [part["datasource"] for part in _dicts(DASHBOARDS) if "datasource" in part]
     assert named
     assert all(source == DATA_SOURCE for source in named)
     for dashboard in DASHBOARDS.values():
@@ -56,9 +60,9 @@ def test_all_queries_go_to_the_selected_prometheus():
         assert all("datasource" in part for part in parts)
 
 
-def test_prometheus_can_parse_every_query_as_grafana_sends_it(tmp_path):
-    queries = {_filled(part["expr"]) for part in _parts(DASHBOARDS) if "expr" in part}
-    queries |= {_filled(query) for query in _selectors()}
+def test_promtool_parses_every_query_with_values_of_variables(tmp_path):
+    queries = {_with_variables(part["expr"]) for part in _dicts(DASHBOARDS) if "expr" in part}
+    queries |= {_with_variables(query) for query in _selectors()}
     rules = [{"record": f"asked:{number}", "expr": promql} for number, promql in enumerate(sorted(queries))]
     file = tmp_path / "asked.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "asked", "rules": rules}]}))
@@ -68,15 +72,15 @@ def test_prometheus_can_parse_every_query_as_grafana_sends_it(tmp_path):
 
 
 @pytest.mark.parametrize("view", DASHBOARDS)
-def test_every_variable_in_use_can_be_selected_or_is_built_in(view):
+def test_every_variable_is_used_and_every_used_variable_exists(view):
     names = {variable["name"] for variable in DASHBOARDS[view]["templating"]["list"]}
-    assert names <= set(CHOSEN)
+    assert names <= set(SELECTED)
     used = set(re.findall(r"\$\{?([a-z_]+)", json.dumps(DASHBOARDS[view])))
     assert used <= names | set(BUILT_IN)
     assert names <= used, "a variable without effect is misleading"
 
 
-def test_a_page_of_the_whole_job_has_no_choice_of_host_or_rank():
+def test_job_dashboard_has_no_variable_for_host_or_rank():
     names = [variable["name"] for variable in DASHBOARDS["job"]["templating"]["list"]]
     assert names == ["datasource", "job_id"]
 
@@ -99,11 +103,11 @@ def test_panels_do_not_overlap(view):
         occupied |= cells
 
 
-def test_every_unit_has_a_unit_of_grafana():
+def test_every_unit_is_mapped_to_unit_of_grafana():
     assert set(UNITS) == set(get_args(Unit))
 
 
-def test_a_missing_value_is_a_gap_or_unknown_and_never_zero():
+def test_missing_value_is_shown_as_gap_or_unknown_never_zero():
     for panel in PANELS:
         defaults = panel["fieldConfig"]["defaults"]
         assert defaults["noValue"] == "unknown"
@@ -112,13 +116,13 @@ def test_a_missing_value_is_a_gap_or_unknown_and_never_zero():
         assert "vector(" not in "".join(target["expr"] for target in panel["targets"])
 
 
-def test_a_panel_says_why_it_may_be_unknown():
+def test_panel_description_names_its_series_and_call_that_reports():
     description = BY_TITLE["Does the loss fall?"]["description"]
     assert "`zmon:job_report:mean`" in description
     assert "`zmon.report(loss=…)`" in description
 
 
-def test_time_categories_have_the_colours_of_the_page():
+def test_time_categories_have_the_same_colours_as_on_pages():
     coloured = [panel for panel in PANELS if panel["fieldConfig"]["overrides"]]
     stacked = [panel.question for panel in ALL if panel.shape == "areas"]
     assert [panel["title"] for panel in coloured if panel["type"] == "timeseries"] == stacked
@@ -132,14 +136,14 @@ def test_time_categories_have_the_colours_of_the_page():
 
 
 @pytest.mark.parametrize(("panel", "lightest_first"), [(WAITING, True), (SELF_TIME, False)])
-def test_the_light_row_is_the_one_of_the_question(panel, lightest_first):
+def test_colour_scale_is_light_at_low_or_high_end_by_panel(panel, lightest_first):
     steps = BY_TITLE[panel.question]["fieldConfig"]["defaults"]["thresholds"]["steps"]
     light = [sum(bytes.fromhex(step["color"][1:])) for step in steps]
     assert light == sorted(light, reverse=lightest_first)
     assert [step["value"] for step in steps] == [None, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
-def test_the_rate_of_a_recorded_series_has_two_points():
+def test_panel_of_recorded_series_has_recording_interval():
     for panel in ALL:
         for target in BY_TITLE[panel.question]["targets"]:
             assert target.get("interval") == (f"{RECORDED_SECONDS}s" if panel.is_recorded else None)
@@ -147,33 +151,33 @@ def test_the_rate_of_a_recorded_series_has_two_points():
     assert recorded
 
 
-def test_few_ranks_have_a_line_each(tmp_path):
+def test_panel_with_few_ranks_has_a_line_per_rank(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
     each = {f'{{kind="process", rank="{rank}"}}': rank + 1 for rank in range(MAX_SERIES)}
-    _answered(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
+    _assert_answers(tmp_path, _memory(MAX_SERIES), {targets[0]["expr"]: each, targets[1]["expr"]: {}})
     assert targets[0]["legendFormat"] == "rank {{rank}} ({{kind}})"
 
 
-def test_many_ranks_are_summed_up(tmp_path):
+def test_panel_with_many_ranks_has_largest_and_smallest(tmp_path):
     targets = BY_TITLE[MEMORY.question]["targets"]
     summary = {f'kind="process", spread="{name}"': value for name, value in (("largest", 9), ("smallest", 1))}
     recorded = {f'zmon:job_rank_memory:spread{{job_id="ads", {labels}}}': value for labels, value in summary.items()}
     spread = {f"{{{labels}}}": value for labels, value in summary.items()}
     series = _memory(MAX_SERIES + 1) | recorded
-    _answered(tmp_path, series, {targets[0]["expr"]: {}, targets[1]["expr"]: spread})
+    _assert_answers(tmp_path, series, {targets[0]["expr"]: {}, targets[1]["expr"]: spread})
     assert targets[1]["legendFormat"] == "{{spread}} {{kind}}"
 
 
-def test_rows_of_many_ranks_are_hosts(tmp_path):
+def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
     series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MAX_LABELS + 1)}
     series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
     each, hosts = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
-    _answered(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}})
+    _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}})
     assert BY_TITLE[SELF_TIME.question]["targets"][1]["legendFormat"] == "{{host}}"
 
 
-def test_a_finding_is_marked_with_its_culprit(tmp_path):
+def test_annotation_of_finding_names_rank_host_or_job(tmp_path):
     finding = 'zmon_finding{job_id="ads", cause="slow", severity="critical", '
     series = {
         f'{finding}rank="2", host="n1", instance="hub-a"}}': 1,
@@ -186,20 +190,20 @@ def test_a_finding_is_marked_with_its_culprit(tmp_path):
         '{cause="slow", severity="critical", host="n2", who="n2"}': 1,
         '{cause="slow", severity="critical", who="the job"}': 1,
     }
-    _answered(tmp_path, series, {MARKS["Critical findings"]: marks, MARKS["Findings"]: {}})
+    _assert_answers(tmp_path, series, {MARKS["Critical findings"]: marks, MARKS["Findings"]: {}})
 
 
-def test_info_findings_of_other_jobs_and_resolved_ones_are_not_marked(tmp_path):
+def test_info_findings_other_jobs_and_resolved_findings_have_no_annotation(tmp_path):
     series = {
         'zmon_finding{job_id="ads", cause="a", severity="info"}': 1,
         'zmon_finding{job_id="other", cause="b", severity="critical"}': 1,
         'zmon_finding{job_id="ads", cause="c", severity="critical"}': 0,
         'zmon:job_activity:ranks{job_id="ads", activity="train"}': 4,
     }
-    _answered(tmp_path, series, {promql: {} for promql in MARKS.values()})
+    _assert_answers(tmp_path, series, {promql: {} for promql in MARKS.values()})
 
 
-def test_later_versions_of_grafana_mark_the_same():
+def test_annotation_has_same_query_for_later_versions_of_grafana():
     for dashboard in DASHBOARDS.values():
         for mark in dashboard["annotations"]["list"]:
             assert (mark["target"]["expr"], mark["target"]["interval"]) == (mark["expr"], mark["step"])
@@ -214,11 +218,11 @@ def _memory(num_ranks: int) -> dict[str, int]:
     return memory | {'zmon:job_host:ranks{job_id="ads", host="n1"}': num_ranks}
 
 
-def _answered(folder: Path, series: dict[str, int | str], expected: dict[str, dict[str, float]]) -> None:
+def _assert_answers(folder: Path, series: dict[str, int | str], expected: dict[str, dict[str, float]]) -> None:
     """Assert that Prometheus answers each query with these samples. The series are constant; `0+2` grows."""
     tests = [
         {
-            "expr": _filled(promql),
+            "expr": _with_variables(promql),
             "eval_time": "2m",
             "exp_samples": [{"labels": labels, "value": value} for labels, value in samples.items()],
         }
@@ -232,9 +236,9 @@ def _answered(folder: Path, series: dict[str, int | str], expected: dict[str, di
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def _filled(promql: str) -> str:
+def _with_variables(promql: str) -> str:
     """Return the PromQL that Grafana sends. `$1` belongs to Prometheus."""
-    return re.sub(r"\$\{?([a-z_]+)\}?", lambda name: (BUILT_IN | CHOSEN)[name[1]], promql)
+    return re.sub(r"\$\{?([a-z_]+)\}?", lambda name: (BUILT_IN | SELECTED)[name[1]], promql)
 
 
 def _selectors() -> list[str]:
@@ -243,10 +247,10 @@ def _selectors() -> list[str]:
     return [re.fullmatch(r"label_values\((.+), \w+\)", variable["query"]["query"])[1] for variable in variables]
 
 
-def _parts(value: object) -> list[dict]:
+def _dicts(value: object) -> list[dict]:
     """Return every dict within."""
     if isinstance(value, list):
-        return [part for item in value for part in _parts(item)]
+        return [part for item in value for part in _dicts(item)]
     if not isinstance(value, dict):
         return []
-    return [value, *(part for item in value.values() for part in _parts(item))]
+    return [value, *(part for item in value.values() for part in _dicts(item))]

@@ -1,4 +1,8 @@
-"""The recording rules of hardware: promtool's checks and tests, and the names that docs/ecosystem.md lists."""
+"""Tests of the recording rules in hardware.yaml.
+
+promtool accepts the rules and their tests. Each series reads one metric of zmon and the translation of an exporter's
+metric, and docs/ecosystem.md lists it.
+"""
 
 import re
 import subprocess
@@ -23,13 +27,13 @@ TRANSLATIONS = set(RECORDED) - set(VALUES)
 
 
 @pytest.mark.parametrize("command", [("check", "rules", RULES), ("test", "rules", *TESTS)], ids=["check", "test"])
-def test_promtool_reports_no_error(command):
+def test_promtool_accepts_hardware_rules_and_their_tests(command):
     done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_comes_from_zmon_or_else_from_an_exporter(name):
+def test_hardware_series_reads_a_zmon_metric_and_an_exporter(name):
     read = set(re.findall(r"\bzmon_\w+", VALUES[name]))
     assert len(read) == 1
     assert read <= set(metrics.SPECS)
@@ -37,7 +41,7 @@ def test_a_value_comes_from_zmon_or_else_from_an_exporter(name):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_has_the_labels_of_zmon(name):
+def test_hardware_series_has_only_labels_of_its_zmon_metric(name):
     (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
     aggregations = re.findall(r"(?:max|group) by \(([^)]*)\) \(zmon_", VALUES[name])
     assert len(aggregations) == 1
@@ -45,11 +49,11 @@ def test_a_value_has_the_labels_of_zmon(name):
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_value_is_in_the_table_of_the_document(name):
+def test_hardware_series_is_in_table_of_ecosystem_document(name):
     (read,) = set(re.findall(r"\bzmon_\w+", VALUES[name]))
     assert any(f"`{name}`" in line and f"`{read}`" in line for line in MAPPING.splitlines())
 
 
-def test_every_value_is_tested():
+def test_every_hardware_series_has_promtool_test():
     tested = "".join(file.read_text(encoding="utf-8") for file in TESTS)
     assert [name for name in VALUES if f"{name}{{" not in tested] == []

@@ -1,4 +1,4 @@
-"""The image of a heat map: rows in order, colours of the legend, and unknown values transparent."""
+"""Tests of the image of a heat map: the order of its rows, its colours, and transparent pixels for unknown values."""
 
 from base64 import b64decode
 from io import BytesIO
@@ -17,7 +17,7 @@ WAITING, SELF_TIME = BY_KEY["waiting"], BY_KEY["own"]
 DARK, LIGHT = (tuple(bytes.fromhex(colour[1:])) for colour in (CIVIDIS[0], CIVIDIS[-1]))
 
 
-def values(**rows: list[float]) -> pd.DataFrame:
+def series_table(**rows: list[float]) -> pd.DataFrame:
     """Return a table like that of History: one series after the other, all at the same times."""
     (length,) = {len(row) for row in rows.values()}
     times = pd.to_datetime(100 + 10 * np.arange(length), unit="s", utc=True)
@@ -30,42 +30,42 @@ def pixels(table: pd.DataFrame) -> np.ndarray:
 
 
 @pytest.mark.parametrize("panel", [WAITING, SELF_TIME], ids=lambda panel: panel.key)
-def test_it_can_be_drawn(panel):
+def test_heat_map_specification_describes_its_panel(panel):
     assert heat.specification(panel, 4, is_long=False)["description"] == panel.question
 
 
-def test_a_row_is_light_where_the_panel_says_so():
-    table = values(a=[0.0, 1.0], b=[1.0, 0.0])
+def test_light_end_of_colour_scale_depends_on_panel():
+    table = series_table(a=[0.0, 1.0], b=[1.0, 0.0])
     assert [tuple(pixel[:3]) for pixel in pixels(heat.table(SELF_TIME, table, 10, ()))[0]] == [DARK, LIGHT]
     assert [tuple(pixel[:3]) for pixel in pixels(heat.table(WAITING, table, 10, ()))[0]] == [LIGHT, DARK]
 
 
-def test_an_unknown_value_has_no_colour():
-    shown = pixels(heat.table(SELF_TIME, values(a=[np.nan, 0.5]), 10, ()))
+def test_unknown_value_is_transparent():
+    shown = pixels(heat.table(SELF_TIME, series_table(a=[np.nan, 0.5]), 10, ()))
     assert list(shown[0, :, 3]) == [0, 255]
 
 
-def test_a_value_beyond_the_scale_has_its_last_colour():
-    assert tuple(pixels(heat.table(SELF_TIME, values(a=[1.7]), 10, ()))[0, 0, :3]) == LIGHT
+def test_value_beyond_scale_has_last_colour():
+    assert tuple(pixels(heat.table(SELF_TIME, series_table(a=[1.7]), 10, ()))[0, 0, :3]) == LIGHT
 
 
-def test_a_culprit_comes_first_with_its_pixels():
-    table = heat.table(SELF_TIME, values(a=[0.0], b=[1.0], c=[0.0]), 10, {"b"})
+def test_row_of_culprit_is_first_with_its_pixels():
+    table = heat.table(SELF_TIME, series_table(a=[0.0], b=[1.0], c=[0.0]), 10, {"b"})
     assert list(table["series"].dropna()) == [f"b {heat.CULPRIT}", "a", "c"]
     assert [tuple(row[0, :3]) for row in pixels(table)] == [LIGHT, DARK, DARK]
 
 
-def test_a_value_is_drawn_over_the_time_of_its_mean():
-    table = heat.table(SELF_TIME, values(a=[0.1, 0.2, 0.3]), 10, ())
+def test_image_begins_one_interval_before_first_point():
+    table = heat.table(SELF_TIME, series_table(a=[0.1, 0.2, 0.3]), 10, ())
     seconds = table[["time", "until"]].map(lambda time: time.timestamp())
     assert seconds.to_numpy().tolist() == [[90.0, 120.0]] * 2
 
 
-def test_a_row_has_the_mean_and_the_lightest_of_its_known_values():
-    table = values(a=[0.2, np.nan, 0.4])
+def test_row_has_mean_and_lightest_of_its_known_values():
+    table = series_table(a=[0.2, np.nan, 0.4])
     high, low = (heat.table(panel, table, 10, ()).iloc[0] for panel in (SELF_TIME, WAITING))
     assert (high["mean"], high["value"], low["value"]) == pytest.approx((0.3, 0.4, 0.2))
 
 
-def test_the_specification_does_not_contain_values():
+def test_heat_map_specification_contains_no_image():
     assert "data:image" not in str(heat.specification(SELF_TIME, 4, is_long=False))

@@ -1,4 +1,4 @@
-"""A History from an answer of Prometheus: lines on one grid, gaps, and the number of series left out."""
+"""Tests of `history`, which makes a table from series of Prometheus: gaps, order, and series that are left out."""
 
 from dashboards.address import Span
 from dashboards.history import history
@@ -11,7 +11,7 @@ def series(*values, **labels):
     return RangeSeries(labels, values)
 
 
-def test_a_gap_is_a_missing_value_and_the_right_edge_is_now():
+def test_gap_is_missing_value_and_table_ends_with_span():
     result = history([series((100, "1"), (102, "NaN"), (106, "2"), rank="0")], "rank {rank}", SPAN, 9)
     values = [None if value != value else value for value in result.table["value"]]
     assert values == [1, None, None, 2, None, None]
@@ -20,38 +20,38 @@ def test_a_gap_is_a_missing_value_and_the_right_edge_is_now():
     assert result.known_until == 106
 
 
-def test_rank_10_comes_after_rank_2_and_a_missing_label_is_a_question_mark():
+def test_series_are_sorted_by_number_and_missing_label_is_question_mark():
     result = history(
         [*(series((100, "1"), rank=rank) for rank in ("10", "2")), series((100, "1"))], "rank {rank}", SPAN, 9
     )
     assert list(dict.fromkeys(result.table["series"])) == ["rank 2", "rank 10", "rank ?"]
 
 
-def test_without_known_values_the_table_is_empty():
+def test_history_without_finite_values_is_empty():
     result = history([series((100, "NaN"), (102, "+Inf"))], "", SPAN, 9)
     assert result.table.empty
     assert result.known_until is None
 
 
-def test_beyond_the_limit_the_largest_stay_and_the_others_are_counted():
+def test_series_beyond_limit_are_counted_and_largest_are_kept():
     result = history([series((100, str(rank)), rank=str(rank)) for rank in range(30)], "rank {rank}", SPAN, 4)
     assert list(dict.fromkeys(result.table["series"])) == ["rank 26", "rank 27", "rank 28", "rank 29"]
     assert result.left_out == 26
 
 
-def test_keep_low_keeps_the_series_with_the_lowest_minimum():
+def test_keep_low_keeps_series_with_lowest_minimum():
     """The rank that waits least is the one that all others wait for."""
     answer = [series((98, "0.9"), (100, "0.1" if rank == 17 else "0.9"), rank=str(rank)) for rank in range(30)]
     result = history(answer, "rank {rank}", SPAN, 4, keep_low=True)
     assert "rank 17" in set(result.table["series"])
 
 
-def test_a_nan_is_not_only_a_missing_value():
+def test_time_of_last_nan_is_separate_from_time_of_last_known_value():
     result = history([series((100, "1"), (102, "NaN"), rank="0")], "rank {rank}", SPAN, 9)
     assert (result.known_until, result.nan_until) == (100, 102)
     assert history([series((100, "1"))], "", SPAN, 9).nan_until is None
 
 
-def test_values_outside_the_span_are_left_out():
+def test_values_outside_span_are_omitted():
     result = history([series((80, "7"), (100, "1"), (200, "9"), rank="0")], "rank {rank}", SPAN, 9)
     assert list(result.table["value"].dropna()) == [1]

@@ -1,4 +1,4 @@
-"""The page Job, run by Streamlit's AppTest with a fake Prometheus and a fake hub."""
+"""Tests of the page Job, run by Streamlit's AppTest with a fake Prometheus and a fake hub."""
 
 import time
 
@@ -6,134 +6,134 @@ import pytest
 
 from dashboards.panels import job
 from dashboards.panels.scaling import EFFICIENCY
-from tests.dashboards.world import JOB, STALL, Fake, changed, choice, number, text
+from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 
 
-def test_a_healthy_job_says_so_with_its_numbers(opened, world):
-    app = opened()
-    assert "HEALTHY" in text(app)
-    assert [number(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [
+def test_healthy_job_shows_headline_and_numbers(open_page, world):
+    app = open_page()
+    assert "HEALTHY" in page_text(app)
+    assert [banner_value(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [
         "604", "83.2 ms", "24,615", "0.451", "2 of 2",
     ]  # fmt: skip
 
 
-def test_a_stall_names_the_rank_the_cause_and_what_to_do(opened, world):
+def test_stalled_job_shows_culprit_cause_and_next_step(open_page, world):
     world.findings = [changed(STALL, onset=time.time() - 42)]
     world.jobs = [changed(JOB, state="stalled")]
-    app = opened()
-    page = text(app)
+    app = open_page()
+    page = page_text(app)
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
     assert "rank_frozen" in page
     assert "<code>kill -CONT 4711</code>" in page
     assert "rank 1</a> ◀ culprit" in page
     assert "open for 42 s" in page or "open for 43 s" in page
-    assert number(app, "Step time").startswith("none for 4")
+    assert banner_value(app, "Step time").startswith("none for 4")
     assert "HEALTHY" not in page
 
 
-def test_text_of_a_rank_is_escaped(opened, world):
+def test_summary_of_finding_is_escaped(open_page, world):
     world.findings = [changed(STALL, summary="<script>alert(1)</script>")]
-    assert "<script>" not in text(opened())
+    assert "<script>" not in page_text(open_page())
 
 
-def test_a_warning_is_not_a_stall(opened, world):
+def test_warning_shows_headline_without_culprit_tile(open_page, world):
     world.findings = [changed(STALL, severity="warning", cause="rank_exited")]
-    page = text(opened())
+    page = page_text(open_page())
     assert "WARNING" in page
     assert "culprit</b>" not in page
 
 
-def test_no_job_says_how_to_start_one(opened, world):
+def test_page_without_jobs_shows_command_that_starts_job(open_page, world):
     world.jobs, world.has_ranks = [], False
-    page = text(opened())
+    page = page_text(open_page())
     assert "NO JOB" in page
     assert "zmon demo" in page
 
 
 @pytest.mark.parametrize("dead", ["ZMON_HUB_URL", "ZMON_PROMETHEUS_URL"])
-def test_a_server_that_does_not_answer_makes_it_blind_never_healthy(opened, world, monkeypatch, dead):
+def test_unreachable_server_shows_blind_and_name_of_its_variable(open_page, world, monkeypatch, dead):
     monkeypatch.setenv(dead, NOWHERE)
-    page = text(opened())
+    page = page_text(open_page())
     assert "BLIND" in page
     assert "HEALTHY" not in page
     assert f"is {dead} right?" in page
 
 
 @pytest.mark.parametrize("url", ["nonsense", "http://", "ftp://127.0.0.1", "http://[::1"])
-def test_a_bad_url_is_one_clear_line(opened, monkeypatch, url):
+def test_invalid_prometheus_url_shows_blind_and_name_of_its_variable(open_page, monkeypatch, url):
     monkeypatch.setenv("ZMON_PROMETHEUS_URL", url)
-    page = text(opened())
+    page = page_text(open_page())
     assert "BLIND" in page
     assert "is ZMON_PROMETHEUS_URL right?" in page
 
 
-def test_something_else_on_the_port_is_not_a_hub(opened, world, monkeypatch):
-    web = Fake(lambda path, query: b"<html>hello</html>")
+def test_hub_url_of_server_without_json_is_reported(open_page, world, monkeypatch):
+    web = FakeServer(lambda path, query: b"<html>hello</html>")
     monkeypatch.setenv("ZMON_HUB_URL", web.url)
-    assert "not with JSON" in text(opened())
+    assert "not with JSON" in page_text(open_page())
     web.close()
 
 
-def test_a_heartbeat_that_has_stopped_is_blind(opened, world):
+def test_stopped_heartbeat_of_hub_shows_blind(open_page, world):
     world.heartbeat = False
-    page = text(opened())
+    page = page_text(open_page())
     assert "BLIND" in page
     assert "no pass for 10 s" in page
 
 
-def test_a_blind_hub_is_blind(opened, world):
+def test_blind_hub_shows_blind(open_page, world):
     world.hub_is_blind = True
-    assert "BLIND" in text(opened())
+    assert "BLIND" in page_text(open_page())
 
 
-def test_blindness_does_not_hide_a_stall(opened, world, monkeypatch):
+def test_stall_is_shown_while_prometheus_is_unreachable(open_page, world, monkeypatch):
     world.findings = [STALL]
     monkeypatch.setenv("ZMON_PROMETHEUS_URL", NOWHERE)
-    page = text(opened())
+    page = page_text(open_page())
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
     assert "ZMON_PROMETHEUS_URL" in page
 
 
-def test_missing_series_and_numbers_are_unknown_not_zero(opened, world):
+def test_missing_series_and_numbers_are_shown_as_unknown(open_page, world):
     world.has_history = False
     world.jobs = [changed(JOB, step_seconds=None, samples_per_second=None, report={})]
-    app = opened()
-    assert {number(app, label) for label in ("Step time", "Samples/s", "Loss")} == {"unknown"}
+    app = open_page()
+    assert {banner_value(app, label) for label in ("Step time", "Samples/s", "Loss")} == {"unknown"}
     for panel in (*job.PANELS, EFFICIENCY):
-        assert f"unknown: Prometheus has no {panel.series()[0]}" in text(app)
+        assert f"unknown: Prometheus has no {panel.series()[0]}" in page_text(app)
 
 
-def test_a_rank_that_no_agent_reports_is_unwatched(opened, world):
+def test_rank_that_no_agent_reports_is_shown_as_unwatched(open_page, world):
     world.jobs = [changed(JOB, world_size=3)]
-    assert 'zmon-rank-2"' in text(opened())
-    assert "unwatched" in text(opened())
+    assert 'zmon-rank-2"' in page_text(open_page())
+    assert "unwatched" in page_text(open_page())
 
 
-def test_the_url_chooses_job_and_range_and_cannot_inject_promql(opened, world):
-    app = opened(job_id='x"} or up{a="', range="1h")
-    assert "UNKNOWN" in text(app)
+def test_url_selects_job_and_range_and_cannot_inject_promql(open_page, world):
+    app = open_page(job_id='x"} or up{a="', range="1h")
+    assert "UNKNOWN" in page_text(app)
     assert [button.label for button in app.button if button.proto.type == "secondary"] == ["1h"]
     assert not [promql for promql in world.queries if 'job_id="x"}' in promql]
     assert any(r'job_id="x\"} or up{a=\""' in promql for promql in world.queries)
 
 
-def test_a_time_range_is_chosen_with_one_click(opened):
-    app = opened(job_id="ads")
+def test_click_on_time_range_sets_url_parameter(open_page):
+    app = open_page(job_id="ads")
     app.button(key="range 1h").click().run()
     assert "1h" in app.query_params["range"]
     app.button(key="range 15m").click().run()
     assert "range" not in app.query_params
 
 
-def test_a_stalled_job_is_shown_before_a_healthy_one(opened, world):
+def test_stalled_job_is_selected_before_healthy_job(open_page, world):
     world.jobs = [JOB, changed(JOB, job_id="other", state="stalled")]
     world.findings = [changed(STALL, job_id="other")]
-    app = opened()
-    assert choice(app, "Job").value == "other"
-    choice(app, "Job").select("ads").run()
-    assert "HEALTHY" in text(app)
-    assert "Also critical in other" in text(app)
+    app = open_page()
+    assert selectbox(app, "Job").value == "other"
+    selectbox(app, "Job").select("ads").run()
+    assert "HEALTHY" in page_text(app)
+    assert "Also critical in other" in page_text(app)

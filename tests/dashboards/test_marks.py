@@ -1,4 +1,4 @@
-"""Marks on a chart: findings that were open, activities, and the time of a link."""
+"""Tests of the marks on a chart: open findings, intervals of activities, and the moment of a link."""
 
 import pandas as pd
 import pytest
@@ -25,22 +25,22 @@ def finding(onset, resolved, severity="critical"):
         (1900.0, 2500.0, (1900, 2000)),
     ],
 )
-def test_a_finding_is_drawn_while_it_was_open(onset, resolved, drawn):
+def test_mark_of_finding_covers_its_open_time_within_span(onset, resolved, drawn):
     (mark,) = findings((finding(onset, resolved),), SPAN)
     assert (mark.start, mark.end) == drawn
     assert (mark.kind, mark.label, mark.severity) == ("finding", "rank_frozen", "critical")
 
 
 @pytest.mark.parametrize(("onset", "resolved"), [(100.0, 900.0), (2100.0, None)])
-def test_a_finding_of_another_time_is_not_drawn(onset, resolved):
+def test_finding_outside_span_has_no_mark(onset, resolved):
     assert findings((finding(onset, resolved),), SPAN) == []
 
 
-def test_an_info_finding_is_not_drawn():
+def test_info_finding_has_no_mark():
     assert findings((finding(1200.0, None, "info"),), SPAN) == []
 
 
-def test_an_interval_of_an_activity_is_one_mark(monkeypatch):
+def test_each_interval_of_activity_has_a_mark(monkeypatch):
     times = [1000, 1010, 1020, 1500, 1510]
     table = pd.DataFrame(
         {
@@ -53,7 +53,7 @@ def test_an_interval_of_an_activity_is_one_mark(monkeypatch):
     assert [(mark.start, mark.end) for mark in activities(Prometheus(""), "ads", SPAN)] == [(1000, 1030), (1500, 1520)]
 
 
-def test_the_time_of_a_link_is_drawn_within_the_span():
+def test_moment_of_link_has_mark_only_within_span():
     assert [mark.start for mark in moment(Address(at=1500.0), SPAN)] == [1500]
     assert moment(Address(at=10.0), SPAN) == []
     assert moment(Address(), SPAN) == []

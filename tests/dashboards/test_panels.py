@@ -1,4 +1,4 @@
-"""The queries of all pages: Prometheus can parse them, and zmon exports or records every series in them."""
+"""Tests of the queries of all panels and pages: promtool parses them, and zmon exports or records their series."""
 
 import re
 import subprocess
@@ -30,54 +30,54 @@ SELECTIONS = (
 )
 
 
-def queries() -> list[str]:
+def all_queries() -> list[str]:
     """Return every PromQL that a page sends, for few ranks and for many."""
     of_panels = [panel.query(selection) for panel in ALL for selection in SELECTIONS]
     return [*of_panels, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
-def recorded() -> set[str]:
+def recorded_series() -> set[str]:
     """Return the names of all recorded series."""
     groups = [group for file in RULES.glob("*.yaml") for group in yaml.safe_load(file.read_text()).get("groups", ())]
     return {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
 
 
-def test_prometheus_can_parse_every_query(tmp_path):
-    rules = [{"record": f"asked:{number}", "expr": promql} for number, promql in enumerate(queries())]
+def test_promtool_parses_every_query(tmp_path):
+    rules = [{"record": f"asked:{number}", "expr": promql} for number, promql in enumerate(all_queries())]
     file = tmp_path / "asked.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "asked", "rules": rules}]}))
     done = subprocess.run(["promtool", "check", "rules", file], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_query_has_a_variable_left():
-    assert [promql for promql in queries() if "$" in re.sub(STRING, '""', promql)] == []
+def test_no_query_contains_unreplaced_variable():
+    assert [promql for promql in all_queries() if "$" in re.sub(STRING, '""', promql)] == []
 
 
-def test_zmon_exports_every_metric_of_a_query():
-    text = re.sub(STRING, lambda string: string[0] if "zmon_" in string[0] else '""', "\n".join(queries()))
+def test_every_metric_of_a_query_is_exported():
+    text = re.sub(STRING, lambda string: string[0] if "zmon_" in string[0] else '""', "\n".join(all_queries()))
     short = {f"zmon_{name}" for group in re.findall(r"zmon_\(([^)]*)\)", text) for name in group.split("|")}
     named = short | set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text))
     assert named
     assert named <= set(metrics.SPECS) | HISTOGRAM
 
 
-def test_a_rule_records_every_recorded_series_of_a_query():
-    named = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(queries())))
+def test_every_recorded_series_of_a_query_has_a_rule():
+    named = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(all_queries())))
     assert named
-    assert named <= recorded()
+    assert named <= recorded_series()
 
 
-def test_every_series_recorded_for_charts_is_drawn():
+def test_every_series_recorded_for_panels_is_queried():
     groups = yaml.safe_load((RULES / "panels.yaml").read_text())["groups"]
     names = {rule["record"] for group in groups for rule in group["rules"]}
-    assert names - set(re.findall(r"\bzmon:\w+:\w+", "\n".join(queries()))) == set()
+    assert names - set(re.findall(r"\bzmon:\w+:\w+", "\n".join(all_queries()))) == set()
 
 
 @pytest.mark.parametrize("panel", ALL, ids=lambda panel: panel.key)
-def test_a_panel_has_the_names_of_its_series(panel):
+def test_panel_names_series_that_are_exported_or_recorded(panel):
     assert panel.series()
-    assert set(panel.series()) <= set(metrics.SPECS) | HISTOGRAM | recorded()
+    assert set(panel.series()) <= set(metrics.SPECS) | HISTOGRAM | recorded_series()
 
 
 def test_keys_of_panels_are_unique():
@@ -86,7 +86,7 @@ def test_keys_of_panels_are_unique():
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
-def test_with_too_many_series_it_queries_their_recorded_summary(panel):
+def test_panel_with_too_many_series_queries_recorded_summary(panel):
     few, many = (
         Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.max_series, panel.max_series + 1)
     )
@@ -97,18 +97,18 @@ def test_with_too_many_series_it_queries_their_recorded_summary(panel):
     assert not re.search(r"zmon:(rank|gpu|host)_", panel.query(many))
 
 
-def test_few_hosts_of_many_ranks_have_a_line_each():
+def test_panel_by_host_has_line_per_host_if_hosts_are_few():
     of_hosts = next(panel for panel in ALL if panel.grows == "hosts")
     assert "spread" not in of_hosts.query(Selection("ads", num_ranks=1024, num_hosts=2))
     assert "spread" not in of_hosts.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
 
 
-def test_resources_are_summed_up_separately():
+def test_pressure_panel_of_many_hosts_separates_resources():
     (pressure,) = [panel for panel in ALL if panel.key == "pressure"]
     assert pressure.series_name(Selection("ads", num_hosts=MAX_SERIES + 1)) == "{spread} {resource}"
 
 
-def test_rows_of_many_ranks_are_hosts_unless_one_is_selected():
+def test_row_panel_of_many_ranks_has_hosts_unless_host_is_selected():
     panel = next(panel for panel in ALL if panel.shape == "rows")
     assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1)) == "{host}"
     assert panel.series_name(Selection("ads", num_ranks=MAX_ROWS + 1, host="n1")) == panel.legend
@@ -116,11 +116,11 @@ def test_rows_of_many_ranks_are_hosts_unless_one_is_selected():
 
 
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
-def test_a_selected_host_is_the_only_one_shown(panel):
+def test_panel_with_selected_host_queries_this_host(panel):
     assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MAX_ROWS + 1))
 
 
-def test_a_hostile_name_stays_within_its_quotes():
+def test_hostile_name_stays_within_quotes_of_promql():
     promql = next(panel for panel in ALL if "$of_host" in panel.promql).query(
         Selection('x"} or up{a="', host='y"} or up{b="')
     )

@@ -1,4 +1,4 @@
-"""A prediction is known only if the hub has sent it."""
+"""Tests of `dashboards.predictions`. A prediction that the hub does not send in full is None, with a reason."""
 
 import pytest
 from msgspec import UNSET
@@ -7,16 +7,16 @@ from dashboards.predictions import PredictedStep, efficiency_ratio, predicted, w
 from zmon.schema.api import EfficiencyAnswer, StepAnswer
 
 
-def test_a_predicted_step_is_known_with_all_its_parts():
+def test_predicted_step_has_all_parts_of_answer():
     assert predicted(StepAnswer(0.06, {"own": 0.06}, 17066.0)) == PredictedStep(0.06, {"own": 0.06}, 17066.0)
 
 
 @pytest.mark.parametrize("step", [None, StepAnswer(), StepAnswer(unknown="nobody knows"), StepAnswer(seconds=0.06)])
-def test_a_step_that_the_hub_leaves_out_is_unknown(step):
+def test_predicted_step_is_none_if_answer_is_incomplete(step):
     assert predicted(step) is None
 
 
-def test_the_reason_why_a_step_is_unknown_comes_from_the_hub():
+def test_unknown_step_has_reason_of_hub_or_default_reason():
     assert why_unknown(StepAnswer(unknown="nobody knows")) == "nobody knows"
     assert why_unknown(StepAnswer())
 
@@ -25,5 +25,5 @@ def test_the_reason_why_a_step_is_unknown_comes_from_the_hub():
     ("efficiency", "ratio"),
     [(EfficiencyAnswer(0.9, "weak"), 0.9), (EfficiencyAnswer(unknown="nobody knows"), None), (UNSET, None)],
 )
-def test_an_efficiency_is_known_if_the_hub_has_sent_it(efficiency, ratio):
+def test_efficiency_ratio_is_none_unless_hub_sends_ratio(efficiency, ratio):
     assert efficiency_ratio(efficiency) == ratio

@@ -1,4 +1,8 @@
-"""Queries to Prometheus and the hub: typed answers, or one line with the reason why there is none."""
+"""Tests of the clients of Prometheus and the hub.
+
+Answers and failures are cached. An answer of another server or version raises Unreachable. Credentials in a URL are
+in no message and in no link.
+"""
 
 import time
 
@@ -7,7 +11,7 @@ import pytest
 from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.asking import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
-from tests.dashboards.world import Fake
+from tests.dashboards.world import FakeServer
 from zmon.schema.api import JobList
 
 NOWHERE = "http://me:secret@127.0.0.1:9"
@@ -15,7 +19,7 @@ NOWHERE = "http://me:secret@127.0.0.1:9"
 
 @pytest.fixture
 def server():
-    """Start a server. Yields its URL, the requests so far, and its answer, which a test can change."""
+    """Start a server, and yield its URL, its requests, and its answer, which a test can change."""
     requests = []
     body = {"status": "success", "data": {"result": []}}
 
@@ -23,12 +27,12 @@ def server():
         requests.append((path, query))
         return body
 
-    fake = Fake(answer)
+    fake = FakeServer(answer)
     yield fake.url, requests, body
     fake.close()
 
 
-def test_credentials_in_a_url_do_not_reach_the_page():
+def test_credentials_of_url_are_in_no_error_and_no_link():
     for ask in (
         lambda: Prometheus(NOWHERE).query("up"),
         lambda: Hub(NOWHERE).jobs(),
@@ -41,11 +45,11 @@ def test_credentials_in_a_url_do_not_reach_the_page():
     assert "secret" not in Prometheus(NOWHERE).link("up", Span(0, 60, 2), is_now=False)
 
 
-def test_a_label_value_cannot_end_its_quotes():
+def test_quoted_label_value_cannot_end_its_quotes():
     assert quoted('a"} or up{b="\\') == r'"a\"} or up{b=\"\\"'
 
 
-def test_a_query_is_sent_once_for_many_viewers(server):
+def test_repeated_query_is_sent_once(server):
     url, requests, _ = server
     for _ in range(5):
         assert Prometheus(url).query("up") == []
@@ -53,7 +57,7 @@ def test_a_query_is_sent_once_for_many_viewers(server):
     assert [path.rpartition("/")[2] for path, _ in requests] == ["query", "query_range"]
 
 
-def test_the_next_time_is_another_query(server):
+def test_range_query_of_next_span_is_sent_again(server):
     url, requests, _ = server
     for end in (60, 62):
         Prometheus(url).query_range("up", "{job}", Span(end - 60, end, 2))
@@ -69,7 +73,7 @@ def test_the_next_time_is_another_query(server):
     ],
     ids=["query", "query_at", "query_range"],
 )
-def test_a_failure_is_cached_for_one_refresh(server, ask):
+def test_failure_of_query_is_cached_for_one_refresh(server, ask):
     url, requests, body = server
     body["data"] = "nothing"
     for _ in range(5):
@@ -82,20 +86,20 @@ def test_a_failure_is_cached_for_one_refresh(server, ask):
 
 
 @pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
-def test_a_password_is_never_shown(url):
+def test_credentials_are_removed_from_text_with_url(url):
     assert without_credentials(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
 
 
-def test_an_unusual_character_is_still_promql():
+def test_quoted_label_value_keeps_unusual_character():
     assert quoted("\N{GRINNING FACE}") == '"\N{GRINNING FACE}"'
 
 
-def test_a_link_into_prometheus_has_the_time_in_its_format():
+def test_link_to_prometheus_has_end_time_in_its_format():
     link = Prometheus("http://p").link("up", Span(0, 1_795_226_475, 2), is_now=False)
     assert "g0.end_input=2026-11-21+02%3A01%3A15" in link
 
 
-def test_a_link_to_now_does_not_change():
+def test_link_to_prometheus_without_moment_is_constant():
     links = {Prometheus("http://p").link("up", Span(end - 60, end, 2), is_now=True) for end in (1000, 1002)}
     assert len(links) == 1
 
@@ -111,7 +115,7 @@ def test_a_link_to_now_does_not_change():
         ([], "{url}/graph?"),
     ],
 )
-def test_a_link_has_the_external_url_of_prometheus(server, flags, begins):
+def test_link_to_prometheus_has_its_external_url_if_valid(server, flags, begins):
     url, requests, body = server
     body["data"] = flags
     for _ in range(5):
@@ -120,7 +124,7 @@ def test_a_link_has_the_external_url_of_prometheus(server, flags, begins):
     assert [path for path, _ in requests] == ["/api/v1/status/flags"]
 
 
-def test_a_hub_of_another_version_is_no_hub(server):
+def test_hub_with_another_schema_version_is_rejected(server):
     url, _, body = server
     body |= {"schema": 2, "jobs": [], "blind": False}
     with pytest.raises(Unreachable, match="no hub of this version"):
@@ -128,20 +132,20 @@ def test_a_hub_of_another_version_is_no_hub(server):
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{}", b'"jobs"', b'{"schema": 1, "blind": false, "jobs": [{"job_id": 7}]}'])
-def test_json_of_another_shape_is_no_hub(body):
-    fake = Fake(lambda path, query: body)
+def test_hub_answer_of_another_shape_is_rejected(body):
+    fake = FakeServer(lambda path, query: body)
     with pytest.raises(Unreachable, match="no hub of this version"):
         Hub(fake.url).jobs()
     fake.close()
 
 
-def test_a_new_field_of_a_newer_hub_is_ignored(server):
+def test_unknown_field_of_hub_answer_is_ignored(server):
     url, _, body = server
     body |= {"schema": 1, "blind": True, "jobs": [], "agents": 3}
     assert Hub(url).jobs() == JobList([], blind=True)
 
 
-def test_an_answer_of_the_hub_and_its_failure_are_shared(server):
+def test_answer_and_failure_of_hub_are_cached(server):
     url, requests, body = server
     body |= {"schema": 1, "blind": False, "jobs": []}
     assert Hub(url).jobs() is Hub(url).jobs()
@@ -151,7 +155,7 @@ def test_an_answer_of_the_hub_and_its_failure_are_shared(server):
     assert [path for path, _ in requests] == ["/api/v1/jobs", "/api/v1/incidents"]
 
 
-def test_an_id_from_the_address_bar_stays_within_its_path(server):
+def test_job_id_from_address_bar_stays_within_its_path(server):
     url, requests, body = server
     body |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
     Hub(url).ranks("../../metrics")

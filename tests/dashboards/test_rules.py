@@ -1,4 +1,4 @@
-"""The alert rules: promtool's checks and tests, and what it does not check: runbooks, severities and names."""
+"""Tests of the alert rules. promtool accepts them and their tests. Alerts have texts, severities and runbooks."""
 
 import re
 import subprocess
@@ -53,36 +53,36 @@ CASES = [
 @pytest.mark.parametrize(
     "command", [("check", "rules", RULES, PANELS), ("test", "rules", *TESTS)], ids=["check", "test"]
 )
-def test_promtool_reports_no_error(command):
+def test_promtool_accepts_alert_rules_and_their_tests(command):
     done = subprocess.run(["promtool", *command], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_has_texts_links_and_a_severity(name):
+def test_alert_has_texts_links_and_severity(name):
     rule = ALERTS[name]
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url", "dashboard_url"}
     assert rule["labels"]["severity"] in ("info", "warning", "critical")
 
 
-def test_every_alert_and_cause_has_a_runbook_and_nothing_else_has():
+def test_headings_of_runbooks_are_exactly_alerts_and_causes():
     assert sorted(HEADINGS) == sorted([*ALERTS, *CAUSES])
 
 
 @pytest.mark.parametrize("name", HEADINGS)
-def test_a_runbook_has_commands_and_next_steps(name):
+def test_runbook_has_two_list_items_and_code(name):
     section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
     assert len(re.findall(r"^(?:\d\.|-) ", section, re.MULTILINE)) >= 2
     assert "`" in section
 
 
 @pytest.mark.parametrize("detector", detectors.ALL, ids=lambda detector: detector.name)
-def test_causes_of_a_detector_are_those_of_the_contract(detector):
+def test_causes_of_detector_are_within_contract(detector):
     if detector.name in CONTRACT:
         assert set(detector.causes) <= set(CONTRACT[detector.name].split())
 
 
-def test_an_alert_reads_only_findings_of_its_severity():
+def test_alert_reads_only_findings_of_its_severity():
     for name, rule in ALERTS.items():
         severities = set(re.findall(r'severity="(\w+)"', re.sub(r"unless[^\n]*", "", rule["expr"])))
         assert severities <= {rule["labels"]["severity"]}, name
@@ -98,7 +98,7 @@ def test_every_series_of_a_rule_is_exported_or_recorded(file):
     assert set(re.findall(r"\bzmon:\w+:\w+", text)) <= RECORDED
 
 
-def test_every_link_in_a_fired_alert_leads_to_a_heading():
+def test_runbook_link_of_each_tested_alert_leads_to_heading():
     anchors = {heading.lower() for heading in HEADINGS}
     linked = {
         alert["exp_annotations"]["runbook_url"].partition("#")[2]
@@ -117,5 +117,5 @@ def test_every_alert_has_a_firing_and_a_quiet_case(name):
         assert any(name in group and group.startswith("quiet") for group, _ in cases)
 
 
-def test_a_quiet_case_expects_nothing():
+def test_quiet_case_expects_no_alerts():
     assert not [group for group, case in CASES if group.startswith("quiet") and case["exp_alerts"]]

@@ -1,35 +1,35 @@
-"""Unknown severities of a newer hub are shown, and sorted between critical and warning."""
+"""Tests of unknown severities from a newer hub. They are shown, and sorted between critical and warning."""
 
 import pytest
 
 from dashboards.severity import urgency
-from tests.dashboards.world import INCIDENT, STALL, changed, text
+from tests.dashboards.world import INCIDENT, STALL, changed, page_text
 
 
-def test_an_unknown_severity_comes_between_critical_and_warning():
+def test_unknown_severity_is_sorted_between_critical_and_warning():
     severities = ["info", "warning", "meltdown", "", "critical"]
     assert sorted(severities, key=urgency) == ["critical", "meltdown", "", "warning", "info"]
 
 
 @pytest.mark.parametrize("view", ["cluster", "job", "ranks", "incidents"])
-def test_a_finding_of_an_unknown_severity_is_shown(opened, world, view):
+def test_finding_of_unknown_severity_is_shown(open_page, world, view):
     world.findings = [changed(STALL, severity="meltdown<b>")]
     world.incidents = [changed(INCIDENT, severity="meltdown<b>")]
-    page = text(opened(view, job_id="ads"))
+    page = page_text(open_page(view, job_id="ads"))
     assert "MELTDOWN&lt;B&gt;" in page
     assert "HEALTHY" not in page
     assert "rank 1 on node-1" in page
 
 
-def test_it_hides_no_critical_finding(opened, world):
+def test_finding_of_unknown_severity_does_not_hide_critical_finding(open_page, world):
     world.findings = [changed(STALL, severity="meltdown", id="f2"), STALL]
-    assert "STALLED" in text(opened("job", job_id="ads"))
+    assert "STALLED" in page_text(open_page("job", job_id="ads"))
 
 
-def test_an_alert_of_an_unknown_severity_comes_after_a_critical_one(opened, world):
+def test_alert_of_unknown_severity_is_listed_after_critical_alert(open_page, world):
     world.alerts = [
         {"alertname": "ZmonB", "severity": "meltdown", "job_id": "ads"},
         {"alertname": "ZmonC", "severity": "critical", "job_id": "ads"},
     ]
-    page = text(opened("cluster")).partition('data-testid="zmon-firing"')[2]
+    page = page_text(open_page("cluster")).partition('data-testid="zmon-firing"')[2]
     assert page.index("ZmonC") < page.index("ZmonB")

@@ -1,4 +1,4 @@
-"""The dashboard reads answers by their types: no Any in signatures, and no answer read by key."""
+"""Tests that the code of the dashboard reads answers by their types: without `Any`, and not by string keys."""
 
 import ast
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
 }
 
 
-def name(file: Path) -> str:
+def path_in_dashboards(file: Path) -> str:
     return file.relative_to(REPOSITORY / "dashboards").as_posix()
 
 
@@ -62,9 +62,9 @@ def read_by_key(tree: ast.AST) -> Iterator[str]:
                     yield ast.unparse(value)
 
 
-@pytest.mark.parametrize("file", FILES, ids=name)
-def test_nothing_is_any(file):
-    """Checks signatures, and aliases and fields that a signature may hide it in."""
+@pytest.mark.parametrize("file", FILES, ids=path_in_dashboards)
+def test_file_does_not_use_any(file):
+    """Check signatures, aliases, fields and annotations in quotes."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -73,13 +73,13 @@ def test_nothing_is_any(file):
     assert "Any" not in imported | named | quoted
 
 
-@pytest.mark.parametrize("file", FILES, ids=name)
-def test_no_answer_is_read_by_key(file):
+@pytest.mark.parametrize("file", FILES, ids=path_in_dashboards)
+def test_expressions_read_by_key_are_those_of_the_list(file):
     """A new expression must be in the list with its reason, or become an attribute of a type."""
     expressions = set(read_by_key(ast.parse(file.read_text(encoding="utf-8"))))
-    assert expressions == set(READ_BY_KEY.get(name(file), {}))
+    assert expressions == set(READ_BY_KEY.get(path_in_dashboards(file), {}))
 
 
 @pytest.mark.parametrize("line", ['answer["jobs"]', 'answer.get("jobs")', 'hub.jobs().pop("jobs", None)'])
-def test_the_check_detects_an_answer_that_is_read_by_key(line):
+def test_check_detects_answer_that_is_read_by_key(line):
     assert list(read_by_key(ast.parse(line)))

@@ -1,4 +1,4 @@
-"""A wheel contains the runbooks that findings and alerts link to, and all files that are not Python."""
+"""Tests of the files in a wheel. It contains the runbooks and the data files of zmon, trainer and dashboards."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ DATA = ("*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", 
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory) -> Path:
+def build_folder(tmp_path_factory) -> Path:
     """Return the folder from which a wheel would be built."""
     folder = tmp_path_factory.mktemp("build")
     command = [sys.executable, "setup.py", "-q", "egg_info", "-e", folder, "build_py", "-d", folder / "lib"]
@@ -21,15 +21,15 @@ def built(tmp_path_factory) -> Path:
     return folder / "lib"
 
 
-def test_a_build_has_the_runbooks_within_the_package(built):
-    assert (built / "dashboards/docs/runbooks.md").read_bytes() == (REPOSITORY / "docs/runbooks.md").read_bytes()
+def test_build_contains_runbooks_within_the_package(build_folder):
+    assert (build_folder / "dashboards/docs/runbooks.md").read_bytes() == (REPOSITORY / "docs/runbooks.md").read_bytes()
 
 
 @pytest.mark.parametrize("pattern", DATA)
-def test_a_build_has_every_other_file_of_a_package(built, pattern):
+def test_build_contains_all_data_files(build_folder, pattern):
     packages = [REPOSITORY / name for name in ("zmon", "trainer", "dashboards")]
     files = {
         path.relative_to(REPOSITORY) for path in REPOSITORY.glob(pattern) if any(p in path.parents for p in packages)
     }
     assert files
-    assert {path for path in files if not (built / path).is_file()} == set()
+    assert {path for path in files if not (build_folder / path).is_file()} == set()

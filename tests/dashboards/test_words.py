@@ -1,8 +1,11 @@
-"""Numbers and texts for people; an unknown value is called unknown."""
+"""Tests of `dashboards.words`. Durations, numbers, shares and times without a value are "unknown".
+
+A duration or share of NaN is "unknown" too, but a number that is NaN stays "NaN". Text from outside is escaped.
+"""
 
 import pytest
 
-from dashboards.words import clock, count, link, marked, share
+from dashboards.words import clock, escaped_html, link, number, share
 from zmon.format import duration
 
 
@@ -11,32 +14,32 @@ from zmon.format import duration
     [(None, "unknown"), (float("nan"), "unknown"), (0, "0 ms"), (0.0832, "83.2 ms"), (0.9999, "1.0 s"), (4.06, "4.1 s"),
      (9.99, "10 s"), (59.7, "1 min"), (192, "3 min 12 s"), (7260, "2 h 1 min")],
 )  # fmt: skip
-def test_durations(seconds, text):
+def test_duration_has_unit_and_is_unknown_without_value(seconds, text):
     assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("number", "text"),
+    ("value", "text"),
     [(None, "unknown"), (float("nan"), "NaN"), (0, "0"), (0.45123, "0.451"), (3.27, "3.27"), (18618.2, "18,618")],
 )
-def test_counts(number, text):
-    assert count(number) == text
+def test_number_is_formatted_by_its_size(value, text):
+    assert number(value) == text
 
 
 @pytest.mark.parametrize(
     ("ratio", "text"), [(None, "unknown"), (float("nan"), "unknown"), (0, "0.0 %"), (0.8734, "87.3 %")]
 )
-def test_shares(ratio, text):
+def test_share_is_percent_and_unknown_without_value(ratio, text):
     assert share(ratio) == text
 
 
-def test_clock_is_utc_and_unknown_without_a_time():
+def test_clock_is_utc_and_unknown_without_time():
     assert clock(0) == "00:00:00 UTC"
     assert clock(None) == "unknown"
 
 
 def test_text_from_outside_is_escaped():
-    assert marked("run `ls <x>`\nnow") == "run <code>ls &lt;x&gt;</code><br>now"
+    assert escaped_html("run `ls <x>`\nnow") == "run <code>ls &lt;x&gt;</code><br>now"
     assert link("job", {"job_id": '"><script>'}, "<b>") == (
         '<a href="job?job_id=%22%3E%3Cscript%3E" target="_self">&lt;b&gt;</a>'
     )

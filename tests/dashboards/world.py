@@ -1,4 +1,4 @@
-"""A fake Prometheus and a fake hub over HTTP, whose answers a test sets."""
+"""A fake Prometheus and a fake hub over HTTP. A test sets the state that they report."""
 
 import contextlib
 import re
@@ -53,7 +53,7 @@ def changed(value: T, **fields: object) -> T:
     return msgspec.structs.replace(value, **fields) if isinstance(value, msgspec.Struct) else replace(value, **fields)
 
 
-class Fake:
+class FakeServer:
     """A JSON server on loopback. `answers` returns the answer to a path and its query."""
 
     def __init__(self, answers: Callable[[str, dict[str, str]], object]) -> None:
@@ -118,22 +118,23 @@ class World:
         self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
         self.heartbeat = self.has_history = self.has_ranks = True
-        self.hangs_seconds = 0.0  # before Prometheus answers a query
-        self.hung: list[str] = []
-        self.busy = 0.5  # the utilization of each GPU
-        self.refuses = ""  # the error of the hub to requests about one job
+        self.delay_seconds = 0.0  # before Prometheus answers a query
+        self.delayed_queries: list[str] = []
+        self.gpu_utilization = 0.5
+        self.job_error = ""  # the error of the hub to requests about one job
         self.alerts: list[dict[str, str]] = []  # the labels of alerts that fire
         self.queries: list[str] = []  # PromQL
         self.requests: list[tuple] = []  # to Prometheus: path and parameters
         self.hub_requests: list[tuple[str, dict[str, str]]] = []
 
     def hub(self, path: str, query: dict[str, str]) -> object:
+        """Return the answer of the hub."""
         self.hub_requests.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
                 return JobList(self.jobs, self.hub_is_blind)
-            case ["jobs", _, _] if self.refuses:
-                return Problem(self.refuses)
+            case ["jobs", _, _] if self.job_error:
+                return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:
                 return RankList(job_id, RANKS)
             case ["jobs", _, "scaling"]:
@@ -148,12 +149,13 @@ class World:
                 return FindingList([replace(finding, evidence=Evidence()) if bare else finding for finding in findings])
 
     def prometheus(self, path: str, query: dict[str, str]) -> object:
+        """Return the answer of Prometheus."""
         if "query" not in query:
             return {"status": "error", "error": "no query"}
         promql = query["query"]
-        if self.hangs_seconds:
-            self.hung.append(promql)
-            time.sleep(self.hangs_seconds)
+        if self.delay_seconds:
+            self.delayed_queries.append(promql)
+            time.sleep(self.delay_seconds)
         self.queries.append(promql)
         self.requests.append((path, *sorted(query.items())))
         if path.endswith("query_range"):
@@ -177,7 +179,7 @@ class World:
         if "by (job_id)" in promql:
             return [sample(2, job_id="ads")]
         if "by (host" in promql:
-            return [sample(self.busy if "gpu" in promql else 0.5, host="node-1", gpu="0")]
+            return [sample(self.gpu_utilization if "gpu" in promql else 0.5, host="node-1", gpu="0")]
         if "by (cause)" in promql:
             return [sample(0.05, cause="forward"), sample(0.03, cause="all_to_all")] if self.has_history else []
         if promql.startswith("max"):
@@ -203,18 +205,21 @@ def _series(query: dict[str, str]) -> dict:
     return {"metric": {"rank": "0", "host": "node-1"}, "values": [[end - step, "0.08"], [end, "NaN"]]}
 
 
-def text(app: AppTest) -> str:
+def page_text(app: AppTest) -> str:
+    """Return the HTML elements of a page."""
     return "\n".join(str(element.proto.body) for element in app.get("html"))
 
 
-def number(app: AppTest, label: str) -> str:
-    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", text(app))[1]
+def banner_value(app: AppTest, label: str) -> str:
+    """Return the value with this label in the banner."""
+    return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", page_text(app))[1]
 
 
-def choice(app: AppTest, label: str) -> Selectbox:
+def selectbox(app: AppTest, label: str) -> Selectbox:
+    """Return the select box with this label."""
     return next(box for box in app.selectbox if box.label == label)
 
 
-def parts(app: AppTest) -> list[str]:
+def banner_sections(app: AppTest) -> list[str]:
     """Return the sections of the banner, each of which is an element."""
     return [element.proto.body for element in app.get("html") if "<section" in element.proto.body]

@@ -1,4 +1,4 @@
-"""The generated configuration passes the checkers of Prometheus and Alertmanager, and pages the right receivers."""
+"""Tests of the generated configuration. promtool and amtool accept it, and alerts reach the right receivers."""
 
 import re
 import subprocess
@@ -13,14 +13,14 @@ from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 FOLDER = REPOSITORY / "dashboards/rules"
 
 
-def prometheus(rules=tuple(FOLDER / name for name in RULES)):
+def prometheus_config(rules=tuple(FOLDER / name for name in RULES)):
     return prometheus_yaml(
         ["127.0.0.1:9780", "node-b:9780"], "127.0.0.1:9781", "127.0.0.1:9093", [str(r) for r in rules], "http://127.0.0.1:8501",
         "/home/ann/zm on/docs",
     )  # fmt: skip
 
 
-def check(tmp_path, text, *command):
+def run_checker(tmp_path, text, *command):
     """Run a checker on a file with this text; return its exit code and output."""
     file = tmp_path / "config.yml"
     file.write_text(text)
@@ -29,42 +29,42 @@ def check(tmp_path, text, *command):
 
 
 def test_promtool_accepts_the_configuration_of_prometheus(tmp_path):
-    code, output = check(tmp_path, prometheus(), "promtool", "check", "config")
+    code, output = run_checker(tmp_path, prometheus_config(), "promtool", "check", "config")
     assert code == 0, output
     assert "SUCCESS" in output
     assert "rules found" in output
 
 
-def test_all_rules_are_loaded():
-    """Rules that are not loaded look the same as rules that are quiet."""
+def test_every_shipped_rule_file_is_loaded():
+    """Alerts of a file that is not loaded never fire, and nothing reports it."""
     shipped = {file.name for file in FOLDER.glob("*.yaml") if not file.stem.endswith("_test")}
     assert set(RULES) == shipped
 
 
-def test_promtool_refuses_rules_that_do_not_exist(tmp_path):
-    assert check(tmp_path, prometheus([tmp_path / "none.yaml"]), "promtool", "check", "config")[0] != 0
+def test_promtool_rejects_missing_rule_file(tmp_path):
+    assert run_checker(tmp_path, prometheus_config([tmp_path / "none.yaml"]), "promtool", "check", "config")[0] != 0
 
 
 @pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
 def test_amtool_accepts_the_configuration_of_alertmanager(tmp_path, webhook):
-    code, output = check(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
+    code, output = run_checker(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
     assert code == 0, output
 
 
 def test_every_agent_and_the_hub_are_scraped_every_two_seconds():
-    config = yaml.safe_load(prometheus())
+    config = yaml.safe_load(prometheus_config())
     targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in config["scrape_configs"]}
     assert targets == {"zmon-agent": ["127.0.0.1:9780", "node-b:9780"], "zmon-hub": ["127.0.0.1:9781"]}
     assert config["global"]["scrape_interval"] == config["global"]["evaluation_interval"] == "2s"
 
 
-def test_links_in_alerts_are_not_labels_of_alerts():
-    config = yaml.safe_load(prometheus())
+def test_external_labels_with_links_are_dropped_from_alerts():
+    config = yaml.safe_load(prometheus_config())
     assert set(config["global"]["external_labels"]) == {"zmon_dashboard", "zmon_docs"}
     assert config["alerting"]["alert_relabel_configs"] == [{"action": "labeldrop", "regex": "zmon_.*"}]
 
 
-def route(tmp_path, webhook, **labels):
+def receiver_of(tmp_path, webhook, **labels):
     """Return the receiver of an alert according to amtool."""
     file = tmp_path / "alertmanager.yml"
     file.write_text(alertmanager_yaml(webhook))
@@ -86,7 +86,7 @@ def route(tmp_path, webhook, **labels):
     ],
 )
 def test_pager_gets_only_critical_alerts(tmp_path, alert, severity, receiver):
-    assert route(tmp_path, "http://127.0.0.1:5001/", alertname=alert, severity=severity) == receiver
+    assert receiver_of(tmp_path, "http://127.0.0.1:5001/", alertname=alert, severity=severity) == receiver
 
 
 @pytest.mark.parametrize(("warnings", "desk"), [(None, "http://x/"), ("http://y/", "http://y/")])
@@ -97,19 +97,19 @@ def test_pager_and_desk_are_notified_of_resolved_alerts(warnings, desk):
     assert "webhook_configs" not in receivers["nobody"]
 
 
-def test_a_page_and_a_warning_never_share_a_notification():
+def test_notifications_are_grouped_by_severity():
     assert "severity" in yaml.safe_load(alertmanager_yaml("http://x/"))["route"]["group_by"]
 
 
 def test_scrape_jobs_have_the_names_that_the_rules_select():
     patterns = set(re.findall(r'job=~?"([^"]+)"', (FOLDER / "zmon.yaml").read_text()))
-    jobs = [job["job_name"] for job in yaml.safe_load(prometheus())["scrape_configs"]]
+    jobs = [job["job_name"] for job in yaml.safe_load(prometheus_config())["scrape_configs"]]
     assert patterns == {".*zmon-agent"}
     for name in (*jobs[:1], "monitoring/zmon-agent", "train-zmon-agent"):  # a PodMonitor's and a ServiceMonitor's
         assert re.fullmatch(*patterns, name)
 
 
-def test_alerts_that_are_named_in_the_configuration_exist():
+def test_alerts_named_in_alertmanager_configuration_exist():
     """An inhibition of an alert that was renamed inhibits nothing, without an error."""
     rules = yaml.safe_load((FOLDER / "zmon.yaml").read_text())
     alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}

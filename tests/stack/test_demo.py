@@ -1,5 +1,6 @@
-"""The output of the demo: one line while it runs, a table at its end, and the messages of the trainer."""
+"""Tests of the output of the demo: the progress line, the summary, and the messages of the trainer."""
 
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -12,52 +13,53 @@ from zmon.cli.render.demo import progress_line, summary
 from zmon.stack.demo import DemoConfig, trainer_part
 
 
-def shown(renderable):
+def rendered(renderable):
     """Return a renderable as text, on a wide terminal."""
     out = StringIO()
     Console(file=out, width=200).print(renderable)
     return out.getvalue()
 
 
-def view(**changes):
-    from dataclasses import replace
-
+def job_view(**changes):
+    """Return a job with a loss and these changes."""
     return replace(JOB_VIEW, **{"report": {"loss": 0.512345}, **changes})
 
 
-def test_progress_is_one_line_with_step_rate_loss_and_step_time():
-    line = progress_line(view(step=1234), [])
+def test_progress_line_has_step_rate_loss_and_step_time():
+    line = progress_line(job_view(step=1234), [])
     for part in ("train", "step 1,234", "1,600 samples/s", "loss 0.5123", "step time 20.0 ms"):
         assert part in line
     assert "\n" not in line
 
 
-def test_progress_before_the_first_step_says_so():
-    for job in (None, view(step=0), view(step_seconds=None)):
+def test_progress_line_before_first_step_shows_waiting():
+    for job in (None, job_view(step=0), job_view(step_seconds=None)):
         assert "waiting for the first step" in progress_line(job, [])
 
 
-def test_progress_names_open_findings_only():
-    assert progress_line(view(), [finding()]).endswith("CRITICAL rank_frozen rank 2")
-    assert "CRITICAL" not in progress_line(view(), [finding(resolved=1.0)])
+def test_progress_line_names_only_open_findings():
+    assert progress_line(job_view(), [finding()]).endswith("CRITICAL rank_frozen rank 2")
+    assert "CRITICAL" not in progress_line(job_view(), [finding(resolved=1.0)])
 
 
-def test_loss_that_is_not_a_number_is_nan_and_missing_loss_is_unknown():
-    assert "loss NaN" in progress_line(view(report={"loss": None}), [])
-    assert "loss unknown" in progress_line(view(report={}), [])
+def test_nan_loss_is_shown_as_nan_and_missing_loss_as_unknown():
+    assert "loss NaN" in progress_line(job_view(report={"loss": None}), [])
+    assert "loss unknown" in progress_line(job_view(report={}), [])
 
 
-def test_summary_says_where_the_time_went():
-    text = shown(summary(view(time={"forward": 3.0, "all_to_all": 1.0}), [finding()]))
+def test_summary_has_shares_of_time_and_findings():
+    text = rendered(summary(job_view(time={"forward": 3.0, "all_to_all": 1.0}), [finding()]))
     for part in ("100", "20.0 ms / 30.0 ms", "75.0%", "25.0%", "critical rank 2 on node-a froze"):
         assert part in text
     assert text.index("forward") < text.index("all_to_all")
 
 
-def test_summary_without_a_job_says_so():
-    assert "the hub saw no step" in shown(summary(None, []))
-    assert "unknown" in shown(summary(view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), []))
-    assert "none" in shown(summary(view(), []))
+def test_summary_reports_missing_job_unknown_values_and_no_findings():
+    assert "the hub saw no step" in rendered(summary(None, []))
+    assert "unknown" in rendered(
+        summary(job_view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), [])
+    )
+    assert "none" in rendered(summary(job_view(), []))
 
 
 def test_messages_of_the_trainer_are_shown_once_and_complete(tmp_path):
@@ -77,7 +79,7 @@ def test_messages_of_the_trainer_are_shown_once_and_complete(tmp_path):
 
 
 @pytest.mark.parametrize("data", [None, "rows.tsv"])
-def test_trainer_is_started_by_torchrun_as_a_job_of_its_own(tmp_path, data):
+def test_trainer_part_has_ranks_job_id_and_data_of_the_demo(tmp_path, data):
     config = DemoConfig("demo-1", ranks=2, data=tmp_path / data if data else None)
     part = trainer_part(config, tmp_path / "log", tmp_path / "boxes", "node-a")
     assert "--nproc-per-node=2" in part.command

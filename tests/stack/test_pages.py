@@ -1,4 +1,4 @@
-"""One fault is one page, whatever happens to the diagnosis and to hub, Prometheus and Alertmanager.
+"""Tests that a fault sends a single page, even if its diagnosis changes or hub and Prometheus restart.
 
 Prometheus, Alertmanager and a webhook are real. The hub is only its journal and its page, which can be shut. The agent
 is a page with one series.
@@ -38,25 +38,25 @@ QUICK_SECONDS = 7.0  # with short intervals 4 at most; Prometheus finds a new Al
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
 
 
-class Door(ThreadingHTTPServer):
-    """A server that answers GET with a page, or 503 while it is shut, and stores what is posted."""
+class PageServer(ThreadingHTTPServer):
+    """A server that answers GET with a page, or 503 while it is shut, and stores posted notifications."""
 
     daemon_threads = True
 
     def __init__(self, page: Callable[[], bytes] = lambda: b"") -> None:
-        door = self
+        server = self
         self.shut = False
         self.posted: list[dict[str, Any]] = []
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                self.send_response(503 if door.shut else 200)
+                self.send_response(503 if server.shut else 200)
                 self.send_header("Content-Type", metrics.CONTENT_TYPE)
                 self.end_headers()
-                self.wfile.write(b"" if door.shut else page())
+                self.wfile.write(b"" if server.shut else page())
 
             def do_POST(self) -> None:
-                door.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                server.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 self.send_response(200)
                 self.end_headers()
 
@@ -71,16 +71,16 @@ class Door(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_address[1]}"
 
 
-class Watchers:
+class Alerting:
     """Prometheus and Alertmanager as zmon configures them, a hub with invented findings, and the two receivers."""
 
     def __init__(self, room: Path, quick: bool) -> None:
         self._room = room
         self.settled_seconds = QUICK_SECONDS if quick else SETTLED_SECONDS
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self._receivers = {"pager": Door(), "desk": Door()}
+        self._receivers = {"pager": PageServer(), "desk": PageServer()}
         self._marks: dict[str, dict[str, int]] = {}
-        self._hub, self._agent = Door(self._hub_page), Door(lambda: b"zmon_build_info 1\n")
+        self._hub, self._agent = PageServer(self._hub_page), PageServer(lambda: b"zmon_build_info 1\n")
         self._journal = Journal(room / "findings.jsonl")
         self._addresses = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
         rules = [str(FOLDER / name) for name in RULES]
@@ -111,13 +111,13 @@ class Watchers:
     def _hub_page(self) -> bytes:
         return metrics.hub_page([], {}, self._journal.published(), 0.0, time.time(), "test")
 
-    def find(self, job_id: str, **changes: Any) -> Finding:
+    def open_finding(self, job_id: str, **changes: Any) -> Finding:
         """Open or update a finding about a job in the hub."""
         finding = build.finding(id=f"{job_id}_{changes.get('detector', 'stall')}", job_id=job_id, **changes)
         self._journal.open_or_update(finding, time.time())
         return finding
 
-    def lift(self, finding: Finding) -> None:
+    def resolve(self, finding: Finding) -> None:
         """Let the hub resolve the finding, as if it had not detected it for a while."""
         self._journal.resolve(finding.job_id, finding.detector, 0.0)
         self._journal.resolve(finding.job_id, finding.detector, time.time())
@@ -143,7 +143,7 @@ class Watchers:
 
     def mark(self, moment: str) -> None:
         """Remember which notifications have arrived until now."""
-        self._marks[moment] = {name: len(door.posted) for name, door in self._receivers.items()}
+        self._marks[moment] = {name: len(server.posted) for name, server in self._receivers.items()}
 
     def notifications(self, receiver: str, job_id: str, until: str | None = None) -> list[str]:
         """Return the notifications about a job to a receiver, until a mark or now: status and alerts of each."""
@@ -163,8 +163,8 @@ class Watchers:
         """End all servers and processes."""
         for name in self._running:
             self.kill(name)
-        for door in (self._hub, self._agent, *self._receivers.values()):
-            door.shutdown()
+        for server in (self._hub, self._agent, *self._receivers.values()):
+            server.shutdown()
 
     def _ready(self, name: str) -> bool:
         try:
@@ -177,48 +177,48 @@ class Watchers:
 def notifications(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., list[str]]]:
-    """Notifications by receiver, job and mark, after a minute with faults in many jobs at once."""
-    watchers = Watchers(tmp_path_factory.mktemp("pages"), request.param)
+    """Yield a function that returns notifications by receiver, job and mark, after faults in many jobs."""
+    alerting = Alerting(tmp_path_factory.mktemp("pages"), request.param)
     try:
-        play(watchers)
-        yield watchers.notifications
+        run_scenario(alerting)
+        yield alerting.notifications
     finally:
-        watchers.close()
+        alerting.close()
 
 
-def play(watchers: Watchers) -> None:
+def run_scenario(alerting: Alerting) -> None:
     """Open and resolve faults while hub, Prometheus and Alertmanager are killed and restarted."""
-    watchers.find("refined", cause="unknown", ranks=(), hosts=())
-    watched, over = watchers.find("watched"), watchers.find("over")
-    watchers.find("restarting", cause="rank_exited", severity="warning")
-    watchers.find("apart", detector="divergence", cause="divergence", ranks=(), hosts=())
-    watchers.find("slow", detector="straggler", cause="compute_straggler", severity="warning")
-    watchers.find("uneven", detector="imbalance", cause="lookup_skew", severity="info")
-    watchers.wait_for("pager", "refined", "watched", "over", "apart")
-    watchers.wait_for("desk", "restarting", "slow")
-    watchers.find("refined", cause="rank_frozen")
+    alerting.open_finding("refined", cause="unknown", ranks=(), hosts=())
+    watched, over = alerting.open_finding("watched"), alerting.open_finding("over")
+    alerting.open_finding("restarting", cause="rank_exited", severity="warning")
+    alerting.open_finding("apart", detector="divergence", cause="divergence", ranks=(), hosts=())
+    alerting.open_finding("slow", detector="straggler", cause="compute_straggler", severity="warning")
+    alerting.open_finding("uneven", detector="imbalance", cause="lookup_skew", severity="info")
+    alerting.wait_for("pager", "refined", "watched", "over", "apart")
+    alerting.wait_for("desk", "restarting", "slow")
+    alerting.open_finding("refined", cause="rank_frozen")
     for detector, cause in (("straggler", "unknown"), ("hardware", "link_down"), ("coverage", "agent_unreachable")):
-        watchers.find("refined", detector=detector, cause=cause, severity="warning")
-    exited = watchers.find("restarting", cause="rank_exited", severity="critical")
-    watchers.lift(over)
-    watchers.wait_for("pager", "restarting")
-    watchers.kill("hub")
-    time.sleep(watchers.settled_seconds)
-    watchers.mark("the hub is back")
-    watchers.start("hub")
-    watchers.kill("prometheus")
-    watchers.start("prometheus")
-    time.sleep(watchers.settled_seconds / 2)
-    watchers.lift(watched)
-    watchers.lift(exited)
-    time.sleep(watchers.settled_seconds)
-    watchers.mark("Alertmanager is killed")
-    watchers.kill("alertmanager")
-    watchers.start("alertmanager")
-    time.sleep(watchers.settled_seconds)
+        alerting.open_finding("refined", detector=detector, cause=cause, severity="warning")
+    exited = alerting.open_finding("restarting", cause="rank_exited", severity="critical")
+    alerting.resolve(over)
+    alerting.wait_for("pager", "restarting")
+    alerting.kill("hub")
+    time.sleep(alerting.settled_seconds)
+    alerting.mark("the hub is back")
+    alerting.start("hub")
+    alerting.kill("prometheus")
+    alerting.start("prometheus")
+    time.sleep(alerting.settled_seconds / 2)
+    alerting.resolve(watched)
+    alerting.resolve(exited)
+    time.sleep(alerting.settled_seconds)
+    alerting.mark("Alertmanager is killed")
+    alerting.kill("alertmanager")
+    alerting.start("alertmanager")
+    time.sleep(alerting.settled_seconds)
 
 
-def test_updated_diagnosis_and_warnings_are_not_a_second_page(notifications):
+def test_updated_diagnosis_and_warnings_send_no_second_page(notifications):
     assert notifications("pager", "refined", "Alertmanager is killed") == [STALLED]
     assert notifications("desk", "refined") == []
 
@@ -228,7 +228,7 @@ def test_restart_of_hub_and_prometheus_neither_resolves_nor_repeats_a_page(notif
     assert notifications("pager", "watched") == [STALLED, RESOLVED]
 
 
-def test_rank_death_without_restart_is_a_warning_then_one_page(notifications):
+def test_rank_death_sends_a_warning_and_then_a_page(notifications):
     assert notifications("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
     assert notifications("pager", "restarting") == [STALLED, RESOLVED]
 
@@ -238,18 +238,18 @@ def test_resolved_stall_is_not_repeated_during_an_outage_of_the_hub(notification
     assert notifications("pager", "over") == [STALLED, RESOLVED]
 
 
-def test_divergence_pages(notifications):
+def test_divergence_sends_a_page(notifications):
     assert notifications("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
 
 
-def test_slow_job_notifies_the_desk_and_not_the_pager(notifications):
+def test_straggler_notifies_desk_and_not_pager(notifications):
     assert notifications("pager", "slow") == []
     assert notifications("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
 
 
-def test_finding_of_severity_info_notifies_nobody(notifications):
+def test_info_finding_sends_no_notification(notifications):
     assert notifications("pager", "uneven") == notifications("desk", "uneven") == []
 
 
-def test_killed_alertmanager_pages_once_more(notifications):
+def test_restarted_alertmanager_sends_page_of_open_stall_again(notifications):
     assert notifications("pager", "refined") == [STALLED, STALLED]

@@ -1,4 +1,4 @@
-"""A part of the stack: started, watched, restarted, and ended with all its children.
+"""Tests of a part of the stack: it is started, watched, restarted, and ended with all its children.
 
 Each scenario runs in its own process, because `end_all` ends all children of the process.
 """
@@ -32,8 +32,8 @@ def program(code, name="part", **more):
 """
 
 
-def test_part_that_dies_restarts_until_it_keeps_dying(start_rank):
-    play = start_rank(HEAD + """
+def test_part_that_keeps_dying_restarts_up_to_the_limit(start_rank):
+    scenario = start_rank(HEAD + """
 module.MAX_RESTARTS = 1
 async def main():
     part = program("print('hello'); raise SystemExit(3)")
@@ -42,16 +42,16 @@ async def main():
     print("restarts", len(part.restarts), part.log.read_text().count("hello"))
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
-    messages = [line for line in play.output.splitlines() if line.startswith("message:")]
+    assert scenario.wait() == 0
+    messages = [line for line in scenario.output.splitlines() if line.startswith("message:")]
     assert len(messages) == 2
     assert "part died (exit code 3) and restarts: see" in messages[0]
     assert "stays down" in messages[1]
-    assert play.says("restarts") == "2 2"
+    assert scenario.says("restarts") == "2 2"
 
 
-def test_part_that_cannot_be_started_is_one_line(start_rank):
-    play = start_rank(HEAD + """
+def test_part_without_program_raises_part_failed(start_rank):
+    scenario = start_rank(HEAD + """
 async def main():
     part = Part("prometheus", ["/no/such/program"], "", None, folder / "log")
     try:
@@ -60,12 +60,12 @@ async def main():
         print("failed", error)
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
-    assert "cannot start prometheus" in play.says("failed")
+    assert scenario.wait() == 0
+    assert "cannot start prometheus" in scenario.says("failed")
 
 
 def test_part_has_its_environment_niceness_and_log(start_rank):
-    play = start_rank(HEAD + """
+    scenario = start_rank(HEAD + """
 async def main():
     tell = "print('e', file=sys.stderr); print(os.environ['X'], os.nice(0), os.getsid(0) == os.getpid())"
     part = program("import os, sys; " + tell, env={"X": "y"}, nice=5)
@@ -75,14 +75,14 @@ async def main():
     print("none", repr(Part("x", [], "", None, folder / "no.log").last_lines()))
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
+    assert scenario.wait() == 0
     niceness = min(os.nice(0) + 5, 19)
-    assert play.says("log") == str(["e", f"y {niceness} True"])
-    assert play.says("none") == "''"
+    assert scenario.says("log") == str(["e", f"y {niceness} True"])
+    assert scenario.says("none") == "''"
 
 
-def test_part_is_healthy_when_it_answers_200_and_only_then(start_rank):
-    play = start_rank(HEAD + """
+def test_part_is_healthy_only_while_it_runs_and_answers_200(start_rank):
+    scenario = start_rank(HEAD + """
 import http.server, threading
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -108,13 +108,13 @@ async def main():
         print("healthy", results)
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
-    assert play.says("healthy") == "[False, True, False, False, True, False]"
+    assert scenario.wait() == 0
+    assert scenario.says("healthy") == "[False, True, False, False, True, False]"
 
 
 def test_end_all_ends_every_process_within_five_seconds(start_rank):
     """End a stopped part, a part that ignores SIGTERM, and a grandchild whose parent has ended."""
-    play = start_rank(HEAD + """
+    scenario = start_rank(HEAD + """
 import psutil
 ORPHAN = "import os, time; os.fork() and os._exit(0); os.setsid(); print('up', flush=True); time.sleep(60)"
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -133,12 +133,12 @@ async def main():
     print("ended", before >= 3, left, time.monotonic() - begin < 5.0, flush=True)
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
-    assert play.says("ended") == "True [] True"
+    assert scenario.wait() == 0
+    assert scenario.says("ended") == "True [] True"
 
 
-def test_end_of_parts_that_handle_sigterm_is_immediate(start_rank):
-    play = start_rank(HEAD + """
+def test_end_of_parts_that_handle_sigterm_takes_under_a_second(start_rank):
+    scenario = start_rank(HEAD + """
 async def main():
     parts = [program("import time; time.sleep(60)", str(n)) for n in range(3)]
     for part in parts:
@@ -148,12 +148,12 @@ async def main():
     print("took", time.monotonic() - begin < 1.0)
 asyncio.run(main())
 """)  # fmt: skip
-    assert play.wait() == 0
-    assert play.says("took") == "True"
+    assert scenario.wait() == 0
+    assert scenario.says("took") == "True"
 
 
-def test_part_ends_with_its_killed_supervisor(start_rank):
-    play = start_rank(HEAD + """
+def test_part_ends_when_its_supervisor_is_killed(start_rank):
+    scenario = start_rank(HEAD + """
 async def main():
     part = program("import time; time.sleep(60)")
     await part.start()
@@ -161,17 +161,17 @@ async def main():
     await asyncio.sleep(60)
 asyncio.run(main())
 """)  # fmt: skip
-    pid = int(play.says("part"))
+    pid = int(scenario.says("part"))
     try:
-        play.signal(signal.SIGKILL)
-        play.wait()
+        scenario.signal(signal.SIGKILL)
+        scenario.wait()
         assert eventually(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
-def test_port_is_the_preferred_one_or_a_free_one():
+def test_free_port_is_preferred_port_or_another_free_port():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -181,7 +181,7 @@ def test_port_is_the_preferred_one_or_a_free_one():
     assert free_port(other) == other
 
 
-def test_missing_program_is_one_line_with_the_package():
+def test_missing_program_is_reported_with_package_to_install():
     with pytest.raises(PartFailed) as caught:
         find_program("no-such-program", "nor-this")
     assert "apt-get install prometheus prometheus-alertmanager" in str(caught.value)

@@ -1,4 +1,4 @@
-"""All rules load in a real Prometheus beside other exporters, none fails, and each value is recorded once."""
+"""Tests of all rules in a real Prometheus beside other exporters: the rules load, and record each value once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from zmon.stack.part import free_port
 
 pytestmark = pytest.mark.e2e
 
-SOON_SECONDS = 60
+FAST_SECONDS = 60
 FOLDER = REPOSITORY / "dashboards/rules"
 DCGM = 'gpu="0",UUID="GPU-a",pci_bus_id="00000000:1B:00.0",device="nvidia0",modelName="NVIDIA H100 80GB HBM3"'
 PAGE = f"""
@@ -73,9 +73,9 @@ def exporter() -> Iterator[str]:
 @pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
 def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) -> Iterator[str]:
     """A Prometheus with the stack's configuration, whose agent and hub are the exporter: two jobs scrape it."""
-    nobody = f"127.0.0.1:{free_port(0)}"
+    unused_address = f"127.0.0.1:{free_port(0)}"
     rules = [str(FOLDER / name) for name in RULES]
-    config = prometheus_yaml([exporter], exporter, nobody, rules, "http://d", "docs")
+    config = prometheus_yaml([exporter], exporter, unused_address, rules, "http://d", "docs")
     (tmp_path / "prometheus.yml").write_text(quick_prometheus(config, tmp_path) if request.param else config)
     address = f"127.0.0.1:{free_port(0)}"
     command = [find_program("prometheus"), f"--config.file={tmp_path / 'prometheus.yml'}"]
@@ -87,7 +87,7 @@ def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) ->
     process.wait(timeout=10)
 
 
-def ask(prometheus: str, path: str, **params: str) -> Any:
+def query_api(prometheus: str, path: str, **params: str) -> Any:
     """Return the answer of Prometheus; None while it starts."""
     try:
         return requests.get(f"{prometheus}/{path}", params=params, timeout=5).json()["data"]
@@ -95,31 +95,31 @@ def ask(prometheus: str, path: str, **params: str) -> Any:
         return None
 
 
-def soon(prometheus: str) -> list[dict[str, Any]]:
+def fast_groups(prometheus: str) -> list[dict[str, Any]]:
     """Return the loaded rule groups, except those that are evaluated every few minutes."""
-    groups = (ask(prometheus, "rules") or {"groups": []})["groups"]
-    return [group for group in groups if group["interval"] < SOON_SECONDS]
+    groups = (query_api(prometheus, "rules") or {"groups": []})["groups"]
+    return [group for group in groups if group["interval"] < FAST_SECONDS]
 
 
 def all_rules(prometheus: str) -> list[dict[str, Any]]:
-    """Return all rules of these groups, with their health."""
-    return [rule for group in soon(prometheus) for rule in group["rules"]]
+    """Return the rules of the fast groups, with their health."""
+    return [rule for group in fast_groups(prometheus) for rule in group["rules"]]
 
 
-def under_way(prometheus: str) -> bool:
+def all_evaluated(prometheus: str) -> bool:
     """Return True if both jobs were scraped and every rule was evaluated."""
-    up = ask(prometheus, "query", query="up == 1")
+    up = query_api(prometheus, "query", query="up == 1")
     rules = all_rules(prometheus)
     return bool(up and len(up["result"]) == 2 and rules and all(rule["health"] != "unknown" for rule in rules))
 
 
-def test_rules_beside_exporters_load_and_record_each_value_once(prometheus: str, tmp_path: Path) -> None:
+def test_rules_load_beside_exporters_and_record_each_value_once(prometheus: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     deadline = time.monotonic() + 60
-    while not under_way(prometheus) or recorded(prometheus) != sorted(RECORDED.items(), key=str):
+    while not all_evaluated(prometheus) or recorded(prometheus) != sorted(RECORDED.items(), key=str):
         assert time.monotonic() < deadline, (recorded(prometheus), log.read_text())
         time.sleep(0.2)
-    slowest = max(group["interval"] for group in soon(prometheus))
+    slowest = max(group["interval"] for group in fast_groups(prometheus))
     time.sleep(slowest + 0.5)  # every rule once more, now with the series of both jobs
 
     rules = all_rules(prometheus)
@@ -135,7 +135,7 @@ def recorded(prometheus: str) -> list[tuple[tuple[str | None, ...], float]]:
     """Return the series that hardware.yaml has recorded: name, host, GPU and device, with the value."""
     groups = yaml.safe_load((FOLDER / "hardware.yaml").read_text())["groups"]
     names = {rule["record"] for group in groups for rule in group["rules"]}
-    series = ask(prometheus, "query", query='{__name__=~"zmon:(gpu|nic|host)_.+"}')["result"]
+    series = query_api(prometheus, "query", query='{__name__=~"zmon:(gpu|nic|host)_.+"}')["result"]
     keys = ("__name__", "host", "gpu", "device")
     values = [(tuple(sample["metric"].get(key) for key in keys), float(sample["value"][1])) for sample in series]
     return sorted([value for value in values if value[0][0] in names], key=str)

@@ -1,4 +1,4 @@
-"""The stack before it starts: its ports, its files, and the lock on its data directory."""
+"""Tests of the stack before its parts start: its parts, its generated files, and the lock on its data directory."""
 
 import subprocess
 
@@ -24,7 +24,7 @@ SCRIPT = """
 """
 
 
-def test_parts_accept_the_configuration_of_the_stack(start_rank, tmp_path):
+def test_checkers_accept_generated_configuration_of_parts(start_rank, tmp_path):
     stack = start_rank(SCRIPT)
     assert stack.says("parts") == "prometheus alertmanager agent hub dashboard"
     for command in (
@@ -40,7 +40,7 @@ def test_daemons_read_the_configuration_file_of_the_stack(start_rank, tmp_path):
     assert start_rank(SCRIPT).says("with-config") == "agent hub dashboard"
 
 
-def test_second_stack_on_the_same_data_is_refused_while_the_first_runs(start_rank):
+def test_second_stack_on_same_data_is_refused_while_first_runs(start_rank):
     first = start_rank(SCRIPT)
     first.says("parts")
     second = start_rank(SCRIPT)

@@ -35,7 +35,7 @@ def small_config() -> Callable[..., Config]:
 
 
 @pytest.fixture
-def alone() -> Iterator[World]:
+def single_rank_world() -> Iterator[World]:
     """Create a process group of one rank in this process."""
     world = World(rank=0, size=1)
     join(world)

@@ -1,6 +1,7 @@
-"""A rank that changes tables and dense parameters by a rule, which does not depend on the ranks, and saves checkpoints.
+"""The script of each rank of test_checkpoint_ranks.py. It changes tables and dense parameters, and saves checkpoints.
 
-At the end each rank writes its tensors to `out/RANK.pt` beside FOLDER: for each tensor a list of (first row, rows).
+The rule of the changes does not depend on the number of ranks. At the end each rank writes its tensors to `out/RANK.pt`
+beside FOLDER: for each tensor a list of (first row, rows).
 """
 
 import os
@@ -25,7 +26,7 @@ DIM = 4
 DENSE = 50
 
 
-def spread(kinds: list[str], ranks: int) -> Plan:
+def plan_of(kinds: list[str], ranks: int) -> Plan:
     """Return a plan with tables of these kinds; whole tables start with the last rank."""
     placements = []
     for table, name in enumerate(kinds):
@@ -37,7 +38,7 @@ def spread(kinds: list[str], ranks: int) -> Plan:
 def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_rows: int) -> State:
     """Return the state of this rank: its shards are views of one large tensor; replicated tables are not."""
     rows = [count * more_rows for count in ROWS]
-    plan = spread(kinds, world.size)
+    plan = plan_of(kinds, world.size)
     shards = [shard for shard in shards_of(plan, KINDS, rows) if shard.rank == world.rank]
     num_rows = sum(shard.num_rows for shard in shards)
     weight, sums = torch.zeros(num_rows, dim), torch.zeros(num_rows)
@@ -83,9 +84,11 @@ def die(when: str) -> None:
 @click.option("--dim", default=DIM)
 @click.option("--more-rows", default=1)
 @click.option("--optimizer", default="sum")
-@click.option("--die", "dies", nargs=3, help="When, at which step, on which rank (or all); not again after a resume.")
+@click.option(
+    "--die", "kill_at", nargs=3, help="When, at which step, on which rank (or all); not again after a resume."
+)
 @click.option("--largest-file", type=int)
-def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, optimizer, dies, largest_file):
+def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, optimizer, kill_at, largest_file):
     world = world_from(os.environ)
     join(world)
     state = make_state(kinds.split(","), world, dim, optimizer, more_rows)
@@ -99,9 +102,9 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
         for step in range(done + 1, steps + 1):
             train(state, step)
             dist.all_reduce(torch.zeros(1))
-            if dies and not done and step == int(dies[1]) and dies[2] in (str(world.rank), "all"):
+            if kill_at and not done and step == int(kill_at[1]) and kill_at[2] in (str(world.rank), "all"):
                 checkpoints.wait()
-                die(dies[0])
+                die(kill_at[0])
             if checkpoints.due(step):
                 checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
         checkpoints.wait()

@@ -1,4 +1,4 @@
-"""Tests of checkpoints of one rank in this process, of those it refuses to load, and of the coordination of ranks."""
+"""Tests of checkpoints of a single rank, of checkpoints that cannot be loaded, and of the coordinator of ranks."""
 
 import json
 import os
@@ -18,42 +18,44 @@ from trainer.errors import CheckpointError, ConfigError
 from trainer.world import World
 
 
-def names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.fixture
-def keep(alone: World, tmp_path: Path) -> Callable[..., Checkpoints]:
-    """Return a function that opens checkpoints in `kept`, of a small state by default; it appends to `warnings`."""
+def open_checkpoints(single_rank_world: World, tmp_path: Path) -> Callable[..., Checkpoints]:
+    """Return a function that opens checkpoints in the folder `kept`, of a small state unless `state` is given."""
 
     def make(state: State | None = None, warnings: list[str] | None = None, **config: object) -> Checkpoints:
         warn = (warnings if warnings is not None else []).append
-        return Checkpoints(CheckpointConfig(str(tmp_path / "kept"), **config), state or some_state(), warn)
+        return Checkpoints(CheckpointConfig(str(tmp_path / "kept"), **config), state or small_state(), warn)
 
     return make
 
 
-def some_state() -> State:
+def small_state() -> State:
     return {
         "dense": whole(torch.arange(5.0)),
         "table.0.weight": Rows(6, [(0, torch.ones(2, 3)), (2, torch.ones(4, 3))]),
     }
 
 
-def test_the_newest_checkpoints_stay_and_latest_is_the_newest(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = keep(keep=2)
+def test_newest_checkpoints_are_kept_and_latest_returns_the_last(
+    open_checkpoints: Callable[..., Checkpoints], tmp_path: Path
+) -> None:
+    checkpoints = open_checkpoints(keep=2)
     assert checkpoints.latest() is None
     for step in (5, 100_000_000, 10, 200_000_000):
         checkpoints.save(step, {})
     checkpoints.wait()
-    assert names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
+    assert file_names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
     assert checkpoints.latest() == 200_000_000
 
 
-def test_a_save_has_the_values_of_its_moment(keep: Callable[..., Checkpoints]) -> None:
-    state = some_state()
-    checkpoints = keep(state)
-    for step in (1, 2):  # the second time into the copies of the first
+def test_checkpoint_has_values_at_time_of_save(open_checkpoints: Callable[..., Checkpoints]) -> None:
+    state = small_state()
+    checkpoints = open_checkpoints(state)
+    for step in (1, 2):  # the second save reuses the copies of the first
         state["dense"].parts[0][1].fill_(step)
         checkpoints.save(step, {"sum": 0.1 + 0.2, "none": float("nan")})
         state["dense"].parts[0][1].fill_(-1.0)
@@ -64,16 +66,16 @@ def test_a_save_has_the_values_of_its_moment(keep: Callable[..., Checkpoints]) -
     assert str(numbers["none"]) == "nan"
 
 
-def test_a_save_issues_no_collective(keep: Callable[..., Checkpoints]) -> None:
-    checkpoints = keep()
+def test_save_issues_no_collective(open_checkpoints: Callable[..., Checkpoints]) -> None:
+    checkpoints = open_checkpoints()
     before = dist.group.WORLD._get_sequence_number_for_group()
     checkpoints.save(1, {})
     checkpoints.wait()
     assert dist.group.WORLD._get_sequence_number_for_group() == before > 0
 
 
-def test_a_step_that_was_saved_is_not_saved_again(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = keep()
+def test_saved_step_is_not_saved_again(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = open_checkpoints()
     checkpoints.save(3, {"loss": 1.0})
     checkpoints.save(3, {"loss": 2.0})
     checkpoints.wait()
@@ -81,13 +83,13 @@ def test_a_step_that_was_saved_is_not_saved_again(keep: Callable[..., Checkpoint
 
 
 def test_large_tables_are_saved_in_chunks(
-    keep: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    open_checkpoints: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("trainer.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers, so a row of five is too large
     weight = torch.randn(7, 5, dtype=torch.float64)
     before = weight.clone()
     state = {"table.0.weight": Rows(7, [(4, weight[:3]), (0, weight[3:])]), "dense": whole(torch.arange(8.0))}
-    checkpoints = keep(state)
+    checkpoints = open_checkpoints(state)
     checkpoints.save(1, {})
     checkpoints.wait()
     weight.zero_()
@@ -95,8 +97,8 @@ def test_large_tables_are_saved_in_chunks(
     assert torch.equal(weight, before)
 
 
-def test_other_tools_read_the_files(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = keep()
+def test_torch_converter_reads_checkpoint(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = open_checkpoints()
     checkpoints.save(1, {})
     checkpoints.wait()
     dcp_to_torch_save(tmp_path / "kept" / "step-00000001", tmp_path / "one.pt")
@@ -105,36 +107,38 @@ def test_other_tools_read_the_files(keep: Callable[..., Checkpoints], tmp_path: 
     assert torch.equal(tensors["table.0.weight"], torch.ones(6, 3))
 
 
-def test_resume_sets_aside_what_comes_later(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = keep()
+def test_resume_renames_later_checkpoints(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = open_checkpoints()
     for step in (1, 2, 3):
         checkpoints.save(step, {"step": step})
     checkpoints.wait()
     warnings: list[str] = []
-    assert keep(warnings=warnings, resume="2").resume() == (2, {"step": 2})
-    assert names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
+    assert open_checkpoints(warnings=warnings, resume="2").resume() == (2, {"step": 2})
+    assert file_names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
     assert "renamed later checkpoints to step-00000003.aside-1" in warnings[0]
-    assert keep(resume="none").resume() == (0, {})
-    assert keep(resume="auto").resume() == (0, {})
+    assert open_checkpoints(resume="none").resume() == (0, {})
+    assert open_checkpoints(resume="auto").resume() == (0, {})
 
 
-def test_resume_is_quiet_when_there_is_nothing(keep: Callable[..., Checkpoints]) -> None:
+def test_resume_without_checkpoints_starts_at_step_0_without_warning(
+    open_checkpoints: Callable[..., Checkpoints],
+) -> None:
     warnings: list[str] = []
-    assert keep(warnings=warnings).resume() == (0, {})
+    assert open_checkpoints(warnings=warnings).resume() == (0, {})
     assert warnings == []
 
 
-def test_the_error_for_a_missing_step_lists_the_existing_ones(keep: Callable[..., Checkpoints]) -> None:
-    checkpoints = keep()
+def test_error_for_missing_step_lists_existing_steps(open_checkpoints: Callable[..., Checkpoints]) -> None:
+    checkpoints = open_checkpoints()
     checkpoints.save(7, {})
     checkpoints.wait()
     with pytest.raises(
         CheckpointError, match=r"cannot load step 8 from .*: it does not exist; the steps in the folder are 7\. "
     ):
-        keep(resume="8").resume()
+        open_checkpoints(resume="8").resume()
 
 
-OTHERS = [
+DIFFERENCES = [
     ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
     ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, but of 4 in this run"),
     ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, but torch.int64 in this run"),
@@ -142,35 +146,35 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), OTHERS)
-def test_a_checkpoint_of_something_else_is_refused_in_one_line(
-    keep: Callable[..., Checkpoints], change: State, message: str
+@pytest.mark.parametrize(("change", "message"), DIFFERENCES)
+def test_checkpoint_with_other_shape_type_or_name_is_refused(
+    open_checkpoints: Callable[..., Checkpoints], change: State, message: str
 ) -> None:
-    checkpoints = keep()
+    checkpoints = open_checkpoints()
     checkpoints.save(1, {})
     checkpoints.wait()
     with pytest.raises(CheckpointError) as refused:
-        keep({**some_state(), **change}).resume()
+        open_checkpoints({**small_state(), **change}).resume()
     assert message in str(refused.value)
 
 
-def test_a_checkpoint_of_more_is_refused(keep: Callable[..., Checkpoints]) -> None:
-    checkpoints = keep()
+def test_checkpoint_with_unused_tensor_is_refused(open_checkpoints: Callable[..., Checkpoints]) -> None:
+    checkpoints = open_checkpoints()
     checkpoints.save(1, {})
     checkpoints.wait()
     with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which this run does not train"):
-        keep({"dense": some_state()["dense"]}).resume()
+        open_checkpoints({"dense": small_state()["dense"]}).resume()
     with pytest.raises(CheckpointError, match=r"it has no dense\.new but table\.0\.weight"):
-        keep({"dense": some_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
+        open_checkpoints({"dense": small_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
 
 
-def test_a_damaged_checkpoint_is_refused_in_one_line(keep: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = keep()
+def test_damaged_checkpoint_is_refused(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = open_checkpoints()
     checkpoints.save(1, {})
     checkpoints.wait()
     os.truncate(tmp_path / "kept" / "step-00000001" / "__0_0.distcp", 100)
     with pytest.raises(CheckpointError, match=r"cannot load step 1 from .*: rank 0: "):
-        keep().resume()
+        open_checkpoints().resume()
 
 
 @pytest.mark.parametrize(
@@ -182,7 +186,7 @@ def test_a_damaged_checkpoint_is_refused_in_one_line(keep: Callable[..., Checkpo
         ({"timeout_seconds": 0.0}, "checkpoint.timeout_seconds is 0"),
     ],
 )
-def test_impossible_values_are_refused_by_name(value: dict[str, object], message: str) -> None:
+def test_invalid_checkpoint_value_is_refused_with_its_key(value: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         CheckpointConfig(**value)
 
@@ -191,7 +195,7 @@ def test_impossible_values_are_refused_by_name(value: dict[str, object], message
 
 
 def run_threads(*ranks: Callable[[Coordinator], object], timeout_seconds: float = 20) -> list[object]:
-    """Run each rank in a thread; return what each returned or raised."""
+    """Run each rank in a thread, and return the results or errors."""
     store = dist.HashStore()
     results: list[object] = [None] * len(ranks)
 
@@ -209,33 +213,35 @@ def run_threads(*ranks: Callable[[Coordinator], object], timeout_seconds: float 
     return results
 
 
-def full() -> int:
+def raise_disk_full() -> int:
     raise OSError(28, "No space left on device")
 
 
-def test_all_ranks_get_the_combined_result_of_rank_0() -> None:
+def test_all_ranks_get_result_that_rank_0_combines() -> None:
     assert run_threads(
         lambda coordinator: [coordinator.agree("", "", partial(int, number), sum) for number in (1, 2)],
         lambda coordinator: [coordinator.agree("", "", partial(int, number), sum) for number in (10, 20)],
     ) == [[11, 22], [11, 22]]
 
 
-def test_the_error_of_one_rank_is_raised_by_all() -> None:
+def test_error_of_a_rank_is_raised_by_all_ranks() -> None:
     line = "step 3 was not saved: rank 1: No space left on device. Make room"
     assert run_threads(
         lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", full, sum),
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", raise_disk_full, sum),
     ) == [line, line]
     assert (
         run_threads(
-            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, lambda _: full()),
+            lambda coordinator: coordinator.agree(
+                "step 3 was not saved", "Make room", lambda: 1, lambda _: raise_disk_full()
+            ),
             lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
         )
         == [line.replace("rank 1", "rank 0")] * 2
     )
 
 
-def test_a_rank_that_does_not_answer_is_named() -> None:
+def test_rank_that_does_not_answer_is_named_by_other_ranks() -> None:
     results = run_threads(
         lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
         lambda coordinator: None,
@@ -246,7 +252,7 @@ def test_a_rank_that_does_not_answer_is_named() -> None:
     assert "rank 1 did not answer within 0.2 s" in str(results[0])
 
 
-def test_no_rank_waits_for_ever_for_rank_0() -> None:
+def test_wait_for_rank_0_ends_after_timeout() -> None:
     results = run_threads(
         lambda _: None, lambda coordinator: coordinator.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1
     )

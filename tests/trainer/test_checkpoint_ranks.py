@@ -1,4 +1,8 @@
-"""Tests of checkpoints with real ranks: bit-identical on other ranks and kinds, and after kills and full disks."""
+"""Tests of checkpoints with real ranks.
+
+A resumed run is bit-identical, also with other ranks and sharding kinds, and after a kill during a save. A full disk
+ends all ranks.
+"""
 
 import os
 import subprocess
@@ -42,24 +46,24 @@ def tensors(out: Path) -> dict[str, torch.Tensor]:
     return {name: torch.cat([parts[first] for first in sorted(parts)]) for name, parts in parts_of.items()}
 
 
-def same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def names(folder: Path) -> list[str]:
+def file_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_resumed_run_is_bit_identical_on_the_same_number_of_ranks(
+def test_resumed_run_is_bit_identical_on_same_number_of_ranks(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(2, "--steps", "5").returncode == 0
     ended = run(2, "--steps", "6", "--sync")
     assert "resumed at 4 with {'loss': 0.25, 'lifetime': 4}" in ended.stdout
-    assert same(tensors(tmp_path / "out"), uninterrupted)
+    assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
-def test_a_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
+def test_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
@@ -68,25 +72,25 @@ def test_a_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
         file.unlink()
     ended = run(2, "--steps", "6", "--kinds", "data_parallel,row_wise,table_wise")
     assert "resumed at 4" in ended.stdout
-    assert same(tensors(tmp_path / "out"), uninterrupted)
+    assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
-def test_after_a_kill_in_the_middle_of_a_save_the_previous_one_is_complete(
+def test_kill_during_save_keeps_previous_checkpoint_and_run_resumes(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
     assert run(2, "--die", when, "4", rank).returncode != 0
-    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
+    assert file_names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
 
     ended = run(1, "--steps", "6")
     assert "resumed at 2" in ended.stdout
     assert "deleted the remains of 1 interrupted save" in ended.stderr
-    assert names(tmp_path / "kept") == ["step-00000002", "step-00000004", "step-00000006"]
-    assert same(tensors(tmp_path / "out"), uninterrupted)
+    assert file_names(tmp_path / "kept") == ["step-00000002", "step-00000004", "step-00000006"]
+    assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.mark.slow  # it starts torchrun, and its ranks twice
-def test_ranks_that_the_launcher_restarts_resume(
+def test_ranks_restarted_by_torchrun_resume(
     launch: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     ended = launch(
@@ -94,7 +98,7 @@ def test_ranks_that_the_launcher_restarts_resume(
     )
     assert ended.returncode == 0
     assert "resumed at 2" in ended.stdout
-    assert same(tensors(tmp_path / "out"), uninterrupted)
+    assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
 @pytest.fixture
@@ -108,20 +112,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", tmp_path / "kept"], check=True)
 
 
-@pytest.mark.parametrize("how", [(), ("--sync",)])
-def test_a_full_disk_ends_all_ranks_with_one_line_and_older_checkpoints_stay(
-    run: Run, small_disk: Path, how: tuple[str, ...]
+@pytest.mark.parametrize("options", [(), ("--sync",)])
+def test_full_disk_ends_all_ranks_and_keeps_older_checkpoints(
+    run: Run, small_disk: Path, options: tuple[str, ...]
 ) -> None:
-    ended = run(2, "--more-rows", "128", *how)  # 0.4 MB each
+    ended = run(2, "--more-rows", "128", *options)  # 0.4 MB each
     assert ended.returncode != 0
     lines = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
     assert sorted(line.split(": ")[1] for line in lines) == ["rank 0", "rank 1"]
     assert len({line.split(": ", 2)[2] for line in lines}) == 1  # the same line on both
     assert f"step 6 was not saved in {small_disk}: rank " in lines[0]
-    assert names(small_disk) == ["step-00000002", "step-00000004"]
+    assert file_names(small_disk) == ["step-00000002", "step-00000004"]
 
 
-def test_a_read_only_folder_ends_all_ranks_with_one_line(run: Run, small_disk: Path) -> None:
+def test_read_only_folder_ends_all_ranks_with_error(run: Run, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     ended = run(2)
     assert ended.returncode != 0
@@ -129,8 +133,8 @@ def test_a_read_only_folder_ends_all_ranks_with_one_line(run: Run, small_disk: P
     assert "Read-only file system" in ended.stderr
 
 
-def test_a_file_that_may_not_grow_ends_all_ranks_with_one_line(run: Run, tmp_path: Path) -> None:
+def test_file_size_limit_ends_all_ranks_and_leaves_no_checkpoint(run: Run, tmp_path: Path) -> None:
     ended = run(2, "--largest-file", "1000")
     assert ended.returncode != 0
     assert ended.stderr.count("File too large") == 2
-    assert names(tmp_path / "kept") == []
+    assert file_names(tmp_path / "kept") == []

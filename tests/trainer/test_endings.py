@@ -1,4 +1,4 @@
-"""Tests of runs that end with an error: every rank ends, with one line that has cause and next step; real ranks."""
+"""Tests of runs that end with an error, with real ranks. The ranks end, and print a single error line."""
 
 from pathlib import Path
 
@@ -13,8 +13,8 @@ SMALL = ("--set", "embedding.rows=[40, 7, 90]", "--set", "embedding.dim=4", "--s
 
 
 @pytest.fixture
-def end(start):
-    """Run two ranks that fail, and return their error line."""
+def error_line_of(start):
+    """Return a function that runs two ranks that fail, and returns their error line."""
 
     def run(*arguments: str) -> str:
         ended = start(2, *arguments)
@@ -27,19 +27,19 @@ def end(start):
     return run
 
 
-def test_loss_that_is_no_number(end) -> None:
-    error = end(TRAINER, *SMALL, "--set", "optimizer.dense_learning_rate=1e38")
+def test_nan_loss_ends_run_with_next_step(error_line_of) -> None:
+    error = error_line_of(TRAINER, *SMALL, "--set", "optimizer.dense_learning_rate=1e38")
     assert "the loss of step" in error
     assert "Check the data, or resume from a checkpoint with a lower optimizer.dense_learning_rate" in error
 
 
-def test_plan_that_does_not_fit(end) -> None:
-    error = end(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
+def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
+    error = error_line_of(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in error
 
 
-def test_rank_that_is_out_of_memory(end) -> None:
+def test_rank_out_of_memory_ends_run_with_next_step(error_line_of) -> None:
     large = ("--set", "embedding.rows=[2000000, 2000000]", "--set", "embedding.dim=64")
-    error = end(str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)
+    error = error_line_of(str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)
     assert "rank 1 is out of memory" in error
     assert "Start more ranks" in error

@@ -1,4 +1,4 @@
-"""Tests that R ranks train the same model as one rank, except for rounding, with any sharding; with real processes."""
+"""Tests with real ranks: several ranks train the same model as a single rank, except for rounding."""
 
 import json
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ def variant(dtype: str = "float64", **sections) -> list:
     return [SMALL, {"train": {"dtype": dtype}}, sections]
 
 
-SPREAD = {
+SHARDINGS = {
     **{kind: variant(sharding={"kind": kind}) for kind in ("table_wise", "row_wise", "data_parallel")},
     "mix": variant(sharding={"kind": MIX}),
     "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
@@ -39,12 +39,12 @@ OPTIMIZERS = {
     for tables in ("sgd", "rowwise_adagrad")
 }
 FLOAT32 = {"float32": variant("float32", sharding={"kind": MIX}), "again": variant("float32", sharding={"kind": MIX})}
-ALL = SPREAD | OPTIMIZERS | FLOAT32
+ALL = SHARDINGS | OPTIMIZERS | FLOAT32
 TWO_OPTIMIZERS = ("dense adagrad, tables rowwise_adagrad", "dense adam, tables sgd")
-ON_TWO = {*SPREAD, *FLOAT32, *TWO_OPTIMIZERS}
+QUICK_ON_TWO = {*SHARDINGS, *FLOAT32, *TWO_OPTIMIZERS}
 QUICK = {  # in `make test`, by number of ranks; the others are marked as slow
-    1: ON_TWO,
-    2: ON_TWO,
+    1: QUICK_ON_TWO,
+    2: QUICK_ON_TWO,
     4: {"mix", "planned", "fewer tables than ranks", "fewer samples than ranks"},
 }
 
@@ -81,12 +81,12 @@ def train(start, folder: Path):
             assert ended.returncode == 0, ended.stderr
         results = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
         assert all(result["losses"] == results[0]["losses"] for result in results)
-        return {"losses": results[0]["losses"], "tensors": whole([result["tensors"] for result in results])}
+        return {"losses": results[0]["losses"], "tensors": assemble([result["tensors"] for result in results])}
 
     return run
 
 
-def whole(by_rank: list[dict]) -> dict[str, torch.Tensor]:
+def assemble(by_rank: list[dict]) -> dict[str, torch.Tensor]:
     """Assemble each tensor from the parts of all ranks; parts that several ranks have must be bit-identical."""
     tensors = {}
     for name in by_rank[0]:
@@ -103,8 +103,8 @@ def relative_difference(expected: torch.Tensor, actual: torch.Tensor) -> float:
     return float((expected - actual).abs().max() / expected.abs().max().clamp(min=1e-300))
 
 
-@pytest.mark.parametrize(("ranks", "name"), cases([*SPREAD, *OPTIMIZERS], 2, 4))
-def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
+@pytest.mark.parametrize(("ranks", "name"), cases([*SHARDINGS, *OPTIMIZERS], 2, 4))
+def test_several_ranks_equal_single_rank_in_float64(train, ranks: int, name: str) -> None:
     single, many = train(1, name), train(ranks, name)
     assert sorted(many["tensors"]) == sorted(single["tensors"])
     for tensor, value in single["tensors"].items():
@@ -114,17 +114,17 @@ def test_ranks_equal_one_rank_in_float64(train, ranks: int, name: str) -> None:
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 2, 4))
-def test_loss_curves_agree_in_float32(train, ranks: int, name: str) -> None:
+def test_losses_of_several_ranks_agree_with_single_rank_in_float32(train, ranks: int, name: str) -> None:
     assert train(ranks, name)["losses"] == pytest.approx(train(1, name)["losses"], rel=1e-4)
 
 
 @pytest.mark.parametrize(("ranks", "name"), cases(["float32"], 1, 2, 4))
-def test_repeats_are_equal_to_the_bit(train, ranks: int, name: str) -> None:
+def test_repeated_training_is_bit_identical(train, ranks: int, name: str) -> None:
     first, again = train(ranks, name), train(ranks, "again")
     assert first["losses"] == again["losses"]
     assert all(torch.equal(first["tensors"][name], again["tensors"][name]) for name in first["tensors"])
 
 
-def test_it_really_trained(train) -> None:
+def test_training_lowers_the_loss(train) -> None:
     losses = train(1, "planned")["losses"]
     assert sum(losses[-10:]) < 0.95 * sum(losses[:10])

@@ -1,4 +1,4 @@
-"""Tests of the all-to-alls: every id goes to the rank of its row, and every vector back to its sample."""
+"""Tests of the all-to-alls: ids go to the shards of their rows, and vectors return to their samples."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ from trainer.world import World
 IDS = [[[4, 1], [], [2]], [[0], [1, 0, 1], []]]  # by table, by sample
 
 
-def loaded() -> Loaded:
+def loaded_batch() -> Loaded:
     flat = [i for table in IDS for bag in table for i in bag]
     lengths = [[len(bag) for bag in table] for table in IDS]
     return Loaded(0, 3, Batch(torch.zeros(3, 1), torch.tensor(flat), torch.tensor(lengths), torch.zeros(3)))
@@ -26,23 +26,23 @@ def as_lists(bags) -> list[list[int]]:
     return [bag.tolist() for bag in bags.rows.split(bags.lengths.tolist())]
 
 
-def test_ids_become_rows_of_the_one_weight_of_a_rank(alone) -> None:
-    received = exchange([Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)]).send_ids(loaded()).wait()
+def test_ids_become_rows_of_concatenated_weight(single_rank_world) -> None:
+    received = exchange([Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)]).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[4, 1], [], [2], [5], [6, 5, 6], []]
 
 
-def test_ids_go_where_their_rows_lie(alone) -> None:
-    received = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2), Shard(1, 0, 0, 2)]).send_ids(loaded()).wait()
+def test_ids_are_sent_to_shards_of_their_rows(single_rank_world) -> None:
+    received = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2), Shard(1, 0, 0, 2)]).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]
 
 
-def test_nothing_is_sent_for_tables_that_every_rank_has(alone) -> None:
-    received = exchange([Shard(1, 0, 0, 2)], replicated=[0]).send_ids(loaded()).wait()
+def test_ids_of_replicated_tables_are_not_sent(single_rank_world) -> None:
+    received = exchange([Shard(1, 0, 0, 2)], replicated=[0]).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[0], [1, 0, 1], []]
-    assert as_lists(exchange([], replicated=[0, 1]).send_ids(loaded()).wait()) == []
+    assert as_lists(exchange([], replicated=[0, 1]).send_ids(loaded_batch()).wait()) == []
 
 
-def test_a_row_wise_table_sums_vectors_and_sends_its_gradient_to_each_shard(alone) -> None:
+def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_world) -> None:
     routes = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2)], replicated=[1])
     vectors = torch.arange(12.0).view(6, 2)  # two shards, three samples
     replicated = torch.full((3, 2), 100.0)
@@ -55,10 +55,10 @@ def test_a_row_wise_table_sums_vectors_and_sends_its_gradient_to_each_shard(alon
 
 
 @pytest.mark.parametrize(("precision", "off"), [("full", 0.0), ("bfloat16", 2**-8), ("float16", 2**-11)])
-def test_vectors_are_rounded_as_configured_and_small_gradients_survive(alone, precision, off) -> None:
+def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_rank_world, precision, off) -> None:
     routes = exchange([Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)], forward=precision, backward=precision)
     tiny = torch.linspace(1e-7, 1e-6, 12).view(6, 2)
-    batch = Loaded(0, 3, loaded().batch)
+    batch = Loaded(0, 3, loaded_batch().batch)
     received = routes.send_pooled(tiny * 1e6, batch).wait()
     assert torch.allclose(received, tiny * 1e6, rtol=off, atol=0)
     assert torch.allclose(
@@ -69,4 +69,4 @@ def test_vectors_are_rounded_as_configured_and_small_gradients_survive(alone, pr
 @pytest.mark.parametrize("rank", [0, 1])
 def test_rank_without_shards_receives_nothing(rank) -> None:
     routes = Exchange([Shard(table, 1, 0, 5) for table in (0, 1)], [], 2, World(rank, 2), WireConfig())
-    assert routes._num_bags(loaded()) == (([0, 4], [0, 0]) if rank == 0 else ([0, 2], [4, 2]))
+    assert routes._num_bags(loaded_batch()) == (([0, 4], [0, 0]) if rank == 0 else ([0, 2], [4, 2]))

@@ -1,4 +1,4 @@
-"""Tests of presets and changes to them: every error names the dotted key."""
+"""Tests of presets and of changes to their keys. An error about a key names the dotted key."""
 
 import pytest
 
@@ -12,11 +12,11 @@ def set_keys(*assignments: str):
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_valid(name: str) -> None:
+def test_presets_are_valid_and_have_no_step_limit(name: str) -> None:
     assert PRESETS[name]().train.steps == 0
 
 
-def test_assignments_take_the_type_of_their_field() -> None:
+def test_assigned_values_have_type_of_their_field() -> None:
     config = set_keys(
         "train.steps=7", "optimizer.dense_learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true",
         "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=kept",
@@ -29,7 +29,7 @@ def test_assignments_take_the_type_of_their_field() -> None:
     assert config.checkpoint.resume == "12"
 
 
-def test_later_changes_override_earlier_ones() -> None:
+def test_later_assignments_override_earlier_assignments() -> None:
     assert set_keys("train.seed=1", "train.seed=2").train.seed == 2
 
 
@@ -62,19 +62,19 @@ def test_later_changes_override_earlier_ones() -> None:
         ("train.steps", "it is not KEY=VALUE"),
     ],
 )
-def test_a_wrong_assignment_names_its_key(assignment: str, message: str) -> None:
+def test_invalid_assignment_is_refused_with_its_key(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         set_keys(assignment)
 
 
-def test_criteo_wants_its_own_shape() -> None:
+def test_criteo_data_requires_its_tables_and_dense_features() -> None:
     with pytest.raises(ConfigError, match=r"embedding\.rows is 1 tables"):
         set_keys("embedding.rows=[5]", "criteo.file=rows.tsv")
     with pytest.raises(ConfigError, match=r"model\.dense_features is 4"):
         set_keys("model.dense_features=4", "criteo.file=rows.tsv")
 
 
-def test_a_file_changes_the_preset(tmp_path) -> None:
+def test_file_changes_keys_of_preset(tmp_path) -> None:
     file = tmp_path / "more.yaml"
     file.write_text("train:\n  seed: 9\nmodel: {top: [32]}\n")
     config = apply_changes(demo(), [read_file(str(file))])
@@ -82,7 +82,7 @@ def test_a_file_changes_the_preset(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
-def test_a_wrong_file_is_refused(tmp_path, text: str, message: str) -> None:
+def test_invalid_or_missing_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):

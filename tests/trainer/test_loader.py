@@ -1,4 +1,4 @@
-"""Tests of the loader: all batches in order, never too far ahead, and it never hangs."""
+"""Tests of the loader. Batches come in order, at most `depth` batches are read ahead, and closing ends its thread."""
 
 import threading
 import time
@@ -13,28 +13,28 @@ from trainer.loader import Extent, Loader, LoaderConfig
 NOTHING = torch.empty(0)
 
 
-class Numbers:
+class NumberedSource:
     """A source whose labels are the numbers of the samples; it records the steps that were requested."""
 
-    def __init__(self, num_samples: int = 10, fails_at: int | None = None) -> None:
+    def __init__(self, num_samples: int = 10, failing_step: int | None = None) -> None:
         self.num_samples = num_samples
-        self.fails_at = fails_at
+        self.failing_step = failing_step
         self.steps: list[int] = []
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         self.steps.append(step)
-        if step == self.fails_at:
+        if step == self.failing_step:
             raise OSError("the disk is gone")
         first = step * 8 + start
         labels = torch.arange(first, first + size) % self.num_samples
         return Batch(NOTHING, NOTHING, NOTHING, labels)
 
-    def held_out(self) -> "Numbers":
+    def held_out(self) -> "NumberedSource":
         raise NotImplementedError
 
 
-def read_steps(source: Numbers, number: int) -> list[int]:
-    """Wait until the source got this many requests, and for some time for more; return the requested steps."""
+def wait_for_requests(source: NumberedSource, number: int) -> list[int]:
+    """Wait until the source got this many requests and a little longer, and return the requested steps."""
     deadline = time.monotonic() + 10
     while len(source.steps) < number and time.monotonic() < deadline:
         time.sleep(0.001)
@@ -46,12 +46,14 @@ def read_steps(source: Numbers, number: int) -> list[int]:
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
 @pytest.mark.parametrize("num_samples", [1, 3, 10, 33])
 @pytest.mark.parametrize("epochs", [1, 3])
-def test_uneven_ends(depth: int, ranks: int, num_samples: int, epochs: int) -> None:
-    """Check that every sample comes once per epoch, to one rank, and that all ranks take part in every step."""
+def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
+    depth: int, ranks: int, num_samples: int, epochs: int
+) -> None:
+    """The numbers of samples and ranks do not divide the batch evenly. All ranks take part in every step."""
     extent = Extent.of_epochs(epochs, num_samples, global_batch=8)
     batches: list[list[int]] = []
     for rank in range(ranks):
-        with Loader(Numbers(num_samples), extent, rank, ranks, depth) as loader:
+        with Loader(NumberedSource(num_samples), extent, rank, ranks, depth) as loader:
             for step, loaded in enumerate(loader):
                 assert loaded.step == step
                 assert loaded.global_batch == (8 if step < extent.steps - 1 else extent.last_batch)
@@ -66,30 +68,32 @@ def test_uneven_ends(depth: int, ranks: int, num_samples: int, epochs: int) -> N
     ("epochs", "num_samples", "steps", "last_batch"),
     [(1, 1, 1, 1), (1, 8, 1, 8), (1, 9, 2, 1), (2, 12, 3, 8), (3, 3, 2, 1)],
 )
-def test_the_extent_of_epochs(epochs: int, num_samples: int, steps: int, last_batch: int) -> None:
+def test_extent_of_epochs_has_steps_and_size_of_last_batch(
+    epochs: int, num_samples: int, steps: int, last_batch: int
+) -> None:
     assert Extent.of_epochs(epochs, num_samples, 8) == Extent(steps, 8, last_batch)
 
 
 @pytest.mark.parametrize("depth", [0, 2])
-def test_it_resumes_at_any_step(depth: int) -> None:
-    with Loader(Numbers(), Extent.of_steps(7, 8), 0, 1, depth, first=5) as loader:
+def test_loader_starts_at_any_step(depth: int) -> None:
+    with Loader(NumberedSource(), Extent.of_steps(7, 8), 0, 1, depth, first=5) as loader:
         assert [loaded.step for loaded in loader] == [5, 6]
-    with Loader(Numbers(), Extent.of_steps(7, 8), 0, 1, depth, first=7) as loader:
+    with Loader(NumberedSource(), Extent.of_steps(7, 8), 0, 1, depth, first=7) as loader:
         assert list(loader) == []
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5])
-def test_it_is_never_more_than_depth_ahead(depth: int) -> None:
-    source = Numbers()
+def test_loader_reads_at_most_depth_batches_ahead(depth: int) -> None:
+    source = NumberedSource()
     with Loader(source, Extent.of_steps(None, 8), 0, 1, depth) as loader:
-        assert read_steps(source, depth) == list(range(depth))
+        assert wait_for_requests(source, depth) == list(range(depth))
         for step in range(3):
             assert next(loader).step == step
-            assert read_steps(source, step + 1 + depth) == list(range(step + 1 + depth))
+            assert wait_for_requests(source, step + 1 + depth) == list(range(step + 1 + depth))
 
 
-def test_depth_0_reads_when_asked_and_in_the_same_thread() -> None:
-    source, threads = Numbers(), threading.active_count()
+def test_loader_with_depth_0_reads_on_demand_without_thread() -> None:
+    source, threads = NumberedSource(), threading.active_count()
     with Loader(source, Extent.of_steps(None, 8), 0, 1, depth=0) as loader:
         assert threading.active_count() == threads
         assert source.steps == []
@@ -98,8 +102,8 @@ def test_depth_0_reads_when_asked_and_in_the_same_thread() -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 4])
-def test_an_exception_comes_in_place_of_its_batch(depth: int) -> None:
-    with Loader(Numbers(fails_at=2), Extent.of_steps(9, 8), 0, 1, depth) as loader:
+def test_exception_of_source_is_raised_in_place_of_its_batch(depth: int) -> None:
+    with Loader(NumberedSource(failing_step=2), Extent.of_steps(9, 8), 0, 1, depth) as loader:
         assert [next(loader).step, next(loader).step] == [0, 1]
         with pytest.raises(OSError, match=r"the disk is gone"):
             next(loader)
@@ -107,26 +111,26 @@ def test_an_exception_comes_in_place_of_its_batch(depth: int) -> None:
             next(loader)
 
 
-def test_the_end_stays_the_end() -> None:
-    with Loader(Numbers(), Extent.of_steps(1, 8), 0, 1, depth=2) as loader:
+def test_finished_loader_yields_no_more_batches() -> None:
+    with Loader(NumberedSource(), Extent.of_steps(1, 8), 0, 1, depth=2) as loader:
         assert len(list(loader)) == 1
         assert list(loader) == list(loader) == []
 
 
 @pytest.mark.parametrize("num_read", [0, 1, 2])
-def test_closing_early_ends_the_thread(num_read: int) -> None:
-    source, threads = Numbers(), threading.active_count()
+def test_close_ends_the_thread(num_read: int) -> None:
+    source, threads = NumberedSource(), threading.active_count()
     with Loader(source, Extent.of_steps(None, 8), 0, 1, depth=2) as loader:
         for _ in range(num_read):
             next(loader)
-        read_steps(source, 2 + num_read)  # the queue has no room for more
+        wait_for_requests(source, 2 + num_read)  # the queue has no room for more
     assert threading.active_count() == threads
     assert list(loader) == []
-    loader.close()  # twice is fine
+    loader.close()  # a second close has no effect
 
 
-def test_closing_wakes_a_waiting_thread_even_if_the_source_hangs(monkeypatch) -> None:
-    class Hangs(Numbers):
+def test_close_wakes_waiting_thread_even_if_source_hangs(monkeypatch) -> None:
+    class Hangs(NumberedSource):
         def batch(self, step: int, start: int, size: int) -> Batch:
             self.steps.append(step)
             released.wait(30)
@@ -138,7 +142,7 @@ def test_closing_wakes_a_waiting_thread_even_if_the_source_hangs(monkeypatch) ->
     steps: list[int] = []
     thread = threading.Thread(target=lambda: steps.extend(loaded.step for loaded in loader))
     thread.start()
-    read_steps(source, 1)
+    wait_for_requests(source, 1)
     loader.close()
     released.set()
     thread.join(10)
@@ -146,6 +150,6 @@ def test_closing_wakes_a_waiting_thread_even_if_the_source_hangs(monkeypatch) ->
     assert steps in ([], [0])
 
 
-def test_configuration_names_its_key() -> None:
+def test_negative_depth_is_refused_with_its_key() -> None:
     with pytest.raises(ConfigError, match=r"loader.depth is -1: it must be 0 or more"):
         LoaderConfig(depth=-1)

@@ -1,4 +1,4 @@
-"""Tests of the command line: an error is one line and exit code 2, and a run ends with a summary."""
+"""Tests of the command line of the trainer. Misuse prints one line and exits with 2. A run ends with a summary."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from trainer import __main__ as command
 
 
 @pytest.fixture
-def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+def error_line_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     """Return a function that runs the command in this process until its error, and returns the error line."""
 
     def run(*arguments: str, environ: dict[str, str] | None = None) -> str:
@@ -30,33 +30,33 @@ def refuse(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     return run
 
 
-def test_misuse_is_one_line(refuse, tmp_path) -> None:
-    assert "No such option" in refuse("--foo")
-    assert "--preset" in refuse("--preset", "huge")
-    assert "--steps" in refuse("--steps", "x")
-    assert "train.steps" in refuse("--steps", "-1")
-    assert "the file does not exist" in refuse("--data", str(tmp_path / "nowhere.tsv"))
-    assert "manifest" in refuse("--data", str(tmp_path))
-    assert "WORLD_SIZE='x'" in refuse(environ={"WORLD_SIZE": "x"})
-    assert "sharding.kind" in refuse("--set", "sharding.kind=column_wise")
-    assert "cannot read the plan" in refuse("--set", f"sharding.plan={tmp_path / 'plan.yaml'}")
+def test_misuse_prints_one_line_and_exits_with_2(error_line_of, tmp_path) -> None:
+    assert "No such option" in error_line_of("--foo")
+    assert "--preset" in error_line_of("--preset", "huge")
+    assert "--steps" in error_line_of("--steps", "x")
+    assert "train.steps" in error_line_of("--steps", "-1")
+    assert "the file does not exist" in error_line_of("--data", str(tmp_path / "nowhere.tsv"))
+    assert "manifest" in error_line_of("--data", str(tmp_path))
+    assert "WORLD_SIZE='x'" in error_line_of(environ={"WORLD_SIZE": "x"})
+    assert "sharding.kind" in error_line_of("--set", "sharding.kind=column_wise")
+    assert "cannot read the plan" in error_line_of("--set", f"sharding.plan={tmp_path / 'plan.yaml'}")
 
 
-def test_other_ranks_wait_for_the_error_line_of_rank_0(refuse, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_ranks_wait_before_exit_for_error_line_of_rank_0(error_line_of, monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr(command.time, "sleep", slept.append)
-    refuse("--foo", environ={"RANK": "1", "WORLD_SIZE": "2"})
+    error_line_of("--foo", environ={"RANK": "1", "WORLD_SIZE": "2"})
     assert slept == [command.RANK_0_SECONDS]
 
 
-def test_help_is_no_error(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_lists_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys, "argv", ["trainer", "--help"])
     command.main()
     assert "--preset" in capsys.readouterr().out
 
 
 @pytest.mark.e2e
-def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
+def test_four_ranks_train_on_small_file_with_malformed_row(start, write_rows) -> None:
     row = ["1", *["3"] * 13, *["ff"] * 26]
     file = write_rows(*[["0", *row[1:]] if k % 3 else row for k in range(20)], ["junk"])
     ended = start(4, str(REPOSITORY / "trainer/__main__.py"), "--data", str(file), "--steps", "5")
@@ -72,7 +72,7 @@ def test_four_ranks_train_on_a_few_rows(start, write_rows) -> None:
 
 
 @pytest.mark.e2e
-def test_refusal_under_a_launcher_is_one_line_and_quick(launch, write_rows) -> None:
+def test_data_error_under_torchrun_prints_one_line(launch, write_rows) -> None:
     file = write_rows(["junk"])
     ended = launch(2, "-m", "trainer", "--data", str(file), "--strict")
     assert ended.returncode != 0
@@ -83,7 +83,7 @@ def test_refusal_under_a_launcher_is_one_line_and_quick(launch, write_rows) -> N
 
 
 @pytest.mark.e2e
-def test_one_rank_needs_no_launcher(launch) -> None:
+def test_single_rank_trains_without_launcher(launch) -> None:
     assert "RANK" not in os.environ
     ended = launch(0, "-m", "trainer", "--preset", "demo", "--steps", "3")
     assert ended.returncode == 0, ended.stderr

@@ -1,4 +1,4 @@
-"""Tests of the update rules against their formulas in float64, and of dense optimizers against torch's."""
+"""Tests of the update rules of tables against their formulas, and of the dense optimizers against those of torch."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
 @pytest.mark.parametrize("name", RULES)
-def test_touched_rows_follow_the_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+def test_update_of_touched_rows_equals_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
     weight, state, rows, gradient = example(dtype)
     formula = by_formula(name, weight, state, rows, gradient)
     RULES[name](weight, state, rows.to(index), gradient, 0.1, 0.01)
@@ -43,7 +43,7 @@ def test_touched_rows_follow_the_formula(name: str, index: torch.dtype, dtype: t
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_untouched_rows_do_not_change(name: str) -> None:
+def test_update_does_not_change_untouched_rows(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
     others = torch.ones(ROWS, dtype=torch.bool)
     others[rows] = False
@@ -54,7 +54,7 @@ def test_untouched_rows_do_not_change(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_dense_gradient_is_all_rows_and_zero_changes_nothing(name: str) -> None:
+def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
     state[7] = 0  # a row that never had a gradient must not become NaN either
     dense = torch.zeros_like(weight).index_copy_(0, rows, gradient)
@@ -66,7 +66,7 @@ def test_a_dense_gradient_is_all_rows_and_zero_changes_nothing(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_without_rows_nothing_changes(name: str) -> None:
+def test_update_without_rows_changes_nothing(name: str) -> None:
     weight, state, rows, gradient = example(torch.float32)
     before = weight.clone()
     RULES[name](weight, state, rows[:0], gradient[:0], 0.1, 0.01)
@@ -87,7 +87,7 @@ def flat_parameter(values: Tensor) -> nn.Parameter:
 
 
 @pytest.mark.parametrize("name", DENSE)
-def test_a_flat_tensor_equals_separate_parameters(name: str) -> None:
+def test_optimizer_of_flat_tensor_equals_torch_optimizer_of_layers(name: str) -> None:
     values = torch.linspace(-1, 1, 103, dtype=torch.float64)
     flat = flat_parameter(values)
     config = OptimizerConfig(dense=name, dense_epsilon=1e-3, beta1=0.8, beta2=0.9)
@@ -109,7 +109,7 @@ def test_a_flat_tensor_equals_separate_parameters(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "keys"), [("sgd", set()), ("adagrad", {"step", "sum"}), ("adam", {"step", "exp_avg", "exp_avg_sq"})]
 )
-def test_state_exists_before_the_first_step_and_can_be_restored(name: str, keys: set[str]) -> None:
+def test_optimizer_state_is_zero_before_first_step_and_can_be_restored(name: str, keys: set[str]) -> None:
     values = torch.linspace(-1, 1, 31)
     config = OptimizerConfig(dense=name)
     first = flat_parameter(values)
@@ -141,6 +141,6 @@ def test_state_exists_before_the_first_step_and_can_be_restored(name: str, keys:
         ("beta2", -0.1),
     ],
 )
-def test_impossible_values_are_refused_by_name(name: str, value: object) -> None:
+def test_invalid_optimizer_value_is_refused_with_its_key(name: str, value: object) -> None:
     with pytest.raises(ConfigError, match=f"optimizer.{name} is {value}"):
         OptimizerConfig(**{name: value})

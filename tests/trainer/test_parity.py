@@ -55,9 +55,11 @@ def layers(bottom: nn.Module, over: nn.Module, cross: nn.Module) -> Iterator[Ten
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("interaction", ["dot", "cross"])
-def test_logits_are_those_of_the_known_model(small_config, alone, interaction: str, dtype: str) -> None:
+def test_logits_equal_those_of_reference_implementation(
+    small_config, single_rank_world, interaction: str, dtype: str
+) -> None:
     config = small_config(SMALL, {"train": {"dtype": dtype}, "model": {"interaction": interaction}})
-    run = Run(config, alone, open_source(config, alone))
+    run = Run(config, single_rank_world, open_source(config, single_rank_world))
     model, state = run.trainer.model, run.state()
     with torch.no_grad():
         for layer, parameter in enumerate(layers(model.bottom, model.over, model.interaction)):

@@ -1,4 +1,4 @@
-"""Tests of the progress on a terminal and in a log."""
+"""Tests of the progress of a run: lines in a log, and a live line in a terminal."""
 
 import io
 import math
@@ -29,41 +29,41 @@ class Terminal(io.StringIO):
         return True
 
 
-def train(progress: Progress, clock: Clock, steps: int, seconds: float) -> None:
+def run_steps(progress: Progress, clock: Clock, steps: int, seconds: float) -> None:
     for _ in range(steps):
         clock.now += seconds
         progress.step(100, GOOD)
 
 
-def test_lines_have_quality_and_speed() -> None:
+def test_progress_line_has_quality_and_speed() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=2, say=lines.append, clock=clock)
-    train(progress, clock, steps=3, seconds=0.25)
+    run_steps(progress, clock, steps=3, seconds=0.25)
     assert lines == ["step 2  loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms  calibration 1.004"]
 
 
-def test_lines_have_the_time_left_if_the_end_is_known() -> None:
+def test_progress_line_has_time_left_if_last_step_is_known() -> None:
     lines, clock = list[str](), Clock()
-    train(Progress(every=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
+    run_steps(Progress(every=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
     assert lines[0].endswith("  0:01:38 left")
 
 
-def test_a_resumed_run_continues_the_count() -> None:
+def test_resumed_run_continues_to_count_steps() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=10, say=lines.append, first_step=8, clock=clock)
-    train(progress, clock, steps=2, seconds=0.5)
+    run_steps(progress, clock, steps=2, seconds=0.5)
     assert lines[0].startswith("step 10  ")
     assert "step 500.0 ms" in lines[0]
     assert progress.summary(GOOD).startswith("finished 2 steps in 1.0 s: loss 0.5000  normalized entropy 0.7213  200 ")
 
 
-def test_an_evaluation_has_a_line_and_does_not_slow_the_steps() -> None:
+def test_evaluation_prints_line_and_does_not_lower_speed() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=2, say=lines.append, clock=clock)
-    train(progress, clock, steps=1, seconds=0.25)
+    run_steps(progress, clock, steps=1, seconds=0.25)
     clock.now += 8
     progress.evaluated(GOOD, seconds=8)
-    train(progress, clock, steps=1, seconds=0.25)
+    run_steps(progress, clock, steps=1, seconds=0.25)
     figures = "loss 0.5000  normalized entropy 0.7213  calibration 1.004  AUC 0.7421"
     assert lines[0] == f"step 1  evaluation of 100 samples in 8.0 s  {figures}"
     assert "400 samples/s  step 250.0 ms" in lines[1]
@@ -71,25 +71,25 @@ def test_an_evaluation_has_a_line_and_does_not_slow_the_steps() -> None:
     assert "400 samples/s  step 250.0 ms" in progress.summary(GOOD)
 
 
-def test_unknown_figures_are_called_unknown() -> None:
+def test_nan_metrics_are_printed_as_unknown() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=1, say=lines.append, clock=clock)
     progress.evaluated(UNKNOWN, seconds=1)
     assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
 
 
-def test_no_steps_have_no_speed() -> None:
+def test_summary_without_steps_has_no_speed() -> None:
     assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
 
 
-def test_a_terminal_has_one_live_line_and_evaluations_above_it(monkeypatch) -> None:
+def test_terminal_shows_live_line_and_evaluations(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     screen, clock = Terminal(), Clock()
     monkeypatch.setattr(sys, "stdout", screen)
     with Progress(every=1, say=print, last_step=30, terminal=screen, clock=clock) as progress:
-        train(progress, clock, steps=10, seconds=REFRESH_SECONDS / 4)
+        run_steps(progress, clock, steps=10, seconds=REFRESH_SECONDS / 4)
         progress.evaluated(GOOD, seconds=0)
-        train(progress, clock, steps=20, seconds=REFRESH_SECONDS / 4)
+        run_steps(progress, clock, steps=20, seconds=REFRESH_SECONDS / 4)
     assert sys.stdout is screen
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     drawn = [line for line in re.split(r"[\r\n]+", text) if "samples/s" in line]
@@ -108,7 +108,7 @@ def test_a_terminal_has_one_live_line_and_evaluations_above_it(monkeypatch) -> N
         (0, "xterm", io.StringIO(), False),
     ],
 )
-def test_a_log_and_other_ranks_have_no_live_line(monkeypatch, rank, kind, stream, drawn) -> None:
+def test_live_line_is_drawn_only_on_terminal_of_rank_0(monkeypatch, rank, kind, stream, drawn) -> None:
     monkeypatch.setenv("TERM", kind)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as in many CI systems, whose logs are no terminals
     monkeypatch.setattr(sys, "stdout", stream)

@@ -1,4 +1,4 @@
-"""Tests of the metrics against their definitions; every rank gets the same for any distribution of the samples.
+"""Tests of the metrics against their definitions. Every rank gets the metrics over the samples of all ranks.
 
 Each rank of the last test runs this file as a script.
 """
@@ -52,25 +52,25 @@ def by_all_pairs(logits: Tensor, labels: Tensor) -> float:
     return ((positive > negative).double() + 0.5 * (positive == negative).double()).mean().item()
 
 
-def test_normalized_entropy_of_predicting_the_mean_is_one() -> None:
+def test_normalized_entropy_of_predicting_the_mean_is_1() -> None:
     entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
     assert normalized_entropy(entropy, 0.25) == pytest.approx(1)
     assert normalized_entropy(entropy / 2, 0.25) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("mean_label", [0.0, 1.0, math.nan])
-def test_normalized_entropy_of_equal_labels_is_unknown(mean_label: float) -> None:
+def test_normalized_entropy_of_equal_labels_is_nan(mean_label: float) -> None:
     assert math.isnan(normalized_entropy(0.1, mean_label))
 
 
-def test_calibration_is_expected_clicks_by_clicks() -> None:
+def test_calibration_is_predicted_clicks_divided_by_clicks() -> None:
     assert calibration(0.3, 0.2) == pytest.approx(1.5)
     assert math.isnan(calibration(0.3, 0.0))
 
 
 @pytest.mark.parametrize("decimals", [0, 1, 6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_auc_counts_every_pair_and_half_of_the_ties(decimals: int, dtype: torch.dtype) -> None:
+def test_auc_is_share_of_ordered_pairs_and_half_of_ties(decimals: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(decimals)
     labels = (torch.rand(700, generator=generator) < 0.2).float()
     logits = (torch.randn(700, generator=generator, dtype=dtype) + labels).round(decimals=decimals)
@@ -87,18 +87,18 @@ def test_auc_of_perfect_reversed_and_constant_order() -> None:
 @pytest.mark.parametrize(
     ("logits", "labels"), [([1.0, 2.0], [1.0, 1.0]), ([1.0, 2.0], [0.0, 0.0]), ([math.nan, 2.0], [0.0, 1.0]), ([], [])]
 )
-def test_auc_is_unknown_without_pairs_or_order(logits: list[float], labels: list[float]) -> None:
+def test_auc_is_nan_without_pairs_or_order(logits: list[float], labels: list[float]) -> None:
     assert math.isnan(auc(torch.tensor(logits), torch.tensor(labels)))
 
 
-def test_sums_are_those_of_the_definition() -> None:
+def test_sums_equal_their_definitions() -> None:
     logits, labels = torch.tensor([0.5, -2.0, 30.0]), torch.tensor([1.0, 0.0, 0.0])
     chances = [1 / (1 + math.exp(-logit)) for logit in logits.tolist()]
     log_loss = -math.log(chances[0]) - math.log(1 - chances[1]) + 30  # 1 - chance would round
     assert sums(logits, labels).tolist() == pytest.approx([3, log_loss, 1, sum(chances)], rel=1e-12)
 
 
-def test_running_quality_weighs_steps_by_their_samples_and_drops_old_ones() -> None:
+def test_running_quality_weights_steps_by_samples_and_drops_old_steps() -> None:
     running = RunningQuality(window_steps=2)
     steps = [(100, 90.0, 50.0, 60.0), (10, 8.0, 4.0, 5.0), (30, 12.0, 6.0, 5.0)]
     for step in steps:
@@ -107,7 +107,7 @@ def test_running_quality_weighs_steps_by_their_samples_and_drops_old_ones() -> N
     assert running.lifetime() == quality(torch.tensor([140, 110, 60, 70]).double())
 
 
-def test_a_step_that_diverged_leaves_the_window_and_stays_in_the_lifetime() -> None:
+def test_nan_step_leaves_the_window_and_stays_in_the_lifetime() -> None:
     running = RunningQuality(window_steps=2)
     running.step(10, math.nan, 5.0, 5.0)
     assert math.isnan(running.windowed().log_loss)
@@ -130,13 +130,13 @@ def test_running_quality_resumes_from_its_state() -> None:
     assert after.lifetime() == plain.lifetime()
 
 
-def test_before_the_first_step_all_metrics_are_unknown() -> None:
+def test_metrics_before_first_step_are_nan() -> None:
     empty = RunningQuality().windowed()
     assert empty.samples == 0
     assert all(map(math.isnan, (empty.log_loss, empty.normalized_entropy, empty.calibration, empty.auc)))
 
 
-def test_only_the_last_steps_count_in_a_window(alone) -> None:
+def test_predictions_cover_only_last_steps_of_window(single_rank_world) -> None:
     predictions = Predictions(torch.float32, torch.device("cpu"), window_steps=2)
     parts = [samples("uneven", 0, step, 50, torch.float32) for step in range(3)]
     for logits, labels in parts:
@@ -147,7 +147,7 @@ def test_only_the_last_steps_count_in_a_window(alone) -> None:
 
 
 @pytest.mark.e2e
-def test_every_rank_gets_the_quality_over_all_ranks(start, tmp_path: Path) -> None:
+def test_every_rank_gets_quality_over_samples_of_all_ranks(start, tmp_path: Path) -> None:
     ended = start(RANKS, __file__, str(tmp_path))
     assert ended.returncode == 0, ended.stderr
     results = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(RANKS)]
@@ -155,8 +155,8 @@ def test_every_rank_gets_the_quality_over_all_ranks(start, tmp_path: Path) -> No
     for case in SPREAD:
         for name in ("float32", "float64", "bfloat16"):
             logits, labels = all_samples(case, getattr(torch, name))
-            alone = quality(sums(logits, labels), auc(logits, labels))
-            assert results[0][f"{case} {name}"] == pytest.approx(vars(alone), rel=1e-12, nan_ok=True)
+            expected = quality(sums(logits, labels), auc(logits, labels))
+            assert results[0][f"{case} {name}"] == pytest.approx(vars(expected), rel=1e-12, nan_ok=True)
     uneven = results[0]["uneven float32"]
     assert (
         uneven["auc"]

@@ -1,4 +1,8 @@
-"""Tests of synthetic samples: equal for any slice, with Zipf ids and a signal that can be learned."""
+"""Tests of synthetic samples.
+
+The slices of any number of ranks form the same global batch. Ids follow Zipf's law. Labels depend on ids and dense
+features.
+"""
 
 import numpy as np
 import pytest
@@ -21,7 +25,7 @@ def ids_by_bag(batch) -> list[list[int]]:
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 24, 30])
 @pytest.mark.parametrize("config", [{}, {"longest_bag": (20, 1, 3), "shortest_bag": (0, 1, 2)}])
-def test_slices_are_parts_of_the_same_global_batch(ranks: int, config) -> None:
+def test_slices_of_ranks_form_the_global_batch(ranks: int, config) -> None:
     whole = source(**config).batch(step=7, start=0, size=24)
     slices = shares(24, ranks)
     parts = [source(**config).batch(step=7, start=share.start, size=share.size) for share in slices]
@@ -38,7 +42,7 @@ def test_slices_are_parts_of_the_same_global_batch(ranks: int, config) -> None:
     assert ids_by_bag(whole) == by_feature
 
 
-def test_a_batch_may_have_no_samples() -> None:
+def test_batch_without_samples_is_empty() -> None:
     batch = source().batch(0, 4, 0)
     assert batch.dense.shape == (0, 3)
     assert batch.lengths.shape == (3, 0)
@@ -46,7 +50,7 @@ def test_a_batch_may_have_no_samples() -> None:
     assert len(batch.ids) == len(batch.labels) == 0
 
 
-def test_held_out_samples_are_never_trained_on_and_follow_the_same_model() -> None:
+def test_held_out_samples_differ_and_follow_the_same_model() -> None:
     held_out = source().held_out()
     trained = torch.cat([source().batch(step, 0, 100).dense for step in range(5)])
     evaluated = torch.cat([held_out.batch(step, 0, 100).dense for step in range(5)])
@@ -55,7 +59,7 @@ def test_held_out_samples_are_never_trained_on_and_follow_the_same_model() -> No
     assert held_out.num_samples is None
 
 
-def test_steps_and_seeds_differ() -> None:
+def test_samples_differ_by_step_and_seed() -> None:
     dense = source().batch(0, 0, 8).dense
     assert not torch.equal(dense, source().batch(1, 0, 8).dense)
     assert not torch.equal(dense, source(seed=2).batch(0, 0, 8).dense)
@@ -74,17 +78,17 @@ def test_ids_are_rows_of_their_tables_and_follow_zipf() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 1000, 1 << 16])
-def test_no_two_ids_collide(rows: int) -> None:
+def test_scattered_ids_do_not_collide(rows: int) -> None:
     assert len(np.unique(np.arange(rows) * SCATTER % rows)) == rows
 
 
-def test_bags_vary_and_some_are_empty() -> None:
+def test_bags_have_0_to_4_ids() -> None:
     lengths = source().batch(0, 0, 1000).lengths
     assert lengths.unique().tolist() == [0, 1, 2, 3, 4]
     assert lengths.double().mean() == pytest.approx(2, abs=0.1)
 
 
-def test_each_table_can_have_its_own_distribution() -> None:
+def test_tables_can_have_different_distributions() -> None:
     config = SyntheticConfig(zipf_exponent=(0.2, 2.5, 1.05), shortest_bag=(0, 20, 1), longest_bag=(2, 20, 1))
     batch = Synthetic(config, (1000, 1000, 1000), 3, seed=1).batch(0, 0, 3000)
     assert [lengths.unique().tolist() for lengths in batch.lengths] == [[0, 1, 2], [20], [1]]
@@ -95,7 +99,7 @@ def test_each_table_can_have_its_own_distribution() -> None:
 
 
 @pytest.mark.parametrize("longest", [1, 4, 20])
-def test_the_hidden_signal_exists_for_any_bags(longest: int) -> None:
+def test_labels_depend_on_ids_and_dense_features(longest: int) -> None:
     model = source(longest_bag=longest)
     batch = model.batch(0, 0, 4000)
     bag = torch.arange(3 * 4000).repeat_interleave(batch.lengths.reshape(-1))
@@ -119,6 +123,6 @@ def test_the_hidden_signal_exists_for_any_bags(longest: int) -> None:
         ({"shortest_bag": -1}, "synthetic.shortest_bag is -1"),
     ],
 )
-def test_configuration_names_its_key(config, fault: str) -> None:
+def test_invalid_synthetic_value_is_refused_with_its_key(config, fault: str) -> None:
     with pytest.raises(ConfigError, match=fault):
         source(**config)

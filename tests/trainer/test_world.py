@@ -1,4 +1,4 @@
-"""Tests of a rank's position in the job: valid and invalid variables of the launcher, and the rendezvous."""
+"""Tests of `World`: valid and invalid variables of the launcher, the device, and the rendezvous."""
 
 import socket
 
@@ -11,17 +11,17 @@ from trainer.world import World, join, world_from
 RENDEZVOUS = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
 
 
-def test_without_a_launcher_there_is_one_rank() -> None:
+def test_world_without_launcher_has_a_single_rank() -> None:
     assert world_from({}) == World(rank=0, size=1)
 
 
-def test_the_place_comes_from_the_launcher() -> None:
+def test_rank_and_size_come_from_variables_of_launcher() -> None:
     environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     assert world_from(environ | RENDEZVOUS) == World(rank=2, size=4, local_rank=0, local_size=2)
     assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
 
 
-def test_without_a_gpu_a_rank_computes_on_the_cpu_in_full_precision() -> None:
+def test_rank_without_gpu_computes_on_cpu_in_float32() -> None:
     world = World(rank=0, size=1)
     assert world.device.type == "cpu"
     with world.autocast(enabled=True):
@@ -39,7 +39,7 @@ def test_without_a_gpu_a_rank_computes_on_the_cpu_in_full_precision() -> None:
         ({"WORLD_SIZE": "2"} | RENDEZVOUS | {"MASTER_PORT": "x"}, "MASTER_PORT='x' is not a number"),
     ],
 )
-def test_a_wrong_environment_is_refused(environment: dict[str, str], message: str) -> None:
+def test_invalid_environment_is_refused(environment: dict[str, str], message: str) -> None:
     with pytest.raises(WorldError, match=message):
         world_from(environment)
 
@@ -55,13 +55,13 @@ def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.e2e  # another process may take the port first
-def test_a_rank_that_never_starts_is_an_error_after_the_timeout(free_port: int) -> None:
+def test_missing_rank_is_an_error_after_timeout(free_port: int) -> None:
     with pytest.raises(WorldError, match=f"rank 0 of 2 could not connect to the other ranks at 127.0.0.1:{free_port}"):
         join(World(rank=0, size=2), timeout_seconds=1)
 
 
 @pytest.mark.e2e
-def test_a_port_in_use_is_an_error(free_port: int) -> None:
+def test_port_in_use_is_an_error(free_port: int) -> None:
     with socket.socket() as other:
         other.bind(("0.0.0.0", free_port))
         other.listen()

@@ -1,4 +1,7 @@
-"""The terminal output of `zmon status` and `zmon doctor`: the worst finding first, unknown values as unknown."""
+"""Tests of the terminal output of `zmon status` and `zmon doctor`.
+
+The worst finding is first. Unknown values are shown as unknown.
+"""
 
 from dataclasses import replace
 from io import StringIO
@@ -17,7 +20,7 @@ UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("no
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
 
 
-def shown(jobs, findings, blind, width=200, now=NOW):
+def output_of(jobs, findings, blind, width=200, now=NOW):
     """Return the output as text, on a wide terminal."""
     out = StringIO()
     Console(file=out, width=width).print(status_table(jobs, findings, blind, now))
@@ -25,22 +28,22 @@ def shown(jobs, findings, blind, width=200, now=NOW):
 
 
 def test_job_is_a_row_with_its_numbers():
-    text = shown([JOB_VIEW], [], False)
+    text = output_of([JOB_VIEW], [], False)
     for part in ("job", "train", "3/4", "100", "20 ms", "1,600", "loss NaN", "no findings"):
         assert part in text
 
 
 def test_unknown_values_are_shown_as_unknown():
-    text = shown([UNKNOWN], [], False)
+    text = output_of([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
 
 
-def test_finding_is_shown_first_with_culprit_since_cost_and_next_step():
+def test_finding_is_shown_with_culprit_onset_cost_and_next_step():
     stall = finding(
         lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`",
     )  # fmt: skip
-    lines = shown([JOB_VIEW], [stall], False, width=80, now=NOW + 190).splitlines()
+    lines = output_of([JOB_VIEW], [stall], False, width=80, now=NOW + 190).splitlines()
     assert lines[0] == "CRITICAL rank_frozen, job job, for 3 min 12 s"
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:8]}
     assert rows == {
@@ -54,11 +57,11 @@ def test_finding_is_shown_first_with_culprit_since_cost_and_next_step():
     }
 
 
-def test_finding_and_command_fit_into_the_first_screen():
+def test_findings_and_next_step_fit_into_first_24_lines():
     """The screen has 24 lines, with two findings and four jobs."""
     long = "On node-a: `ps -o pid,stat,wchan:32,cmd -p 1002`; if it was stopped by mistake: `kill -CONT 1002`. " * 2
     warning = finding(id="f2", severity="warning", cause="ranks_missing")
-    text = shown([JOB_VIEW, UNKNOWN, HEALTHY, HEALTHY], [warning, finding(detail=long)], False, width=80)
+    text = output_of([JOB_VIEW, UNKNOWN, HEALTHY, HEALTHY], [warning, finding(detail=long)], False, width=80)
     first = "\n".join(text.splitlines()[:24])
     assert first.startswith("CRITICAL rank_frozen")
     assert "kill -CONT 1002" in first
@@ -66,51 +69,51 @@ def test_finding_and_command_fit_into_the_first_screen():
 
 
 def test_stall_without_gpus_costs_the_time_of_its_ranks():
-    text = shown([JOB_VIEW], [finding()], False, now=NOW + 190)
+    text = output_of([JOB_VIEW], [finding()], False, now=NOW + 190)
     assert "cost 4 ranks idle for 3 min 12 s" in " ".join(text.split())
 
 
-def test_unknown_cost_is_left_out():
-    assert "cost" not in shown([], [finding()], False)
-    assert "cost" not in shown([JOB_VIEW], [finding(detector="coverage")], False)
+def test_unknown_cost_is_omitted():
+    assert "cost" not in output_of([], [finding()], False)
+    assert "cost" not in output_of([JOB_VIEW], [finding(detector="coverage")], False)
 
 
 def test_findings_are_sorted_by_severity_and_then_by_onset():
     warning = finding(id="f2", severity="warning", cause="ranks_missing", onset=NOW - 99)
     earlier = finding(id="f3", cause="network_stall", onset=NOW - 50)
-    text = shown([JOB_VIEW], [warning, finding(), earlier], False)
+    text = output_of([JOB_VIEW], [warning, finding(), earlier], False)
     order = [text.index(word) for word in ("network_stall", "rank_frozen", "ranks_missing")]
     assert order == sorted(order)
     assert "no findings" not in text
 
 
-def test_further_findings_have_one_line_each():
+def test_findings_after_the_third_have_a_line_each():
     many = [finding(id=str(n), onset=NOW - n, summary=f"summary {n}") for n in range(10)]
-    text = shown([JOB_VIEW], many, False)
+    text = output_of([JOB_VIEW], many, False)
     assert text.count("who  ") == 3
     assert text.count("summary") == 10
 
 
-def test_healthy_jobs_do_not_push_findings_off_the_screen():
-    text = shown([*[HEALTHY] * 63, JOB_VIEW], [finding()], False)
+def test_healthy_jobs_are_limited_to_eight_if_there_is_a_finding():
+    text = output_of([*[HEALTHY] * 63, JOB_VIEW], [finding()], False)
     assert text.count("healthy ") == 8
     assert "and 55 jobs without findings" in text
-    assert shown([HEALTHY] * 64, [], False).count("healthy ") == 64
+    assert output_of([HEALTHY] * 64, [], False).count("healthy ") == 64
 
 
-def test_blind_hub_is_shown_first_and_does_not_mean_no_findings():
-    text = shown([JOB_VIEW], [], True)
+def test_blind_is_shown_first_and_no_findings_is_not_shown():
+    text = output_of([JOB_VIEW], [], True)
     assert text.startswith("BLIND")
     assert "no findings" not in text
 
 
-def test_without_jobs_the_next_step_is_shown():
-    assert "zmon demo" in shown([], [], False)
+def test_output_without_jobs_shows_command_that_starts_job():
+    assert "zmon demo" in output_of([], [], False)
 
 
 def test_text_from_a_job_is_not_interpreted_as_markup():
     job = replace(JOB_VIEW, job_id="[red]job", report={"[b]loss": 1.0})
-    text = shown([job], [finding(summary="[red]rank[/red] 2 [/]")], False)
+    text = output_of([job], [finding(summary="[red]rank[/red] 2 [/]")], False)
     for part in ("[red]rank[/red] 2 [/]", "[red]job", "[b]loss 1"):
         assert part in text
 
@@ -125,7 +128,7 @@ def test_text_from_a_job_is_not_interpreted_as_markup():
         ((), (), "no culprit known"),
     ],
 )
-def test_culprit_in_words(ranks, hosts, expected):
+def test_culprit_text_names_ranks_and_hosts(ranks, hosts, expected):
     assert culprit(finding(ranks=ranks, hosts=hosts)) == expected
 
 
@@ -137,11 +140,11 @@ def test_culprit_in_words(ranks, hosts, expected):
         (float("nan"), "unknown"), (float("inf"), "unknown"), (float("-inf"), "unknown"),
     ],
 )  # fmt: skip
-def test_duration_in_words(seconds, expected):
+def test_duration_text_has_unit_or_is_unknown(seconds, expected):
     assert duration(seconds) == expected
 
 
-def test_number_that_json_cannot_represent_is_nan():
+def test_missing_number_is_formatted_as_nan():
     assert number(None) == "NaN"
     assert number(0.6931471) == "0.6931"
 
@@ -162,10 +165,10 @@ def test_doctor_prints_a_line_per_check_and_counts_them():
     ]  # fmt: skip
 
 
-def test_unknown_severity_is_sorted_after_critical_and_shown_unchanged():
+def test_unknown_severity_is_sorted_between_critical_and_warning():
     several = [
         finding(id=word, severity=word, cause=f"{word}_cause") for word in ("info", "fatal", "critical", "warning")
     ]
-    text = shown([JOB_VIEW], several, False)
+    text = output_of([JOB_VIEW], several, False)
     places = [text.index(f"{word.upper()} {word}_cause") for word in ("critical", "fatal", "warning")]
     assert places == sorted(places)

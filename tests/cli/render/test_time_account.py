@@ -1,4 +1,4 @@
-"""The table of time categories: the largest first, unknown values with their reason."""
+"""Tests of the table of time categories. The largest is first. Unknown values have the reason of the hub, if any."""
 
 from dataclasses import replace
 from io import StringIO
@@ -22,7 +22,7 @@ def lines_of(job):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_largest_category_is_first_and_small_ones_share_one_row():
+def test_largest_category_is_first_and_small_categories_share_a_row():
     title, head, first, second, small, goodput, _ = lines_of(JOB)
     assert title == "where 2 h went"
     assert head.split() == ["category", "time", "share", "GPU-hours"]
@@ -32,7 +32,7 @@ def test_largest_category_is_first_and_small_ones_share_one_row():
     assert goodput == "goodput: 87.5% of the time was spent in steps whose work was kept"
 
 
-def test_unknown_goodput_says_why():
+def test_unknown_goodput_has_its_reason():
     job = replace(JOB, goodput_ratio=None, goodput_unknown="no checkpoint was seen before a restart")
     assert lines_of(job)[-2] == "goodput: unknown, no checkpoint was seen before a restart"
     assert lines_of(replace(JOB, goodput_ratio=None))[-2] == "goodput: unknown"
@@ -49,7 +49,7 @@ def test_efficiency_has_its_reference_and_the_recorded_value():
     assert lines_of(replace(JOB, efficiency=new_size))[-1].endswith("recorded at this size: unknown")
 
 
-def test_unknown_efficiency_says_why():
+def test_unknown_efficiency_has_its_reason():
     assert lines_of(replace(JOB, efficiency_unknown="it does not run"))[-1] == "efficiency: unknown, it does not run"
     assert lines_of(JOB)[-1] == "efficiency: unknown"
 
@@ -58,7 +58,7 @@ def test_job_that_has_not_trained_has_no_table():
     assert lines_of(replace(JOB, time={})) == ["where the time went is unknown so far"]
 
 
-def test_gpu_hours_are_unknown_if_the_hub_has_another_version():
+def test_gpu_hours_are_unknown_if_hub_sends_no_gpu_seconds():
     assert lines_of(replace(JOB, gpu_seconds={}))[2].split()[-1] == "unknown"
 
 
@@ -66,14 +66,14 @@ NOW = {"own": 0.031, "all_to_all": 0.027}
 STEP = ExpectedStep("predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, NOW)
 
 
-def test_step_that_is_longer_than_predicted_shows_the_category():
+def test_step_longer_than_predicted_names_longer_category():
     text = " ".join(lines_of(replace(JOB, expected=STEP))[-2:])
     assert text == (
         "expected step time: 41 ms (predicted from other sizes of ranker), now 58 ms: all_to_all 16 ms longer"
     )
 
 
-def test_step_that_is_as_recorded_shows_no_category():
+def test_step_as_long_as_recorded_names_no_category():
     expected = replace(STEP, by="recorded", now_seconds=0.0415, now_causes={"own": 0.0275, "all_to_all": 0.014})
     text = " ".join(lines_of(replace(JOB, expected=expected))[-2:])
     assert text.endswith("expected step time: 41 ms (recorded as ranker), now 41.5 ms")

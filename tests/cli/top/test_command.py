@@ -1,4 +1,4 @@
-"""`zmon top` in a real terminal against a hub over HTTP, or refused in one line."""
+"""Tests of `zmon top` in a real terminal against a hub over HTTP, without a terminal, and without textual."""
 
 import asyncio
 import fcntl
@@ -34,7 +34,7 @@ ANSWERS = {
 
 
 @pytest.fixture
-def served():
+def http_hub():
     """A hub that serves `answers`; any other path is a 404."""
     answers = dict(ANSWERS)
 
@@ -90,9 +90,9 @@ def read_until(user, words):
 
 
 @pytest.mark.parametrize("colour", [True, False])
-def test_screen_is_drawn_and_q_quits(served, monkeypatch, colour):
+def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, colour):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    url, answers = served
+    url, answers = http_hub
     with terminal(url, **({} if colour else {"NO_COLOR": "1"})) as (process, user):
         output = read_until(user, b"CRITICAL rank_frozen")
         assert not re.search(DIM_VERDICT, output)
@@ -107,14 +107,14 @@ def test_screen_is_drawn_and_q_quits(served, monkeypatch, colour):
 
 def test_missing_terminal_is_refused_in_one_line(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["zmon", "top"])
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as end:
         main()
-    assert left.value.code == 2
+    assert end.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "zmon status" in line
 
 
-def test_missing_textual_is_reported_with_the_command_that_installs_it(capsys, monkeypatch):
+def test_missing_textual_is_reported_with_install_command(capsys, monkeypatch):
     """Training nodes do not have textual."""
     for name in [name for name in sys.modules if name.split(".")[:3] == ["zmon", "cli", "top"]]:
         monkeypatch.delitem(sys.modules, name)
@@ -122,9 +122,9 @@ def test_missing_textual_is_reported_with_the_command_that_installs_it(capsys, m
     monkeypatch.setattr("sys.argv", ["zmon", "top"])
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as end:
         main()
-    assert left.value.code == 1
+    assert end.value.code == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "pip install 'zmon[top]'" in line
 
@@ -142,15 +142,15 @@ def fetch(url, job_id):
     return asyncio.run(main())
 
 
-def test_state_has_the_jobs_findings_and_ranks_of_the_hub(served):
-    state = fetch(served[0], "dlrm-7")
+def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
+    state = fetch(http_hub[0], "dlrm-7")
     assert ([job.job_id for job in state.jobs], [f.id for f in state.findings]) == (["dlrm-7"], ["f1"])
     assert ([r.rank for r in state.ranks], state.ranks_error) == ([0, 1], "")
-    assert fetch(served[0], None).ranks == ()
+    assert fetch(http_hub[0], None).ranks == ()
 
 
-def test_hub_that_has_no_page_of_ranks_still_gives_the_rest(served):
-    url, answers = served
+def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
+    url, answers = http_hub
     del answers["/api/v1/jobs/dlrm-7/ranks"]
     state = fetch(url, "dlrm-7")
     assert state.ranks == ()
@@ -158,8 +158,8 @@ def test_hub_that_has_no_page_of_ranks_still_gives_the_rest(served):
     assert state.jobs
 
 
-def test_hub_whose_page_of_ranks_is_odd_still_gives_the_rest(served):
-    url, answers = served
+def test_malformed_answer_about_ranks_is_shown_as_unknown(http_hub):
+    url, answers = http_hub
     answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
     assert "ranks unknown" in fetch(url, "dlrm-7").ranks_error
 

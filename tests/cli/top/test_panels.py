@@ -1,4 +1,4 @@
-"""The text of each panel: unknown values as unknown, ages relative to the answer of the hub."""
+"""Tests of the texts of the panels of `zmon top`: unknown values, ages, the order of jobs and ranks, and counts."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from zmon.cli.top.panels import (
 OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
 
 
-def texts(rows):
+def row_texts(rows):
     return [" ".join(cells) for cells, _ in rows]
 
 
@@ -31,17 +31,17 @@ def test_unreachable_hub_is_shown_with_the_age_of_the_data():
     assert line.endswith("The data below is 3.0 s old")
 
 
-def test_hub_that_never_answered_has_no_data():
+def test_state_line_of_hub_that_never_answered_reports_no_data():
     assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
 
 
-def test_blind_hub_does_not_mean_no_findings():
+def test_state_line_of_blind_hub_does_not_say_no_findings():
     line = state_line("http://hub:9781", replace(healthy(), blind=True), None, NOW).plain
     assert line.startswith("BLIND")
     assert "no findings" not in line
 
 
-def test_first_line_counts_jobs_and_findings():
+def test_state_line_counts_jobs_and_findings():
     assert "1 job, no findings" in state_line("", healthy(), None, NOW).plain
     assert "1 job, 1 critical" in state_line("", stalled(), None, NOW).plain
     assert "0 jobs" in state_line("", HubState(NOW, False, (), ()), None, NOW).plain
@@ -49,12 +49,12 @@ def test_first_line_counts_jobs_and_findings():
 
 def test_jobs_with_findings_come_first_and_are_marked():
     jobs = (job("a"), job("b"), job("c", findings=("f1",)))
-    rows = texts(job_rows(HubState(NOW, False, jobs, ()), "b", {}, 80))
+    rows = row_texts(job_rows(HubState(NOW, False, jobs, ()), "b", {}, 80))
     assert [text.split()[0] for text in rows] == ["!c", "a", ">"]
 
 
 def test_unknown_values_of_a_job_are_shown_as_unknown():
-    (text,) = texts(job_rows(HubState(NOW, False, (job(step=None, step_seconds=None, time={}),), ()), None, {}, 80))
+    (text,) = row_texts(job_rows(HubState(NOW, False, (job(step=None, step_seconds=None, time={}),), ()), None, {}, 80))
     assert text.count("unknown") == 2
     assert text.endswith("no step")
 
@@ -70,7 +70,7 @@ def test_unknown_values_of_a_job_are_shown_as_unknown():
     ],
     ids=["from the start", "since before", "unchanged", "reset", "empty"],
 )
-def test_shares_are_computed_from_the_growth(time, before, expected):
+def test_shares_of_time_are_computed_from_growth(time, before, expected):
     assert shares(time, before) == expected
 
 
@@ -86,12 +86,12 @@ def test_missing_ranks_have_a_reason():
 
 
 def test_culprits_come_first_and_are_marked():
-    lines = texts(rank_rows(stalled(), "dlrm-7"))
+    lines = row_texts(rank_rows(stalled(), "dlrm-7"))
     assert lines[0].startswith("! 2 node-a train, stopped forward 3 min 12 s")
     assert lines[1].startswith("  0 node-a train all_to_all #1812")
 
 
-def test_ranks_of_another_job_are_not_shown_for_this_one():
+def test_ranks_of_another_job_are_not_shown():
     assert rank_rows(healthy(), "other") == []
 
 
@@ -106,7 +106,7 @@ def test_ranks_of_another_job_are_not_shown_for_this_one():
         ({"process_state": "T"}, "train, stopped"),
     ],
 )
-def test_activity_of_a_rank(changes, expected):
+def test_activity_cell_describes_state_of_rank(changes, expected):
     state = replace(healthy(), ranks=(row(0, **changes),))
     ((cells, _),) = rank_rows(state, "dlrm-7")
     assert cells[2] == expected
@@ -118,20 +118,20 @@ def test_rank_without_a_complete_step_has_unknown_times():
     assert cells[-2:] == ("unknown", "unknown")
 
 
-def test_long_names_keep_both_ends():
+def test_shortened_names_keep_both_ends():
     assert shortened("dlrm-7", 14) == "dlrm-7"
     assert shortened("prod-ranking-2026-11-21-retry-3", 14) == "prod-ra…etry-3"
     assert len(shortened("x" * 64, 14)) == 14
 
 
-def test_missing_job_is_no_longer_selected():
+def test_vanished_job_is_no_longer_selected():
     jobs = (job("a"), job("b", findings=("f1",)))
     assert still_selected(HubState(NOW, False, jobs, ()), "a") == "a"
     assert still_selected(HubState(NOW, False, jobs, ()), "gone") == "b"
     assert still_selected(HubState(NOW, False, (), ()), "gone") is None
 
 
-def test_unknown_severity_is_counted_under_its_own_name():
+def test_unknown_severity_is_counted_under_its_name():
     state = stalled()
     state = replace(state, findings=tuple(replace(each, severity="fatal") for each in state.findings))
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain

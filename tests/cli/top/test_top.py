@@ -1,4 +1,4 @@
-"""`zmon top` in a terminal of 80 × 24, driven by keys. Whole screens are in tests/golden/top."""
+"""Tests of `zmon top` in a terminal of 80 × 24, driven by keys. Whole screens are in tests/golden/top."""
 
 import asyncio
 from dataclasses import replace
@@ -15,10 +15,10 @@ REFUSED = "cannot reach http://hub:9781/api/v1/jobs: Connection refused"
 
 
 @pytest.fixture
-def play():
-    """Run a scenario, a coroutine function of app, pilot and hub, against a hub with this state."""
+def run_scenario():
+    """Return a function that runs a scenario, a coroutine function of app, pilot and hub, against a fake hub."""
 
-    def play_(state, scenario, width=80, height=24):
+    def run(state, scenario, width=80, height=24):
         async def main():
             hub = Hub(state)
             async with hub.top(width, height) as (app, pilot):
@@ -26,7 +26,7 @@ def play():
 
         asyncio.run(asyncio.wait_for(main(), 30))
 
-    return play_
+    return run
 
 
 def assert_golden(app, name):
@@ -42,22 +42,22 @@ def assert_golden(app, name):
     assert shown == path.read_text()
 
 
-def test_healthy_job(play):
+def test_healthy_job_screen_equals_golden(run_scenario):
     async def scenario(app, pilot, hub):
         assert_golden(app, "healthy")
         assert not app.has_class("old")
 
-    play(healthy(), scenario)
+    run_scenario(healthy(), scenario)
 
 
-def test_stalled_job_shows_the_finding_with_its_next_step(play):
+def test_stalled_job_screen_equals_golden(run_scenario):
     async def scenario(app, pilot, hub):
         assert_golden(app, "stalled")
 
-    play(stalled(), scenario)
+    run_scenario(stalled(), scenario)
 
 
-def test_unreachable_hub_leaves_its_last_state_grey_with_its_age(play):
+def test_unreachable_hub_screen_equals_golden_and_is_grey(run_scenario):
     async def scenario(app, pilot, hub):
         hub.error = REFUSED
         await hub.settle(pilot)
@@ -66,10 +66,10 @@ def test_unreachable_hub_leaves_its_last_state_grey_with_its_age(play):
         assert_golden(app, "hub_gone")
         assert app.has_class("old")
 
-    play(stalled(), scenario)
+    run_scenario(stalled(), scenario)
 
 
-def test_hub_that_answers_again_is_shown_normally(play):
+def test_hub_that_answers_again_is_not_shown_as_unreachable(run_scenario):
     async def scenario(app, pilot, hub):
         hub.error = REFUSED
         await hub.settle(pilot)
@@ -79,38 +79,38 @@ def test_hub_that_answers_again_is_shown_normally(play):
         assert "HUB UNREACHABLE" not in screen(app)
         assert not app.has_class("old")
 
-    play(healthy(), scenario)
+    run_scenario(healthy(), scenario)
 
 
-def test_without_jobs_the_command_that_starts_one_is_shown(play):
+def test_screen_without_jobs_shows_command_that_starts_job(run_scenario):
     async def scenario(app, pilot, hub):
         assert "0 jobs, no findings" in screen(app)
         assert "zmon demo" in screen(app)
         await pilot.press("down", "enter", "up")
         assert app.is_running
 
-    play(HubState(NOW, False, (), ()), scenario)
+    run_scenario(HubState(NOW, False, (), ()), scenario)
 
 
-def test_hub_unreachable_from_the_start_leaves_no_data(play):
+def test_hub_unreachable_from_start_shows_that_there_is_no_data(run_scenario):
     async def scenario(app, pilot, hub):
         hub.error = REFUSED
         app._hub_state = None
         await hub.settle(pilot)
         assert "There is no data yet" in screen(app)
 
-    play(healthy(), scenario)
+    run_scenario(healthy(), scenario)
 
 
-def test_blind_hub_is_grey(play):
+def test_blind_hub_shows_blind_in_grey(run_scenario):
     async def scenario(app, pilot, hub):
         assert screen(app).startswith("BLIND")
         assert app.has_class("old")
 
-    play(replace(healthy(), blind=True), scenario)
+    run_scenario(replace(healthy(), blind=True), scenario)
 
 
-def test_very_long_names_leave_room_for_the_numbers(play):
+def test_long_names_leave_room_for_numbers(run_scenario):
     long = "x" * 30 + "middle" + "y" * 28
     ranks = tuple(row(rank, host="h" * 63) for rank in range(4))
     affected = finding(job_id=long, summary="s" * 300, hosts=("h" * 63,))
@@ -123,14 +123,14 @@ def test_very_long_names_leave_room_for_the_numbers(play):
         assert long in "".join(line.strip() for line in lines)  # in full above the ranks
         assert any(line.split()[:4] == ["!", "2", "hhhhhhhhhh…hhhhhhhhh", "train"] for line in lines)
 
-    play(HubState(NOW, False, (job(long, findings=("f1",)),), (affected,), long, ranks), scenario)
+    run_scenario(HubState(NOW, False, (job(long, findings=("f1",)),), (affected,), long, ranks), scenario)
 
 
-def jobs(number):
+def state_with_jobs(number):
     return HubState(NOW, False, tuple(job(f"job-{n:02}") for n in range(number)), ())
 
 
-def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible(play):
+def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible(run_scenario):
     async def scenario(app, pilot, hub):
         await pilot.press("end", "up", "down", "down")  # the last job stays selected
         await hub.settle(pilot)
@@ -143,10 +143,10 @@ def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible(play):
         await hub.settle(pilot)
         assert "> job-00" in screen(app)
 
-    play(jobs(64), scenario)
+    run_scenario(state_with_jobs(64), scenario)
 
 
-def test_first_job_is_selected_when_the_selected_one_vanishes(play):
+def test_first_job_is_selected_when_selected_job_vanishes(run_scenario):
     async def scenario(app, pilot, hub):
         await pilot.press("down")
         await hub.settle(pilot)
@@ -156,10 +156,10 @@ def test_first_job_is_selected_when_the_selected_one_vanishes(play):
         await hub.settle(pilot)
         assert hub.requests[-1] == "job-00"
 
-    play(jobs(3), scenario)
+    run_scenario(state_with_jobs(3), scenario)
 
 
-def test_enter_shows_only_one_job_and_then_all_again(play):
+def test_enter_toggles_between_selected_job_and_all_jobs(run_scenario):
     other = finding(id="f2", job_id="other", summary="something else")
 
     async def scenario(app, pilot, hub):
@@ -173,10 +173,10 @@ def test_enter_shows_only_one_job_and_then_all_again(play):
         assert "samples/s" in screen(app)
 
     state = stalled()
-    play(replace(state, jobs=(*state.jobs, job("other")), findings=(*state.findings, other)), scenario)
+    run_scenario(replace(state, jobs=(*state.jobs, job("other")), findings=(*state.findings, other)), scenario)
 
 
-def test_question_mark_toggles_the_help_screen(play):
+def test_question_mark_toggles_the_help_screen(run_scenario):
     async def scenario(app, pilot, hub):
         await pilot.press("question_mark")
         await hub.settle(pilot)
@@ -185,21 +185,21 @@ def test_question_mark_toggles_the_help_screen(play):
         await hub.settle(pilot)
         assert "It does not mean zero" not in screen(app)
 
-    play(healthy(), scenario)
+    run_scenario(healthy(), scenario)
 
 
 @pytest.mark.parametrize("key", ["q", "ctrl+c"])
-def test_key_that_quits(play, key):
+def test_key_quits_top(run_scenario, key):
     async def scenario(app, pilot, hub):
         await pilot.press(key)
         await pilot.pause()
         assert not app.is_running
 
-    play(healthy(), scenario)
+    run_scenario(healthy(), scenario)
 
 
 @pytest.mark.parametrize("size", [(20, 6), (200, 60), (80, 10)])
-def test_resized_terminal_is_drawn_again(play, size):
+def test_resized_terminal_is_drawn_again(run_scenario, size):
     async def scenario(app, pilot, hub):
         await pilot.resize_terminal(*size)
         await hub.settle(pilot)
@@ -207,10 +207,10 @@ def test_resized_terminal_is_drawn_again(play, size):
         assert (len(lines), max(map(len, lines)) <= size[0]) == (size[1], True)
         assert "1 critical" in " ".join(lines[:3])
 
-    play(stalled(), scenario)
+    run_scenario(stalled(), scenario)
 
 
-def test_thousand_ranks_are_scrolled_through(play):
+def test_end_key_scrolls_to_last_of_1024_ranks(run_scenario):
     ranks = tuple(map(row, range(1024)))
 
     async def scenario(app, pilot, hub):
@@ -218,4 +218,4 @@ def test_thousand_ranks_are_scrolled_through(play):
         await hub.settle(pilot)
         assert "  1023  node-a" in screen(app)
 
-    play(replace(healthy(), ranks=ranks), scenario)
+    run_scenario(replace(healthy(), ranks=ranks), scenario)

@@ -1,4 +1,4 @@
-"""Tests of both kernels against each other, and of the choice between them."""
+"""Tests of the torch kernel and the FBGEMM kernel against each other, and of the choice between them."""
 
 import sys
 from pathlib import Path
@@ -24,9 +24,9 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-5}
 
 def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel:
     config = EmbeddingConfig(rows=(ROWS,), dim=DIM, kernel=name)
-    opened = open_kernel(config, OptimizerConfig(embedding=rule), rows, torch.float32, CPU)
-    opened.weight.copy_(torch.linspace(-1, 1, opened.weight.numel()).view_as(opened.weight))
-    return opened
+    instance = open_kernel(config, OptimizerConfig(embedding=rule), rows, torch.float32, CPU)
+    instance.weight.copy_(torch.linspace(-1, 1, instance.weight.numel()).view_as(instance.weight))
+    return instance
 
 
 def bags_of(*rows: list[int]) -> Bags:
@@ -47,65 +47,65 @@ def assert_same(first: Kernel, second: Kernel) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_both_kernels_look_up_and_update_the_same(rule: str) -> None:
-    ours, theirs, generator = kernel("torch", rule), kernel("fbgemm", rule), torch.Generator().manual_seed(1)
-    before = ours.weight.clone()
+def test_torch_and_fbgemm_lookups_and_updates_agree(rule: str) -> None:
+    by_torch, by_fbgemm, generator = kernel("torch", rule), kernel("fbgemm", rule), torch.Generator().manual_seed(1)
+    before = by_torch.weight.clone()
     for step in range(STEPS):
         bags, gradient = random_bags(generator)
-        torch.testing.assert_close(ours.lookup(bags), theirs.lookup(bags), **TOLERANCE)
+        torch.testing.assert_close(by_torch.lookup(bags), by_fbgemm.lookup(bags), **TOLERANCE)
         rate = 0.1 * min(step + 1, 10) / 10  # a warm-up, then a constant rate
-        ours.update(bags, gradient, rate)
-        theirs.update(bags, gradient, rate)
-    assert_same(ours, theirs)
-    assert torch.equal(theirs.weight[1::2], before[1::2])  # rows that were never looked up
-    assert (theirs.weight[::2] != before[::2]).any(dim=1).all()
+        by_torch.update(bags, gradient, rate)
+        by_fbgemm.update(bags, gradient, rate)
+    assert_same(by_torch, by_fbgemm)
+    assert torch.equal(by_fbgemm.weight[1::2], before[1::2])  # rows that were never looked up
+    assert (by_fbgemm.weight[::2] != before[::2]).any(dim=1).all()
 
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("rows", [[[3, 3, 3]], [[3], [3], [5, 3]], [[], [3], []], [[3, 5], []]])
-def test_both_kernels_merge_repeated_rows(rows: list[list[int]], rule: str) -> None:
-    ours, theirs, bags = kernel("torch", rule), kernel("fbgemm", rule), bags_of(*rows)
-    for opened in (ours, theirs):
-        sums = opened.lookup(bags)
-        opened.update(bags, sums + 1, 0.5)
-    assert_same(ours, theirs)
+def test_torch_and_fbgemm_merge_repeated_rows(rows: list[list[int]], rule: str) -> None:
+    by_torch, by_fbgemm, bags = kernel("torch", rule), kernel("fbgemm", rule), bags_of(*rows)
+    for instance in (by_torch, by_fbgemm):
+        sums = instance.lookup(bags)
+        instance.update(bags, sums + 1, 0.5)
+    assert_same(by_torch, by_fbgemm)
     if rule == "rowwise_adagrad":
-        assert ours.state.nonzero().flatten().tolist() == sorted({row for bag in rows for row in bag})
+        assert by_torch.state.nonzero().flatten().tolist() == sorted({row for bag in rows for row in bag})
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
 @pytest.mark.parametrize("rows", [[], [[], [], []]])
-def test_without_lookups_nothing_changes(rows: list[list[int]], name: str) -> None:
-    opened, bags = kernel(name), bags_of(*rows)
-    before = opened.weight.clone()
-    assert torch.equal(opened.lookup(bags), torch.zeros(len(rows), DIM))
-    opened.update(bags, torch.ones(len(rows), DIM), 0.1)
-    assert torch.equal(opened.weight, before)
-    assert not opened.state.any()
+def test_lookup_and_update_of_empty_bags_change_nothing(rows: list[list[int]], name: str) -> None:
+    instance, bags = kernel(name), bags_of(*rows)
+    before = instance.weight.clone()
+    assert torch.equal(instance.lookup(bags), torch.zeros(len(rows), DIM))
+    instance.update(bags, torch.ones(len(rows), DIM), 0.1)
+    assert torch.equal(instance.weight, before)
+    assert not instance.state.any()
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
-def test_a_rank_without_rows_computes_nothing(name: str) -> None:
+def test_kernel_without_rows_accepts_no_bags(name: str) -> None:
     empty = kernel(name, rows=0)
     assert empty.lookup(bags_of()).shape == (0, DIM)
     empty.update(bags_of(), torch.empty(0, DIM), 0.1)
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
-def test_a_row_that_does_not_exist_is_refused(name: str) -> None:
+def test_lookup_of_missing_row_is_refused(name: str) -> None:
     with pytest.raises(RuntimeError):
         kernel(name).lookup(bags_of([ROWS]))
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
-def test_weight_and_state_are_written_in_place(name: str) -> None:
+def test_weight_and_state_can_be_restored_in_place(name: str) -> None:
     expected, restored, generator = kernel(name), kernel(name), torch.Generator().manual_seed(2)
-    for opened, steps in ((expected, 4), (restored, 2)):
+    for instance, steps in ((expected, 4), (restored, 2)):
         generator.manual_seed(2)
         for _ in range(steps):
             bags, gradient = random_bags(generator)
-            opened.lookup(bags)
-            opened.update(bags, gradient, 0.1)
+            instance.lookup(bags)
+            instance.update(bags, gradient, 0.1)
     saved = restored.weight.clone(), restored.state.clone()
     restored.lookup(bags)
     restored.update(bags, gradient, 0.3)  # changes weight and state after the save
@@ -120,21 +120,21 @@ def test_weight_and_state_are_written_in_place(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
-def test_a_lookup_without_update_changes_nothing(name: str) -> None:
+def test_lookup_without_update_changes_nothing(name: str) -> None:
     first, second = kernel(name), kernel(name)
     bags, gradient = random_bags(torch.Generator().manual_seed(3))
-    for opened in (first, second):
-        opened.lookup(bags)
-        opened.update(bags, gradient, 0.1)
+    for instance in (first, second):
+        instance.lookup(bags)
+        instance.update(bags, gradient, 0.1)
     with torch.no_grad():
         assert not first.lookup(bags_of([1], [2])).requires_grad
-    for opened in (first, second):
-        assert not opened.lookup(bags).requires_grad
-        opened.update(bags, gradient, 0.1)
+    for instance in (first, second):
+        assert not instance.lookup(bags).requires_grad
+        instance.update(bags, gradient, 0.1)
     assert torch.equal(first.weight, second.weight)
 
 
-def test_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> None:
     bags, gradient = random_bags(torch.Generator().manual_seed(4))
     whole = kernel("torch")
     whole.update(bags, gradient, 0.1)
@@ -147,16 +147,16 @@ def test_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(pieces.state, whole.state)
 
 
-def test_merging_keeps_the_order_of_the_global_batch() -> None:
+def test_repeated_rows_are_summed_in_order_of_bags() -> None:
     """Check the order of a sum: 2^24 + 1 - 2^24 is 0 in float32, and 1 in another order."""
-    opened = kernel("torch", "sgd")
-    before = opened.weight.clone()
+    instance = kernel("torch", "sgd")
+    before = instance.weight.clone()
     gradient = torch.tensor([2.0**24, 1.0, -(2.0**24)])[:, None].expand(3, DIM).contiguous()
-    opened.update(bags_of([4], [4], [4]), gradient, 1.0)
-    assert torch.equal(opened.weight, before)
+    instance.update(bags_of([4], [4], [4]), gradient, 1.0)
+    assert torch.equal(instance.weight, before)
 
 
-def test_on_a_cpu_fbgemm_is_used_only_if_configured() -> None:
+def test_fbgemm_is_used_on_cpu_only_if_configured() -> None:
     assert type(kernel("auto")) is TorchKernel
     assert type(kernel("torch")) is TorchKernel
     assert type(kernel("fbgemm")) is FbgemmKernel
@@ -169,7 +169,7 @@ def config(name: str, dim: int = DIM) -> EmbeddingConfig:
 @pytest.mark.parametrize(
     ("dim", "dtype", "reason"), [(6, torch.float32, "multiple of 4"), (8, torch.float64, "float64")]
 )
-def test_what_fbgemm_cannot_compute(
+def test_dim_and_dtype_that_fbgemm_cannot_compute_are_left_to_torch(
     dim: int, dtype: torch.dtype, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(
@@ -180,7 +180,7 @@ def test_what_fbgemm_cannot_compute(
     assert capsys.readouterr().err == ""  # auto prints nothing
 
 
-def hide(monkeypatch: pytest.MonkeyPatch) -> None:
+def unload_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unload FBGEMM so that it is imported again; monkeypatch restores the loaded modules."""
     for name in list(sys.modules):
         if name.split(".")[0] == "fbgemm_gpu" or name == "trainer.embedding.fbgemm_kernel":
@@ -188,19 +188,19 @@ def hide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def broken_fbgemm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a package that looks like an FBGEMM for another torch."""
     package = tmp_path / "fbgemm_gpu"
     package.mkdir()
     (package / "__init__.py").write_text(
         "import logging\nlogging.error('a page\\nabout it')\nraise OSError('undefined symbol: _ZN3c10\\nand so on')\n"
     )
-    hide(monkeypatch)
+    unload_fbgemm(monkeypatch)
     monkeypatch.syspath_prepend(tmp_path)
 
 
-@pytest.mark.usefixtures("broken")
-def test_a_broken_install_is_one_line_if_it_is_configured(
+@pytest.mark.usefixtures("broken_fbgemm")
+def test_broken_fbgemm_is_refused_in_one_line_if_configured(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -213,8 +213,8 @@ def test_a_broken_install_is_one_line_if_it_is_configured(
     assert caplog.text == ""
 
 
-@pytest.mark.usefixtures("broken")
-def test_auto_ignores_a_broken_install_with_one_line_per_host(capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("broken_fbgemm")
+def test_auto_uses_torch_instead_of_broken_fbgemm_with_one_line_per_host(capfd: pytest.CaptureFixture[str]) -> None:
     for rank in (0, 1):
         assert choose(config("auto"), torch.float32, torch.device("cuda", rank)) == "torch"
     (line,) = capfd.readouterr().err.splitlines()
@@ -224,13 +224,15 @@ def test_auto_ignores_a_broken_install_with_one_line_per_host(capfd: pytest.Capt
     assert "undefined symbol" in line
 
 
-def test_an_install_with_wrong_updates_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fbgemm_with_wrong_updates_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FbgemmKernel, "update", lambda self, bags, gradient, learning_rate: None)
     with pytest.raises(ConfigError, match="its updates are wrong"):
         choose(config("fbgemm"), torch.float32, CPU)
 
 
-def test_no_install_is_quiet_in_auto(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_fbgemm_is_refused_only_if_configured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert choose(config("auto"), torch.float32, GPU) == "torch"
     assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""Tests of lookups, and of row-wise AdaGrad against a naive one on a dense gradient."""
+"""Tests of sharded and replicated tables: lookups, and updates against a gradient as large as all tables."""
 
 import pytest
 import torch
@@ -34,10 +34,10 @@ def bags(*rows: list[int]) -> Bags:
 
 
 def test_initial_weights_do_not_depend_on_the_sharding() -> None:
-    together, alone, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 1, 3, 4))
-    assert torch.equal(weights(together)[8:], weights(alone))
-    assert torch.equal(weights(alone)[3:7], weights(part))
-    assert weights(alone).abs().max() <= 8**-0.5
+    together, single, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 1, 3, 4))
+    assert torch.equal(weights(together)[8:], weights(single))
+    assert torch.equal(weights(single)[3:7], weights(part))
+    assert weights(single).abs().max() <= 8**-0.5
 
 
 def test_lookup_sums_each_bag() -> None:
@@ -47,13 +47,13 @@ def test_lookup_sums_each_bag() -> None:
     assert torch.allclose(sharded.lookup(bags([4, 4], [], [12], [5, 6, 5])), torch.stack(expected))
 
 
-def test_lookup_of_nothing() -> None:
+def test_lookup_of_no_bags_is_empty() -> None:
     assert tables(*whole(0)).lookup(bags()).shape == (0, 2)
     assert tables().lookup(bags()).shape == (0, 2)
 
 
 @pytest.mark.parametrize("rule", ["rowwise_adagrad", "sgd"])
-def test_update_is_that_of_the_merged_gradient(rule) -> None:
+def test_update_equals_update_with_dense_gradient(rule) -> None:
     generator = torch.Generator().manual_seed(0)
     sharded = tables(*whole(0, 1, 2), embedding=rule)
     weight, state = weights(sharded).clone(), torch.zeros(16, dtype=torch.float64)
@@ -72,7 +72,7 @@ def test_update_is_that_of_the_merged_gradient(rule) -> None:
         assert torch.allclose(states(sharded), state, rtol=1e-13, atol=0)
 
 
-def test_update_leaves_other_rows_alone() -> None:
+def test_update_does_not_change_other_rows() -> None:
     sharded = tables(*whole(0))
     before = weights(sharded).clone()
     sharded.update(bags([1, 1]), torch.ones(1, 2, dtype=torch.float64), RATE)
@@ -80,14 +80,14 @@ def test_update_leaves_other_rows_alone() -> None:
     assert states(sharded).tolist() == pytest.approx([0, 4, 0, 0, 0])  # merged to 2, then squared
 
 
-def test_update_of_nothing_changes_nothing() -> None:
+def test_update_with_empty_bags_changes_nothing() -> None:
     sharded = tables(*whole(0))
     before = weights(sharded).clone()
     sharded.update(bags([], []), torch.ones(2, 2, dtype=torch.float64), RATE)
     assert torch.equal(weights(sharded), before)
 
 
-def test_replicated_tables_learn_the_same_as_sharded_ones() -> None:
+def test_replicated_tables_equal_sharded_tables() -> None:
     sharded = tables(*whole(1))
     replicated = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
     rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3

@@ -18,7 +18,7 @@ def inputs() -> tuple[torch.Tensor, torch.Tensor]:
     return make(B, D), make(B, F, D)
 
 
-def test_dot_is_each_pair_of_vectors_once_behind_the_bottom_vector() -> None:
+def test_dot_interaction_is_bottom_vector_and_products_of_pairs() -> None:
     bottom, pooled = inputs()
     vectors = torch.cat([bottom[:, None], pooled], dim=1)
     pairs = [(vectors[:, i] * vectors[:, j]).sum(dim=1) for i in range(F + 1) for j in range(i)]
@@ -26,12 +26,12 @@ def test_dot_is_each_pair_of_vectors_once_behind_the_bottom_vector() -> None:
     assert torch.allclose(model().interaction(bottom, pooled), expected)
 
 
-def test_gradient_of_dot_is_that_of_its_products() -> None:
+def test_gradient_of_dot_interaction_equals_finite_differences() -> None:
     bottom, pooled = (tensor.requires_grad_() for tensor in inputs())
     assert torch.autograd.gradcheck(model().interaction, (bottom, pooled))
 
 
-def test_dot_learns_under_autocast() -> None:
+def test_gradient_of_dot_interaction_is_float32_under_autocast() -> None:
     bottom, pooled = (tensor.float().requires_grad_() for tensor in inputs())
     with torch.autocast("cpu", torch.bfloat16):
         model().interaction(bottom, pooled).sum().backward()
@@ -40,7 +40,7 @@ def test_dot_learns_under_autocast() -> None:
     assert torch.allclose(pooled.grad, total[:, None] - pooled, rtol=0.02, atol=0.05)
 
 
-def test_cross_layer_is_that_of_the_paper() -> None:
+def test_cross_layers_equal_formula_of_the_paper() -> None:
     bottom, pooled = inputs()
     cross = model(interaction="cross", cross_layers=2, cross_rank=3).interaction
     first = x = torch.cat([bottom, pooled.reshape(B, -1)], dim=1)
@@ -51,7 +51,7 @@ def test_cross_layer_is_that_of_the_paper() -> None:
 
 @pytest.mark.parametrize("bucket_bytes", [1, 300, 1 << 20])
 @pytest.mark.parametrize("overlapped", [True, False])
-def test_flat_gradient_is_that_of_the_parameters(alone, bucket_bytes, overlapped) -> None:
+def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
     flat = FlatParameters(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]

@@ -1,4 +1,4 @@
-"""Tests of the sharding kinds: one rank holds each row, or every rank does for replicated kinds."""
+"""Tests of the sharding kinds. Each row is in a single shard, or on every rank if the kind is replicated."""
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,7 @@ from trainer.sharding import KINDS
 
 
 @given(rows=st.integers(1, 200), num_ranks=st.integers(1, 9), name=st.sampled_from(sorted(KINDS)))
-def test_every_row_is_held_once_or_by_all(rows: int, num_ranks: int, name: str) -> None:
+def test_shards_contain_each_row_once_or_on_every_rank(rows: int, num_ranks: int, name: str) -> None:
     kind = KINDS[name]
     for ranks in kind.choices(num_ranks):
         shards = kind.shards(3, rows, ranks)
@@ -18,9 +18,9 @@ def test_every_row_is_held_once_or_by_all(rows: int, num_ranks: int, name: str) 
 
 
 @pytest.mark.parametrize(("rows", "expected"), [(8, [3, 3, 2]), (2, [1, 1]), (1, [1]), (4, [2, 2])])
-def test_row_wise_is_even_and_leaves_ranks_empty_if_rows_are_few(rows: int, expected: list[int]) -> None:
+def test_row_wise_shards_are_even_and_omit_ranks_if_rows_are_few(rows: int, expected: list[int]) -> None:
     assert [shard.num_rows for shard in KINDS["row_wise"].shards(0, rows, (0, 1, 2))] == expected
 
 
-def test_kinds_have_the_name_of_their_key() -> None:
+def test_kind_has_name_of_its_key() -> None:
     assert [kind.name for kind in KINDS.values()] == list(KINDS)

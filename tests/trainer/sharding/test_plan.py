@@ -1,4 +1,4 @@
-"""Tests of plans as files, as text, and as a prediction for zmon.plan()."""
+"""Tests of sharding plans as files, as text, and as JSON for zmon.plan()."""
 
 import re
 
@@ -18,14 +18,14 @@ PLAN = Plan(2, PLACEMENTS, LOADS)
 ROWS = (10, 4, 6)
 
 
-def test_a_saved_plan_is_loaded(tmp_path) -> None:
+def test_saved_plan_is_loaded(tmp_path) -> None:
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
     assert load_plan(path, KINDS, 3, 2) == Plan(2, PLACEMENTS)
     assert len(path.read_text().splitlines()) == 5  # one line per table, to edit
 
 
-def edited(tmp_path, edit):
+def edited_plan(tmp_path, edit):
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
     content = yaml.safe_load(path.read_text())
@@ -50,12 +50,12 @@ def edited(tmp_path, edit):
         (lambda content: content["tables"][0].pop("kind"), "has a line"),
     ],
 )
-def test_an_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
+def test_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_plan(edited(tmp_path, edit), KINDS, 3, 2)
+        load_plan(edited_plan(tmp_path, edit), KINDS, 3, 2)
 
 
-def test_a_file_that_is_no_plan_is_refused(tmp_path) -> None:
+def test_missing_or_malformed_plan_file_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
         load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2)
     (tmp_path / "plan.yaml").write_text("{")
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path) -> None:
         load_plan(tmp_path / "plan.yaml", KINDS, 3, 2)
 
 
-def test_shards_are_ordered_by_rank_without_replicated_tables() -> None:
+def test_shards_are_ordered_by_rank_and_omit_replicated_tables() -> None:
     shards = shards_of(PLAN, KINDS, ROWS)
     assert [(shard.rank, shard.table, shard.first_row, shard.num_rows) for shard in shards] == [
         (0, 1, 0, 2),
@@ -72,7 +72,7 @@ def test_shards_are_ordered_by_rank_without_replicated_tables() -> None:
     ]
 
 
-def test_the_text_has_the_placement_and_the_prediction() -> None:
+def test_text_has_placement_and_prediction() -> None:
     lines = [re.sub(" +", " ", line).strip() for line in as_text(PLAN, ROWS, row_bytes=100).splitlines()]
     assert lines == [
         "3 tables on 2 ranks",
@@ -89,7 +89,7 @@ def test_the_text_has_the_placement_and_the_prediction() -> None:
     ]
 
 
-def test_the_text_is_short_for_many_tables_and_ranks() -> None:
+def test_text_is_short_for_many_tables_and_ranks() -> None:
     few = Plan(1, (Placement("table_wise", (0,)),) * 26)
     assert len(as_text(few, (5,) * 26, 8).splitlines()) == 3
     assert "0-25" in as_text(few, (5,) * 26, 8)
@@ -99,12 +99,12 @@ def test_the_text_is_short_for_many_tables_and_ranks() -> None:
     assert "\n  39 " in text  # the slowest rank is in the text
 
 
-def test_a_plan_without_prediction_prints_none() -> None:
+def test_plan_without_prediction_prints_no_prediction() -> None:
     assert "predicted" not in as_text(Plan(2, PLACEMENTS), ROWS, 8)
     assert Plan(2, PLACEMENTS).as_json() == []
 
 
-def test_the_prediction_as_json_is_by_rank() -> None:
+def test_prediction_as_json_is_a_list_by_rank() -> None:
     assert PLAN.as_json()[1] == {
         "tables": [0, 1, 2],
         "lookups": 25,
@@ -126,5 +126,5 @@ def test_the_prediction_as_json_is_by_rank() -> None:
         (2e16, "20,000 TB"),
     ],
 )
-def test_bytes_have_three_digits_and_a_unit(size: float, text: str) -> None:
+def test_bytes_are_formatted_with_rounded_value_and_unit(size: float, text: str) -> None:
     assert in_bytes(size) == text

@@ -1,4 +1,4 @@
-"""Tests of the planner against brute force; any plan must fit into memory, be deterministic and be balanced."""
+"""Tests of the planner: its plans against brute force, its memory limit, its choice of kinds, and its errors."""
 
 import random
 import re
@@ -62,7 +62,7 @@ def least_seconds(workload: Workload, memory_bytes: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_close_to_the_best_of_all_plans(seed: int) -> None:
+def test_plan_is_close_to_best_of_all_plans(seed: int) -> None:
     draw = random.Random(seed)
     tables = some_tables(draw, most=6)
     workload = Workload(tables, (draw.randint(16, 300),) * draw.randint(1, 3))
@@ -74,7 +74,7 @@ def test_close_to_the_best_of_all_plans(seed: int) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 1 << 32), num_ranks=st.integers(1, 5), room=st.floats(0.3, 3))
-def test_memory_is_respected_or_refused_in_one_line(seed: int, num_ranks: int, room: float) -> None:
+def test_plan_fits_into_memory_or_is_refused_in_one_line(seed: int, num_ranks: int, room: float) -> None:
     tables = some_tables(random.Random(seed), most=8)
     even = sum(table.rows * (table.dim + 1) * 4 for table in tables) / num_ranks
     memory_bytes = int(even * room) + 2_000_000
@@ -92,7 +92,7 @@ def test_memory_is_respected_or_refused_in_one_line(seed: int, num_ranks: int, r
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 1 << 32), num_ranks=st.integers(1, 4))
-def test_the_order_of_the_tables_changes_only_their_numbers(seed: int, num_ranks: int) -> None:
+def test_order_of_tables_does_not_change_their_placements(seed: int, num_ranks: int) -> None:
     draw = random.Random(seed)
     tables = some_tables(draw, most=5) * 2
     shuffled = draw.sample(tables, len(tables))
@@ -107,49 +107,49 @@ def test_equal_tables_are_spread_evenly() -> None:
     assert Counter(placement.ranks for placement in planned.tables) == {(rank,): 2 for rank in range(4)}
 
 
-def test_a_huge_table_is_row_wise_if_memory_requires_it() -> None:
+def test_huge_table_is_row_wise_under_memory_limit() -> None:
     tables = [Table(1_000_000, 64, 1.0)] + [Table(100_000, 64, 1.0)] * 3
     assert kinds_of(plan(tables, (256,) * 4))[0] == "table_wise"
     assert kinds_of(plan(tables, (256,) * 4, memory_bytes=200_000_000))[0] == "row_wise"
 
 
-def test_a_hot_table_is_row_wise_if_its_lookups_would_delay_all_ranks() -> None:
+def test_table_with_many_lookups_is_row_wise() -> None:
     planned = plan([Table(1_000_000, 64, 100.0)] + [Table(1_000, 64, 1.0)] * 3, (256,) * 4)
     assert kinds_of(planned)[0] == "row_wise"
 
 
-def test_tiny_tables_are_replicated_if_that_is_cheaper() -> None:
+def test_tiny_tables_are_data_parallel_if_that_is_cheaper() -> None:
     assert kinds_of(plan([Table(3, 64, 1.0)] * 4)) == ["data_parallel"] * 4
     assert kinds_of(plan([Table(3, 64, 1.0)] * 4, samples=(1, 1))) != ["data_parallel"] * 4  # the batch is even smaller
     assert "data_parallel" not in kinds_of(plan([Table(100_000, 64, 1.0)] * 4))
 
 
-def test_more_ranks_than_tables() -> None:
+def test_plan_with_more_ranks_than_tables_predicts_all_ranks() -> None:
     planned = plan([Table(1_000, 16, 1.0)] * 2, (64,) * 6)
     assert len(planned.predicted) == 6
     assert sum(not load.tables for load in planned.predicted) in (0, 4)
 
 
-def test_a_single_rank_has_all_lookups_and_all_tables() -> None:
+def test_plan_of_single_rank_has_all_lookups_and_tables() -> None:
     (load,) = plan([Table(1_000, 16, 2.0)] * 3, (64,)).predicted
     assert load.lookups == 3 * 128
     assert load.tables == (0, 1, 2)
 
 
-def test_a_slow_network_between_hosts_makes_copies_more_expensive() -> None:
+def test_slow_network_between_hosts_makes_plan_slower() -> None:
     tables = [Table(60, 64, 1.0)] * 4
     slow = Machine(8e9, 1e-7, network_bandwidth=1e9, host_bandwidth=1e7, ranks_per_host=2)
     assert slowest(plan(tables, (64,) * 4, machine=slow)) > 2 * slowest(plan(tables, (64,) * 4))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_configured_kind_is_used(kind: str) -> None:
+def test_configured_kind_is_used(kind: str) -> None:
     tables = [Table(10, 8, 1.0), Table(100_000, 8, 5.0)]
     assert kinds_of(plan(tables, kinds=(kind, kind))) == [kind] * 2
     assert kinds_of(plan(tables, kinds=(kind, AUTO)))[0] == kind
 
 
-def test_the_error_for_too_little_memory_has_the_sizes_and_the_next_step() -> None:
+def test_error_for_too_little_memory_has_sizes_and_next_step() -> None:
     with pytest.raises(ConfigError) as refused:
         plan([Table(1_000_000, 64, 1.0)] * 2, memory_bytes=200_000_000, base_bytes=50_000_000)
     assert re.fullmatch(
@@ -159,7 +159,7 @@ def test_the_error_for_too_little_memory_has_the_sizes_and_the_next_step() -> No
     )
 
 
-def test_a_plan_from_a_file_must_fit_into_memory() -> None:
+def test_given_plan_must_fit_into_memory() -> None:
     workload = Workload((Table(1_000_000, 64, 1.0),), (64, 64))
     planned = predict(Plan(2, (Placement("table_wise", (1,)),)), workload, MACHINE, base_bytes=7)
     assert [load.memory.weights for load in planned.predicted] == [0, 256_000_000]
@@ -169,7 +169,7 @@ def test_a_plan_from_a_file_must_fit_into_memory() -> None:
         check_fits(planned, memory_bytes=200_000_000)
 
 
-def test_the_prediction_is_that_of_its_placement() -> None:
+def test_prediction_of_plan_equals_prediction_of_its_placements() -> None:
     tables = [Table(50, 8, 1.0), Table(100_000, 8, 5.0), Table(2_000, 8, 2.0)]
     planned = plan(tables, (33, 32, 32))
     assert predict(planned, Workload(tuple(tables), (33, 32, 32)), MACHINE, 0) == planned
@@ -192,18 +192,18 @@ def test_the_prediction_is_that_of_its_placement() -> None:
         ({"lookup_seconds": -1.0}, "sharding.lookup_seconds is -1.0"),
     ],
 )
-def test_impossible_values_are_refused_by_name(wrong: dict, message: str) -> None:
+def test_invalid_sharding_value_is_refused_with_its_key(wrong: dict, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ShardingConfig(**wrong)
 
 
-def test_a_kind_for_all_or_one_for_each() -> None:
+def test_kind_is_set_for_all_tables_or_for_each_table() -> None:
     assert ShardingConfig().kinds(3) == (AUTO,) * 3
     assert ShardingConfig(kind="row_wise,auto").kinds(2) == ("row_wise", "auto")
     with pytest.raises(ConfigError, match="one kind, or one for each of 3"):
         ShardingConfig(kind="row_wise,auto").kinds(3)
 
 
-def test_memory_is_what_is_asked_for_or_a_part_of_what_is_free() -> None:
+def test_memory_limit_is_configured_or_part_of_free_memory() -> None:
     assert ShardingConfig(memory_bytes=5).limit(free_bytes=1_000, ranks_per_host=2, base_bytes=100) == 5
     assert ShardingConfig().limit(free_bytes=1_000, ranks_per_host=2, base_bytes=100) == 525
