@@ -38,6 +38,7 @@ def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
     assert "sharding.memory_bytes" in error
 
 
+@pytest.mark.slow  # the other endings are in every run
 def test_rank_out_of_memory_ends_run_with_next_step(error_line_of) -> None:
     large = ("--set", "embedding.rows=[2000000, 2000000]", "--set", "embedding.dim=64")
     error = error_line_of(str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)

@@ -82,6 +82,7 @@ def test_data_error_under_torchrun_prints_one_line(launch, write_rows) -> None:
     assert "exitcode  : 2" in ended.stderr
 
 
+@pytest.mark.slow  # four ranks train in every run
 @pytest.mark.e2e
 def test_single_rank_trains_without_launcher(launch) -> None:
     assert "RANK" not in os.environ
