@@ -68,7 +68,7 @@ def run_with_torchrun(tmp_path):
 
 @pytest.mark.slow  # two ranks of this node are timed in every run
 @pytest.mark.e2e
-@pytest.mark.parametrize("start", ["run_in_forks", pytest.param("run_with_torchrun", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("start", ["run_in_forks", "run_with_torchrun"])
 def test_bench_comm_times_links_within_and_between_unequal_hosts(request, tmp_path, start):
     done = request.getfixturevalue(start)("rank // 2")
     assert done.returncode == 0, done.stderr
