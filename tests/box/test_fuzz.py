@@ -89,18 +89,17 @@ def boxes(tmp_path_factory):
 def damage_copy(pristine, other, chance):
     """Return the damaged head of a box, and the names of the damages."""
     data = bytearray(pristine[: 3 * HEAD])
-    names = []
-    for damage in chance.sample(DAMAGES, chance.choice((1, 1, 1, 2, 3))):
+    damages = chance.sample(DAMAGES, chance.choice((1, 1, 1, 2, 3)))
+    for damage in damages:
         damage(data, chance, other)
-        names.append(damage.__name__)
-    moved = {"swaps", "splices"} & set(names)
+    moved = swap_pieces in damages or insert_pieces in damages
     for offset in STATE if moved else (offset for offset in STATE if offset % 8 >= 6):
         data[offset] = pristine[offset]
     for offset in range(STATE.stop, layout.RING, 16):
         number, complement = (_changed_bits(data, pristine, offset + word) for word in (0, 8))
         if number == complement:
             data[offset : offset + 16] = pristine[offset : offset + 16]
-    return data[: 3 * HEAD], names
+    return data[: 3 * HEAD], [damage.__name__ for damage in damages]
 
 
 def _changed_bits(data, pristine, offset):
