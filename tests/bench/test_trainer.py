@@ -18,6 +18,7 @@ def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     assert all("floor" in line for line in lines[:3])
 
 
+@pytest.mark.slow  # it starts ranks, as the other table does
 def test_memory_has_peak_and_prediction_of_each_rank() -> None:
     rows = list(trainer.memory(SHAPE, 3))
     assert len(rows) == 2 * 3

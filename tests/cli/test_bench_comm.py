@@ -104,6 +104,7 @@ def test_misuse_prints_one_line_and_exits_with_2(command, tmp_path, monkeypatch,
     assert part in err
 
 
+@pytest.mark.slow  # two ranks of this node are timed in every run
 @pytest.mark.e2e
 def test_failing_backend_prints_one_line_and_exits_with_1(tmp_path, monkeypatch):
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "nosuch0")

@@ -98,6 +98,7 @@ def test_demo_with_file_skips_and_reports_malformed_row(directory: Path) -> None
     assert "1 malformed of 40 rows skipped" in demo.text
 
 
+@pytest.mark.slow  # another demo starts in every run
 def test_ctrl_c_ends_demo_with_stopped_rank_within_five_seconds(directory: Path) -> None:
     demo = Demo(directory)
     wait_for("the demo trains", lambda: "samples/s" in demo.text, 60)

@@ -83,7 +83,7 @@ def healthy(draw):
     )
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed else ()) for seed in SEEDS])
 def test_healthy_jobs_have_no_finding_in_ten_thousand_draws(seed):
     draw = np.random.default_rng(seed)
     jobs = {n: snapshot(*(rank_state(r, world_size=n) for r in range(n))) for n in (2, 4, 8)}

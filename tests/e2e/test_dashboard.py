@@ -121,6 +121,7 @@ def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, tr
     save_screenshot(page, "host-hardware")
 
 
+@pytest.mark.slow  # the views of a job that lives, and the way from an alert to the stack, are in every run
 def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
     query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
     for device, views in VIEWS_BY_DEVICE.items():

@@ -31,7 +31,7 @@ SLOW = (
 )
 RUNS = (
     pytest.param((BOTH_WAYS, "both ways"), id=f"{BOTH_WAYS}"),
-    *(pytest.param((job, "zmon run"), id=f"{job}") for job in UNDER_ZMON_RUN),
+    *(pytest.param((job, "zmon run"), id=f"{job}", marks=pytest.mark.slow) for job in UNDER_ZMON_RUN),
     *(pytest.param((job, "forks"), id=f"{job}-forks") for job in IN_FORKS),
     *(
         pytest.param((job, "both ways"), id=f"{job}-both-ways", marks=pytest.mark.slow)

@@ -30,7 +30,7 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # it waits half a minute; pages of real jobs are in every run
 
 FOLDER = REPOSITORY / "dashboards/rules"
 SETTLED_SECONDS = 16.0  # scrape, evaluation, keep_firing_for, next notification of the group: 15 at most
@@ -173,7 +173,7 @@ class Alerting:
             return False
 
 
-@pytest.fixture(scope="module", params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
+@pytest.fixture(scope="module", params=[True, False], ids=["quick", "shipped"])
 def notifications(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[..., list[str]]]:

@@ -20,7 +20,7 @@ from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
 from zmon.stack.part import free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # promtool tests the same rules in every run
 
 FAST_SECONDS = 60
 FOLDER = REPOSITORY / "dashboards/rules"
@@ -70,7 +70,7 @@ def exporter() -> Iterator[str]:
     server.server_close()
 
 
-@pytest.fixture(params=[True, pytest.param(False, marks=pytest.mark.slow)], ids=["quick", "shipped"])
+@pytest.fixture(params=[True, False], ids=["quick", "shipped"])
 def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) -> Iterator[str]:
     """A Prometheus with the stack's configuration, whose agent and hub are the exporter: two jobs scrape it."""
     unused_address = f"127.0.0.1:{free_port(0)}"

@@ -71,6 +71,7 @@ def test_four_ranks_train_on_small_file_with_malformed_row(start, write_rows) ->
     ]
 
 
+@pytest.mark.slow  # errors without a launcher are in every run
 @pytest.mark.e2e
 def test_data_error_under_torchrun_prints_one_line(launch, write_rows) -> None:
     file = write_rows(["junk"])

@@ -19,6 +19,9 @@ def changes(before, after):
     return {change.name: change for change in compare(before, after)}
 
 
+SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 3 else ()) for seed in range(10)]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_slowdown_of_three_percent_is_detected_with_its_category(seed):
     by_name = changes(run(seed), run(100 + seed, slower=0.03))
@@ -31,13 +34,13 @@ def test_slowdown_of_three_percent_is_detected_with_its_category(seed):
     assert by_name["all_to_all"].verdict == by_name["data"].verdict == "alike"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_equal_runs_are_alike(seed):
     verdicts = {change.verdict for change in compare(run(2 * seed), run(2 * seed + 1))}
     assert verdicts == {"alike"}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_equal_noisy_runs_are_alike_or_unknown(seed):
     verdicts = {change.verdict for change in compare(run(2 * seed, **NOISY), run(2 * seed + 1, **NOISY))}
     assert verdicts <= {"alike", "unknown"}
