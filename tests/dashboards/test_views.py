@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.views import host
 from tests.build import rank_state
@@ -97,38 +96,6 @@ def test_texts_of_findings_incidents_and_hosts_are_escaped(open_page, world, vie
     app = open_page(view, job_id="ads", incident="f1", rank="1")
     assert bad not in page_text(app)
     assert not [element for element in app.markdown if bad in element.value]
-
-
-def test_cluster_page_lists_jobs_and_alerts(open_page, world):
-    world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
-    world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
-    page = page_text(open_page("cluster"))
-    assert "job?job_id=video" in page
-    assert "ZmonStall" in page
-    assert page.index(">video<") < page.index("zmon-jobs")  # the banner is about this job
-
-
-def test_cluster_page_shows_no_step_time_of_stalled_job(open_page, world):
-    world.jobs = [changed(JOB, state="stalled")]
-    assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
-
-
-def test_cluster_page_shows_gpu_utilization_of_hosts(open_page):
-    page = page_text(open_page("cluster"))
-    assert 'title="GPU 0 50.0 %"' in page
-    assert f"{BLUE}80 0% 100%" in page
-
-
-def test_cluster_page_shows_gpu_with_unknown_utilization_in_grey(open_page, world):
-    world.gpu_utilization = float("nan")
-    page = page_text(open_page("cluster"))
-    assert 'title="GPU 0 unknown"' in page
-    assert f"{GREY} 0% 100%" in page
-
-
-def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
-    world.jobs = [JOB, changed(JOB, job_id="video"), changed(JOB, job_id="old", state="done")]
-    assert "3 jobs: 2 train, 1 done" in page_text(open_page("cluster"))
 
 
 @pytest.mark.parametrize(("query", "view"), [({"job_id": "ads"}, "zmon-ranks"), ({}, "zmon-jobs")])

@@ -61,7 +61,7 @@ def test_box_damaged_after_the_first_scan_is_not_reported_as_a_rank(boxes, make_
 
 
 def test_box_damaged_for_a_moment_is_read_again(boxes, make_live_box, clock, scan_states):
-    """In a few of a million scans, both slots seem damaged because the scan was interrupted between them."""
+    """A scan that is interrupted between two reads may see both slots as damaged, a few times in a million."""
     box = make_live_box()
     scan_states()
     toggle_damage(box)

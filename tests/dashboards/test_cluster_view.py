@@ -1,0 +1,36 @@
+"""Tests of the cluster page: its jobs, its alerts, and its GPUs."""
+
+from dashboards.colours import BLUE, GREY
+from tests.dashboards.world import JOB, changed, page_text
+
+
+def test_cluster_page_lists_jobs_and_alerts(open_page, world):
+    world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
+    world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
+    page = page_text(open_page("cluster"))
+    assert "job?job_id=video" in page
+    assert "ZmonStall" in page
+    assert page.index(">video<") < page.index("zmon-jobs")  # the banner is about this job
+
+
+def test_cluster_page_shows_no_step_time_of_stalled_job(open_page, world):
+    world.jobs = [changed(JOB, state="stalled")]
+    assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
+
+
+def test_cluster_page_shows_gpu_utilization_of_hosts(open_page):
+    page = page_text(open_page("cluster"))
+    assert 'title="GPU 0 50.0 %"' in page
+    assert f"{BLUE}80 0% 100%" in page
+
+
+def test_cluster_page_shows_gpu_with_unknown_utilization_in_grey(open_page, world):
+    world.gpu_utilization = float("nan")
+    page = page_text(open_page("cluster"))
+    assert 'title="GPU 0 unknown"' in page
+    assert f"{GREY} 0% 100%" in page
+
+
+def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
+    world.jobs = [JOB, changed(JOB, job_id="video"), changed(JOB, job_id="old", state="done")]
+    assert "3 jobs: 2 train, 1 done" in page_text(open_page("cluster"))
