@@ -9,6 +9,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow, SourceStatus
+from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Threshold
@@ -49,6 +50,7 @@ class Snapshot:
     flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # rank → record; requested once nothing moves
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
+    earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:
