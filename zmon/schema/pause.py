@@ -25,7 +25,7 @@ class HealedPause(msgspec.Struct, frozen=True):
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """What is known of a stall that nothing proves but the lack of progress."""
+    """A stall that nothing proves but the lack of progress."""
 
     seconds: float  # since the last progress of any rank
     critical_seconds: float  # the finding is critical if the job stands still for this long
