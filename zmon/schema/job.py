@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
+from zmon.schema.pause import HealedPause
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +34,4 @@ class JobView:
     efficiency_unknown: str = ""  # why efficiency is unknown
     expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown
+    pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
