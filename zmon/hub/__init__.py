@@ -122,6 +122,7 @@ class Hub:
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             self.job_states.baselines.learn(snapshot)
+            snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
         return snapshot
 
@@ -144,6 +145,8 @@ class Hub:
         for detector in self.detectors:
             with self._isolated(detector.name, snapshot.job_id):
                 findings[detector.name] = detector.detect(snapshot)
+        with self._isolated("pauses", snapshot.job_id):
+            self.job_states.pauses.observe(snapshot, findings.get(STALL, ()))
         remaining = suppress(findings)
         for detector in self.detectors:
             if detector.name in findings:

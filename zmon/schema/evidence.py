@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from zmon.schema.pause import Silence
 from zmon.schema.rank import LastWords, RankStatus
 
 
@@ -96,6 +97,7 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
     # coverage

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
+from zmon.schema.pause import HealedPause
 
 EXITED = "exited"  # the state of a job whose processes are gone
 
@@ -52,6 +53,7 @@ class JobView:
     efficiency_unknown: str = ""  # why efficiency is unknown
     expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown
+    pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
 
     @property

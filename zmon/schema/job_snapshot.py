@@ -10,6 +10,7 @@ from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow, SourceStatus
 from zmon.schema.launch_end import LaunchEnd
+from zmon.schema.pause import HealedPause
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Threshold
@@ -51,6 +52,9 @@ class Snapshot:
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
+    # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
+    frames: Mapping[int, str] = field(default_factory=dict)
+    pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

@@ -42,6 +42,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         efficiency_unknown=efficiency.reason if isinstance(efficiency, Unknown) else "",
         expected=expected if isinstance(expected, ExpectedStep) else None,
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
+        pauses=snapshot.pauses,
     )
 
 
