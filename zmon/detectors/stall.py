@@ -45,6 +45,9 @@ class Stall(Limits):
     ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
+    # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
+    # and 1.4 s after it was sent. A single timeout may be a lost packet.
+    num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
     name = STALL
@@ -154,7 +157,7 @@ class Stall(Limits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
         return new_finding(
             snapshot,
             detector=self.name,

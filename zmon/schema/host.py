@@ -191,6 +191,9 @@ class TcpPeer:
     round_trip_seconds: float | None  # smoothed time of the slowest connection
     acked_bytes: int | None = None  # sum over open connections
     busy_seconds: float | None = None  # time in which open connections had bytes under way and the peer had room
+    # Connections whose unacknowledged data timed out and was sent again. None: the agent's version does not report it.
+    num_waiting: int | None = None
+    num_timeouts: int | None = None  # such timeouts in a row, on the connection with the most
 
 
 @dataclass(frozen=True, slots=True)

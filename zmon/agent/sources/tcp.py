@@ -1,8 +1,9 @@
 """Read the queues and retransmissions of each rank's TCP connections, by peer.
 
 Over a slow link, unacknowledged bytes pile up in the send queue towards one address. If a peer does not read, they pile
-up in its receive queue. Sources: netlink's socket monitor for connections, /proc/PID/fd for the rank that owns each,
-/proc/net/snmp for the host (RFC 4022, tcpRetransSegs).
+up in its receive queue. If packets do not arrive any more, the same data times out again and again. Sources: netlink's
+socket monitor for connections, /proc/PID/fd for the rank that owns each, /proc/net/snmp for the host (RFC 4022,
+tcpRetransSegs).
 """
 
 from __future__ import annotations
@@ -128,6 +129,8 @@ def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> l
             round_trip_seconds=max(c.round_trip_seconds or 0 for c in group) or None,
             acked_bytes=None if group[0].acked_bytes is None else sum(c.acked_bytes or 0 for c in group),
             busy_seconds=None if group[0].busy_seconds is None else sum(c.busy_seconds or 0.0 for c in group),
+            num_waiting=sum(1 for c in group if c.num_timeouts),
+            num_timeouts=max(c.num_timeouts for c in group),
         )
         for (rank, peer), group in sorted(groups.items())
     ]
