@@ -101,6 +101,15 @@ def test_acknowledged_bytes_and_busy_time_are_summed(host):
     assert (peer.acked_bytes, peer.busy_seconds) == (4_000, 0.75)
 
 
+def test_connections_whose_data_timed_out_are_counted_with_the_most_timeouts(host):
+    host.start(100, 0, 11, 12, 13)
+    host.kernel.add(11, num_timeouts=2)
+    host.kernel.add(12, num_timeouts=5)
+    host.kernel.add(13)
+    (peer,) = host.peers()
+    assert (peer.num_sockets, peer.num_waiting, peer.num_timeouts) == (3, 2, 5)
+
+
 def test_value_without_any_measurement_is_unknown(host):
     host.start(100, 0, 11)
     host.kernel.add(11)
