@@ -204,6 +204,8 @@ class TcpSample:
     peers: tuple[TcpPeer, ...]
     addresses: tuple[str, ...] = ()  # the host's own addresses in those connections
     devices: tuple[str, ...] = ()  # the interfaces that have these addresses
+    # While a job stands still: for each address of another host, True if it answered just now. None: not asked.
+    answers: Mapping[str, bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

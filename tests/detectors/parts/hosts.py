@@ -45,14 +45,29 @@ def cluster(hosts=NODES, slow=(), slow_pairs=(), rate=40 * MB, slow_rate=4 * MB)
     return [window(h, {p: rate_between(h, p) for p in hosts if p != h}) for h in hosts]
 
 
-def mesh(cut=(), hosts=NODES, links=None, timeouts=5):
+def mesh(cut=(), hosts=NODES, links=None, timeouts=5, silent=None):
     """Return hosts with connections between all of them, or the given pairs; data over the cut pairs times out.
 
-    A pair is two letters, such as `ab`; data is under way from the first to the second only.
+    A pair is two letters, such as `ab`; data is under way from the first to the second only. Hosts ask each other for
+    an answer; the silent pairs get none, by default those that are cut.
     """
     letters = [host[-1] for host in hosts]
     pairs = links or [a + b for a in letters for b in letters if a < b]
-    return [_host_of_mesh(host, [pair for pair in pairs if host[-1] in pair], cut, timeouts) for host in hosts]
+    windows = [_host_of_mesh(host, [pair for pair in pairs if host[-1] in pair], cut, timeouts) for host in hosts]
+    no_answer = {frozenset(each) for each in (cut if silent is None else silent)}
+    return [answered(window, no_answer) for window in windows]
+
+
+def answered(window, silent=None):
+    """Return the host after it asked its peers for an answer; without `silent`, it asked nobody."""
+    peers = {peer.peer for peer in window.now.tcp.peers}
+    letter = {address(host): host[-1] for host in EIGHT}
+    answers = (
+        {peer: frozenset((window.host[-1], letter[peer])) not in silent for peer in peers}
+        if silent is not None
+        else None
+    )
+    return replace(window, now=replace(window.now, tcp=replace(window.now.tcp, answers=answers)))
 
 
 def _host_of_mesh(host, pairs, cut, timeouts):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import flight, pending, waiting
-from tests.detectors.parts.hosts import EIGHT, NODES, address, connection, job, mesh
+from tests.detectors.parts.hosts import EIGHT, NODES, address, answered, connection, job, mesh
 from tests.detectors.stalls import detect, outside
 from zmon.detectors.parts.network import stalled_network
 
@@ -26,8 +26,8 @@ def stall(windows, *ranks):
 def test_pair_that_cannot_reach_each_other_is_named_and_no_rank(cut, hosts):
     finding = stall(mesh(cut, hosts))
     assert (finding.cause, finding.hosts, finding.ranks) == ("network_stall", ("node-b", "node-c"), ())
-    assert "node-b and node-c cannot reach each other" in finding.summary
-    assert "nothing shows which of the two, or the path between them, is at fault" in finding.summary
+    assert "no data passes between node-b and node-c" in finding.summary
+    assert "both reach other hosts, so the path between them is at fault" in finding.summary
     assert {(link.host, link.peer) for link in finding.evidence.links} == {
         (f"node-{first}", f"node-{second}") for first, second in cut
     }
@@ -47,6 +47,7 @@ def test_two_hosts_are_both_named_with_less_confidence():
     two, four = (stall(mesh(("ab", "ba"), hosts)) for hosts in (NODES[:2], NODES))
     assert two.hosts == ("node-a", "node-b")
     assert two.confidence < four.confidence
+    assert "there are no other hosts, so nothing shows which of the two" in two.summary
 
 
 def test_host_with_a_single_peer_is_named_only_together_with_that_peer():
@@ -60,12 +61,55 @@ def test_host_with_a_single_peer_is_named_only_together_with_that_peer():
         (("ab", "da"), RING),
         (("ab", "da"), None),
         (("ab", "ac", "ad"), ("ab", "ac", "ad")),
+        (("ab",), None),
+        (("ba",), None),
     ],
-    ids=["all to all", "ring", "ring among open connections", "star"],
+    ids=["all to all", "ring", "ring among open connections", "star", "one sender", "one sender to it"],
 )
 def test_host_that_no_other_host_reaches_is_named_alone(cut, links):
-    culprit = stalled(mesh(cut, links=links))
+    culprit = stalled(mesh(cut, links=links, silent=("ab", "ac", "ad")))
+    assert culprit.hosts == ("node-a",)
+
+
+def test_host_that_is_cut_off_is_named_with_its_device():
+    culprit = stalled(mesh(("ab", "da"), links=RING))
     assert (culprit.hosts, culprit.device) == (("node-a",), "eth1")
+
+
+def unasked(windows):
+    return [answered(window) for window in windows]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        unasked(mesh(("ab",))),
+        mesh(("ab",), silent=[a + b for a in "abcd" for b in "abcd"]),
+        [*mesh(("ab",))[:1], *unasked(mesh(("ab",))[1:])],
+    ],
+    ids=["not asked yet", "a firewall drops all questions", "one host was not asked"],
+)
+def test_no_host_is_named_for_one_pair_while_it_is_not_known_what_else_they_reach(windows):
+    """In a small collective only one rank may send, so a host that is cut off looks like one pair at first."""
+    finding = stall(windows)
+    assert (finding.cause, finding.hosts, finding.ranks) == ("network_stall", (), ())
+    assert "whether the two reach other hosts is not known" in finding.summary
+
+
+def test_host_that_refuses_questions_but_gets_answers_does_not_count_as_cut_off():
+    windows = mesh(("ab",), silent=("ab", "ac", "bc", "cd"))
+    assert stalled([*windows[:2], mesh(("ab",))[2], windows[3]]).hosts == ("node-a", "node-b")
+    assert stalled(unasked(windows[:2]) + windows[2:]).hosts == ()
+
+
+def test_answers_although_data_times_out_point_at_the_size_of_packets():
+    finding = stall(mesh(("ab",), silent=()))
+    assert finding.hosts == ("node-a", "node-b")
+    assert "short packets pass, so an MTU on the path" in finding.summary
+
+
+def test_host_that_reaches_a_third_one_is_not_cut_off():
+    assert stalled(mesh(("ab", "ac"))).hosts == ()
 
 
 def test_neighbour_in_a_ring_is_not_taken_for_a_host_that_is_cut_off():
@@ -83,21 +127,23 @@ def test_small_group_that_reaches_nobody_else_is_named():
         (("ab", "ac", "db", "dc"), None),
         (("ab", "cd"), None),
         (("ab", "cd"), RING),
+        (("ab",), None),
         (("ab", "ac", "bc"), None),
         (("ab", "ac"), ("ab", "ac", "ad")),
     ],
-    ids=["two halves", "two pairs", "two halves of a ring", "triangle", "two leaves of a star"],
+    ids=["two halves", "two pairs", "two halves of a ring", "halves, one sender", "triangle", "two leaves of a star"],
 )
 def test_no_host_is_named_if_several_pairs_have_no_host_in_common(cut, links):
-    finding = stall(mesh(cut, links=links))
+    halves = ("ab", "ac", "db", "dc") if len(cut) == 1 else cut
+    finding = stall(mesh(cut, links=links, silent=halves))
     assert (finding.cause, finding.hosts, finding.ranks) == ("network_stall", (), ())
     assert "node-a and node-b" in finding.summary
     assert len(finding.evidence.links) == len(cut)
 
 
 def test_first_timeout_elsewhere_counts_once_a_second_proves_the_cut():
-    windows = mesh(("ab",))
-    later = mesh(("da",), timeouts=1)
+    windows = unasked(mesh(("ab",)))
+    later = unasked(mesh(("da",), timeouts=1))
     assert stalled([*windows[:3], later[3]]).hosts == ("node-a",)
 
 

@@ -35,6 +35,24 @@ def host_links(snapshot: Snapshot) -> list[HostLink]:
     return list(links.values())
 
 
+def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
+    """Return the pairs of hosts that answered each other just now, and those that did not.
+
+    A host that answers nobody may refuse all such requests, so its silence proves nothing.
+    """
+    host_of = _host_by_address(snapshot.hardware)
+    asked = [
+        (window.host, host_of[address], answered)
+        for window in snapshot.hardware
+        for address, answered in ((window.now.tcp.answers if window.now.tcp else None) or {}).items()
+        if address in host_of and host_of[address] != window.host
+    ]
+    answering = {peer for _, peer, answered in asked if answered}
+    reached = {frozenset((host, peer)) for host, peer, answered in asked if answered}
+    silent = {frozenset((host, peer)) for host, peer, answered in asked if not answered and peer in answering}
+    return reached, silent - reached
+
+
 def pair(link: HostLink) -> Pair:
     """Return the two hosts of a link."""
     return frozenset((link.host, link.peer))

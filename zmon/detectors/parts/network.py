@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from zmon.detectors.parts.cut_hosts import cut_hosts
-from zmon.detectors.parts.host_links import Pair, host_links, pair, used_device
+from zmon.detectors.parts.host_links import Pair, host_links, pair, reached_pairs, used_device
 from zmon.format import listed
 from zmon.schema.evidence import Evidence, HostLink
 from zmon.schema.host import HostWindow, NicSample
@@ -59,11 +59,15 @@ def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | N
         return None
     # If data times out between two hosts, the first timeout counts elsewhere too: it may be a little later there.
     waiting = [link for link in links if link.num_timeouts]
-    cut = {pair(link) for link in waiting}
+    reached, silent = reached_pairs(snapshot)
+    cut = {pair(link) for link in waiting} | silent
     idle = {pair(link) for link in links} - cut
-    hosts = cut_hosts(cut, idle)
+    hosts = cut_hosts(cut, idle, reached - cut)
     device = next((link.device for link in waiting if (link.host,) == hosts), None)
-    summary, confidence = _cut_text(hosts, waiting, cut, idle)
+    if len(cut) == 1:
+        summary, confidence = _pair_text(hosts, waiting, idle, reached)
+    else:
+        summary, confidence = _cut_text(hosts, waiting, cut)
     return NetworkCulprit(hosts, summary, confidence, device, tuple(waiting[:SHOWN]))
 
 
@@ -97,32 +101,32 @@ def next_steps(culprit: NetworkCulprit) -> str:
     )
 
 
-def _cut_text(
-    hosts: tuple[str, ...], waiting: Sequence[HostLink], cut: set[Pair], idle: set[Pair]
+def _pair_text(
+    hosts: tuple[str, ...], waiting: Sequence[HostLink], idle: set[Pair], reached: set[Pair]
 ) -> tuple[str, float]:
-    """Return what the connections show in words, and the confidence in it."""
-    most = max(waiting, key=lambda link: link.num_timeouts or 0)
-    again = f"the data was sent again up to {most.num_timeouts} times in a row, and no answer comes"
-    if len(cut) == 1:
-        others_idle = all(any(host in each for each in idle) for host in hosts)
-        reason = (
-            "their connections to other hosts do not wait, so nothing shows which of the two, or the path between "
-            "them, is at fault"
-            if others_idle
-            else "one of the two has connections to no other host, so it may be cut off, or the path between them"
-        )
-        return f"{' and '.join(hosts)} cannot reach each other: {_waiting_text(waiting)}; {reason}", (
-            0.8 if others_idle else 0.6
-        )
+    """Describe two hosts between which no data passes, and return the confidence that only these two are cut off."""
+    both = pair(waiting[0])
+    text = f"no data passes between {' and '.join(sorted(both))}: {_waiting_text(waiting)}"
+    if both in reached:
+        text += "; but short packets pass, so an MTU on the path, or one of several paths, is likely at fault"
     if not hosts:
-        names = listed([" and ".join(sorted(each)) for each in sorted(cut, key=sorted)], _SHOWN_PAIRS)
-        return (
-            f"no data passes between {names} ({again}); no host is common to all these pairs, so a switch between the "
-            "hosts is likely at fault",
-            0.6,
-        )
-    others = sorted({host for each in cut for host in each} - set(hosts))
-    return f"no data passes between {' and '.join(hosts)} and {listed(others, _SHOWN_PAIRS)}: {again}", 0.7
+        return f"{text}; whether the two reach other hosts is not known", 0.5
+    if all(any(host in each for each in reached - {both}) for host in hosts):
+        return f"{text}; both reach other hosts, so the path between them is at fault, or a rule on one of them", 0.9
+    alone = "there are no other hosts" if not idle else "one of them has no connections to other hosts"
+    return f"{text}; {alone}, so nothing shows which of the two, or the path between them, is at fault", 0.6
+
+
+def _cut_text(hosts: tuple[str, ...], waiting: Sequence[HostLink], cut: set[Pair]) -> tuple[str, float]:
+    """Describe several pairs of hosts between which no data passes, and return the confidence in the named hosts."""
+    most = max(link.num_timeouts or 0 for link in waiting)
+    again = f"the same data was sent again up to {most} times in a row, and no answer comes"
+    if hosts:
+        others = sorted({host for each in cut for host in each} - set(hosts))
+        return f"no data passes between {' and '.join(hosts)} and {listed(others, _SHOWN_PAIRS)}: {again}", 0.8
+    names = listed([" and ".join(sorted(each)) for each in sorted(cut, key=sorted)], _SHOWN_PAIRS)
+    reason = "they do not point at one host, so a switch between the hosts is likely at fault"
+    return f"no data passes between these pairs of hosts: {names} ({again}); {reason}", 0.6
 
 
 def _waiting_text(waiting: Sequence[HostLink]) -> str:

@@ -53,11 +53,15 @@ def slow_network(snapshot: Snapshot, times: float, alike_times: float, busy_seco
     device = next((used_device(window) for window in snapshot.hardware if window.host == host), None)
     own = _total(traffic for each, traffic in pairs.items() if hosts <= each)
     others = _total(traffic for each, traffic in pairs.items() if not hosts <= each)
-    whose = "its connections" if host is not None else "the connections between the two"
+    whose, elsewhere = (
+        ("its connections", "between the other hosts")
+        if host is not None
+        else ("the connections between the two", "between all other hosts")
+    )
     return NetworkCulprit(
         hosts=tuple(sorted(hosts)),
         summary=f"{whose}{f' ({device})' if device else ''} carry {own.rate / 1e6:.1f} MB/s while they are busy, those "
-        f"between the other hosts {others.rate / 1e6:.1f} MB/s ({others.times_as_fast(own):.1f} times as fast)",
+        f"{elsewhere} {others.rate / 1e6:.1f} MB/s ({others.times_as_fast(own):.1f} times as fast)",
         confidence=0.85 if host is not None else 0.8,
         device=device,
         links=tuple(link for link in links if hosts <= pair(link))[:SHOWN],
@@ -67,7 +71,11 @@ def slow_network(snapshot: Snapshot, times: float, alike_times: float, busy_seco
 def slow_network_steps(culprit: NetworkCulprit) -> str:
     """Return what to do about a slow network."""
     if len(culprit.hosts) > 1:
-        return next_steps(culprit)
+        first, second = culprit.hosts
+        return (
+            f"Measure it: `iperf3 -s` on {first}, `iperf3 -c {first} -P 4 -t 5` on {second}, then the same between "
+            f"each of them and a third host. {next_steps(culprit)}"
+        )
     (host,) = culprit.hosts
     return NEXT["network_slow"].format(host, culprit.device or "IFACE") + f" If it does not improve: {drain(host)}."
 
