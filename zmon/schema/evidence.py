@@ -113,6 +113,11 @@ class Evidence(msgspec.Struct, frozen=True):
     # imbalance
     uneven_ratio: float | UnsetType | None = UNSET  # None: infinite
     cost_ratio: float | UnsetType = UNSET
+    lost_ratio_by_phase: Mapping[str, float] | UnsetType = UNSET  # phase that made the slowest rank late → share
+    worked_ratio: float | UnsetType = UNSET  # share of the loss that samples, lookups or bytes explain
+    slowest_ratio: Mapping[str, float] | UnsetType = UNSET  # rank that is slowest most often → share of the loss
+    role: str | UnsetType = UNSET  # the role that takes longest
+    own_seconds_by_role: Mapping[str, float] | UnsetType = UNSET  # self time of the median rank, by role
     # divergence
     key: str | UnsetType = UNSET
     # input_bound
