@@ -91,15 +91,20 @@ class Hub:
         silent = [link.report for link in self.links if link.report and not link.reachable]
         hardware = [window for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in aligned)
+        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
         for snapshot in self.snapshots:
-            self._run_detectors(snapshot, now)
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
         self.incidents.update(session, self.snapshots, now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
+
+    def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
+        """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
+        snapshot = self._with_steps(snapshot, reports)
+        self._run_detectors(snapshot, now)
+        return snapshot
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
