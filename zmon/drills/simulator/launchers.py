@@ -7,6 +7,7 @@ launcher nobody ends the others.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from zmon.drills.simulator.strikes import terminated
@@ -37,13 +38,11 @@ class Launchers:
             hosts = [rank.host] if shape.launcher == "torchrun" else list(range(shape.hosts))
             delay = world.draw.uniform(*POLL_SECONDS)
             for host in hosts:
-                world.schedule(delay, lambda host=host, attempt=rank.attempt: self._end_host(attempt, host))
+                world.schedule(delay, partial(self._end_host, rank.attempt, host))
         may_restart = shape.max_restarts > rank.attempt and not self._cancelled
         if may_restart and failed:
             for host in range(shape.hosts):
-                world.schedule(
-                    OTHER_HOSTS_SECONDS, lambda host=host, attempt=rank.attempt: self._end_host(attempt, host)
-                )
+                world.schedule(OTHER_HOSTS_SECONDS, partial(self._end_host, rank.attempt, host))
         ranks = world.launches[rank.attempt]
         if may_restart and all(each.ended is not None for each in ranks) and any(_failed(each) for each in ranks):
             world.schedule(world.draw.uniform(*RESTART_SECONDS), world.launch)
@@ -55,7 +54,7 @@ class Launchers:
         forwarded = {"torchrun": number, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
         name = number if to == "ranks" or launcher == "none" else forwarded
         for rank in world.ranks:
-            world.schedule(world.draw.uniform(0.0, 0.05), lambda rank=rank: world.processes.signal(rank, name))
+            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name))
         self._kill_later(world.ranks)
 
     def _end_host(self, attempt: int, host: int) -> None:
@@ -72,7 +71,7 @@ class Launchers:
         world = self._world
         for rank in ranks:
             seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)
-            world.schedule(seconds, lambda rank=rank: world.processes.end(rank, terminated("SIGKILL", False)))
+            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL", False)))
 
 
 def _failed(rank: SimulatedRank) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
-from zmon.drills.simulator.composition import Composition, compose
-from zmon.drills.simulator.truth import Truth, truth
+from zmon.drills.simulator.composition import Composition
+from zmon.drills.simulator.truth import truth
 from zmon.drills.simulator.verdict import Play, judge
 from zmon.drills.simulator.watch import Watch
 from zmon.drills.simulator.world import World
@@ -22,8 +20,8 @@ INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
 MOVED_STEPS = 5  # a job that has done more steps since then moves
 
 
-def play(composition: Composition, on_struck: Callable[[Truth], None] = lambda truth: None) -> Play:
-    """Play a composition; `on_struck` receives the truth of each fault before zmon is asked about it."""
+def play(composition: Composition) -> Play:
+    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects."""
     with tempfile.TemporaryDirectory(prefix="zmon-simulated-") as folder:
         world = World(composition)
         watch = Watch(world, Path(folder))
@@ -31,8 +29,6 @@ def play(composition: Composition, on_struck: Callable[[Truth], None] = lambda t
             watch.run(world.time + 1.0)
         _let_show(world, watch)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
-        for each in truths:
-            on_struck(each)
         number = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
             return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
@@ -71,16 +67,4 @@ def _moves(world: World, watch: Watch) -> bool:
 
 
 def _with(play: Play, **fields: object) -> Play:
-    return Play(**{name: getattr(play, name) for name in play.__struct_fields__} | fields)  # type: ignore[arg-type]
-
-
-def play_many(seed: int, first: int, number: int) -> Iterator[Play]:
-    """Play the compositions from `first` on."""
-    for each in range(first, first + number):
-        yield play(compose(seed, each))
-
-
-def without(composition: Composition, index: int) -> Composition:
-    """Return the composition without one of its faults, to reduce a failure."""
-    strikes = composition.strikes
-    return replace(composition, strikes=(*strikes[:index], *strikes[index + 1 :]))
+    return Play(**{name: getattr(play, name) for name in play.__struct_fields__} | fields)

@@ -6,9 +6,10 @@ A process that leaves last words ends a little later. A process that is stopped 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from zmon.drills.simulator.rank import DONE, Ending, SimulatedRank
+from zmon.drills.simulator.rank import DONE, ProcessEnd, SimulatedRank
 from zmon.drills.simulator.strikes import GLOO_CLOSED, GLOO_RESET, terminated, victim
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Processes:
         self._world = world
         self._reset: set[frozenset[int]] = set()
 
-    def leave(self, rank: SimulatedRank, ending: Ending) -> None:
+    def leave(self, rank: SimulatedRank, ending: ProcessEnd) -> None:
         """Let a rank end by an exception, or by its own exit."""
         world = self._world
         if rank.ended is not None or rank.words_at is not None:
@@ -42,9 +43,9 @@ class Processes:
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
         seconds = world.draw.choice(LEAVING_SECONDS) if ending.leaving_seconds else 0.0
-        world.schedule(seconds, lambda: self.end(rank, ending))
+        world.schedule(seconds, partial(self.end, rank, ending))
 
-    def end(self, rank: SimulatedRank, ending: Ending) -> None:
+    def end(self, rank: SimulatedRank, ending: ProcessEnd) -> None:
         """End a process now. Its peers in a collective lose their connections."""
         world = self._world
         if rank.ended is not None:
@@ -57,7 +58,7 @@ class Processes:
         world.launchers.ended(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
-                world.schedule(world.draw.uniform(*NOTICE_SECONDS), lambda other=other: self.fail(other, GLOO_CLOSED))
+                world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, GLOO_CLOSED))
 
     def signal(self, rank: SimulatedRank, name: str) -> None:
         """Send a signal to a rank; a stopped process handles only SIGKILL."""
@@ -71,9 +72,9 @@ class Processes:
         if name == "SIGKILL":
             self.end(rank, ending)
         elif ending.words and ending.words.kind == "signal":
-            world.schedule(world.draw.uniform(*TERM_SECONDS), lambda: self.end(rank, ending))
+            world.schedule(world.draw.uniform(*TERM_SECONDS), partial(self.end, rank, ending))
         else:
-            world.schedule(world.draw.uniform(*HANDLER_SECONDS), lambda: self.leave(rank, ending))
+            world.schedule(world.draw.uniform(*HANDLER_SECONDS), partial(self.leave, rank, ending))
 
     def resume(self, rank: SimulatedRank) -> None:
         """Let a stopped process go on."""
@@ -98,7 +99,7 @@ class Processes:
         for one, other in ((first, second), (second, first)):
             collective = world.waits_in(world.ranks[one])
             if collective and other in collective.members and world.shape.device == "cpu":
-                world.schedule(world.draw.uniform(0.0, 0.01), lambda one=one: self.fail(world.ranks[one], GLOO_RESET))
+                world.schedule(world.draw.uniform(0.0, 0.01), partial(self.fail, world.ranks[one], GLOO_RESET))
 
     def broken(self, collective: Collective, rank: SimulatedRank) -> str:
         """Return the error of a connection to another member; empty if there is none."""
@@ -113,10 +114,10 @@ class Processes:
         """Let gloo abort ranks that receive more than they expect."""
         world = self._world
         others = [number for number in collective.members if number not in collective.minority]
-        aborted = Ending("signal SIGABRT", None)
+        aborted = ProcessEnd("signal SIGABRT", None)
         for number in [n for n in others if world.draw.random() < ABORT_SHARE] or others[:1]:
             after = world.draw.uniform(0.0, ABORT_SECONDS)
-            world.schedule(after, lambda number=number: self.end(world.ranks[number], aborted))
+            world.schedule(after, partial(self.end, world.ranks[number], aborted))
 
     def fail(self, rank: SimulatedRank, message: str) -> None:
         """Raise a network error in a rank; a stopped process raises it when it goes on."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from zmon.drills.simulator.composition import Shape, Strike
-from zmon.drills.simulator.rank import Ending
+from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.names import ACTIVITIES
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class EndStep:
 class Leave:
     """End the process by its own doing."""
 
-    ending: Ending
+    ending: ProcessEnd
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def ops(shape: Shape, rank: int) -> list[Op]:
 
 
 @dataclass
-class Script:
+class RankScript:
     """The script of one rank; the strikes that have struck are removed from `armed`, which all launches share."""
 
     shape: Shape

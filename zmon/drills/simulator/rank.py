@@ -33,7 +33,7 @@ class Instant(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProcessEnd:
     """The end of a process, as the kernel and its black box have it."""
 
     status: str  # "exit code 1", "signal SIGKILL"
@@ -62,7 +62,7 @@ class SimulatedRank:
     stops: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state T
     sleeps: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state D
     ended: float | None = None
-    ending: Ending | None = None
+    ending: ProcessEnd | None = None
     words_at: float | None = None
     token: int = 0  # a scheduled continuation with another token is void
     deferred: bool = False  # a continuation came due while the process was stopped

@@ -11,7 +11,7 @@ from math import inf
 
 from zmon.drills.simulator.composition import Shape, Strike
 from zmon.drills.simulator.program import LOADER_START, Call, Instruction, Leave, Sleep, Spend, Turn
-from zmon.drills.simulator.rank import Ending
+from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.rank import LastWords
 
 OUTSIDE = (
@@ -49,7 +49,7 @@ def _pause(strike: Strike, phase: str) -> Iterator[Instruction]:
         yield Turn("train")
 
 
-def own_ending(strike: Strike, shape: Shape) -> Ending | None:
+def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
     """Return how the struck rank ends by its own doing; None if it does not."""
     match strike.what:
         case "raise":
@@ -59,34 +59,34 @@ def own_ending(strike: Strike, shape: Shape) -> Ending | None:
         case "no_rendezvous":
             return raised("torch.distributed.DistNetworkError", STORE_TIMEOUT, wrapped=shape.wraps)
         case "abort":
-            return Ending("signal SIGABRT", None)
+            return ProcessEnd("signal SIGABRT", None)
         case "exit_zero":
-            return Ending("exit code 0", words("exit", "", ""))
+            return ProcessEnd("exit code 0", words("exit", "", ""))
         case "exit_code":
-            return Ending(f"exit code {strike.code}", words("exception", "builtins.SystemExit", str(strike.code)))
+            return ProcessEnd(f"exit code {strike.code}", words("exception", "builtins.SystemExit", str(strike.code)))
     return None
 
 
-def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool = False) -> Ending:
+def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
     """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
     own = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
-    return Ending("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
+    return ProcessEnd("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
 
 
-def victim(message: str, wraps: bool) -> Ending:
+def victim(message: str, wraps: bool) -> ProcessEnd:
     """Return the end of a rank whose connection broke while it was in a collective."""
     return raised("builtins.RuntimeError", message, wraps, in_collective=True)
 
 
-def terminated(name: str, handles_term: bool) -> Ending:
+def terminated(name: str, handles_term: bool) -> ProcessEnd:
     """Return the end of a rank by SIGTERM, SIGINT or SIGKILL."""
     if name == "SIGKILL":
-        return Ending("signal SIGKILL", None)
+        return ProcessEnd("signal SIGKILL", None)
     if name == "SIGINT":
-        return Ending("signal SIGINT", words("exception", "builtins.KeyboardInterrupt", ""))
+        return ProcessEnd("signal SIGINT", words("exception", "builtins.KeyboardInterrupt", ""))
     if handles_term:
-        return Ending("exit code 143", words("exception", "builtins.SystemExit", "143"))
-    return Ending("signal SIGTERM", words("signal", "SIGTERM", 'File "train.py", line 12 in main'))
+        return ProcessEnd("exit code 143", words("exception", "builtins.SystemExit", "143"))
+    return ProcessEnd("signal SIGTERM", words("signal", "SIGTERM", 'File "train.py", line 12 in main'))
 
 
 def words(kind: str, type_: str, message: str, root: str = "", in_collective: bool = False) -> LastWords:

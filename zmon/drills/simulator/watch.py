@@ -13,6 +13,7 @@ from zmon.hub import Hub, HubConfig
 from zmon.job.timeline import snapshots
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
+from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
@@ -109,7 +110,7 @@ class Watch:
             not r.alive or r.overdue_seconds > 0 or r.stopped_seconds for r in snapshot.ranks
         )
 
-    def _flights(self, snapshot: Snapshot) -> dict[int, object]:
+    def _flights(self, snapshot: Snapshot) -> dict[int, FlightRecord]:
         """Return the flight records of the living ranks; a stopped process does not answer."""
         backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
         answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]

@@ -26,7 +26,7 @@ from zmon.drills.simulator.program import (
     Instruction,
     Leave,
     Meet,
-    Script,
+    RankScript,
     Sleep,
     Spend,
     Sync,
@@ -106,7 +106,7 @@ class World:
         self.launches.append([])
         for number in range(self.shape.ranks):
             rank = SimulatedRank(number, self.shape.host_of(number), attempt, self.time)
-            rank.program = Script(self.shape, number, self.draw, armed).run()
+            rank.program = RankScript(self.shape, number, self.draw, armed).run()
             self.ranks.append(rank)
             self.go_on(rank, self.draw.uniform(0.0, 0.2))
 
