@@ -24,6 +24,8 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
     "train": ("HEALTHY", "✔", GREEN, "training"),
     "eval": ("HEALTHY", "✔", GREEN, "evaluating"),
     "checkpoint": ("HEALTHY", "✔", GREEN, "writing a checkpoint"),
+    "compile": ("HEALTHY", "✔", GREEN, "compiling the model"),
+    "loader_start": ("HEALTHY", "✔", GREEN, "starting a data loader"),
     "stalled": ("STALLED", "✖", VERMILLION, "nothing moves; the culprit is not known yet"),
     "done": ("FINISHED", "■", GREY, "the job is done"),
     "exited": ("ENDED", "■", GREY, "the job was stopped or has failed"),
