@@ -96,9 +96,8 @@ class Hub:
         hardware = [window for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self._record_earlier_ends(superseded(reports, aligned, now))
-        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in aligned)
+        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
         for snapshot in self.snapshots:
-            self._run_detectors(snapshot, now)
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
@@ -114,6 +113,12 @@ class Hub:
             if stall is not None and not self.ended_jobs.is_judged(snapshot):
                 with self._isolated("earlier launches", snapshot.job_id):
                     self.ended_jobs.update(snapshot, next(iter(stall.detect(snapshot)), None))
+
+    def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
+        """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
+        snapshot = self._with_steps(snapshot, reports)
+        self._run_detectors(snapshot, now)
+        return snapshot
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""

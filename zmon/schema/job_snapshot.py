@@ -51,10 +51,10 @@ class Snapshot:
     flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # rank → record; requested once nothing moves
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
-    earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
     frames: Mapping[int, str] = field(default_factory=dict)
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
+    earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

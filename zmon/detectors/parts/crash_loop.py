@@ -25,7 +25,6 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.thresholds import Thresholds
 
-CAUSE = "crash_loop"
 MAX_ENDS = 10  # in the evidence; people compare the last ones
 
 
@@ -35,7 +34,7 @@ class LoopLimits(Thresholds):
 
     # The number of starts that failed one after the other without progress. A second start may fail because the host,
     # the port or the storage was not ready again; a third one fails for the same reason as the first.
-    loop_starts: int = 3
+    num_loop_starts: int = 3
 
 
 @dataclass(frozen=True)
@@ -73,13 +72,13 @@ def crash_loop_finding(snapshot: Snapshot, detector: str, fault: Finding | None,
     elif not ends or not _belongs_to(ends, snapshot):
         return None
     loop = without_progress(ends)
-    if len(loop) < limits.loop_starts:
+    if len(loop) < limits.num_loop_starts:
         return None
     repeated = Repetition.of(loop)
     finding = new_finding(
         snapshot,
         detector=detector,
-        cause=CAUSE,
+        cause="crash_loop",
         severity="critical",
         culprits=[r for r in snapshot.reported_ranks if r.rank in repeated.ranks],
         hosts=repeated.hosts,
@@ -88,7 +87,7 @@ def crash_loop_finding(snapshot: Snapshot, detector: str, fault: Finding | None,
         summary=_summary(loop, repeated) + _outlook(snapshot),
         detail=_next_steps(repeated),
         evidence=Evidence(num_starts=len(loop), ends=loop[-MAX_ENDS:]),
-        lasting_fault=f"{CAUSE}|{loop[0].start}",
+        lasting_fault=f"crash_loop|{loop[0].start}",
     )
     return replace(finding, step=max(end.step for end in loop))
 
