@@ -10,7 +10,7 @@ from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
 FILES = {  # detector → files with its causes
-    "stall": ("stall", "parts/exits", "parts/diagnosis"),
+    "stall": ("stall", "parts/exits", "parts/diagnosis", "parts/crash_loop"),
     "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
 }
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
