@@ -48,11 +48,14 @@ class Headline:
     line: str
 
 
+BLIND = Headline("BLIND", "?", PURPLE, "zmon does not see everything: the job may be healthy or stalled")
+
+
 def headline(glance: Glance) -> Headline:
     """Return the most urgent headline.
 
-    The first of these that applies: a critical finding, a stalled job, blindness, no job, a job that the hub does not
-    know, a warning, a fault that ended the job, the state of the job."""
+    The first of these that applies: a critical finding, a stalled job, a job that a fault ended, blindness, no job, a
+    job that the hub does not know, a warning, a fault that ended the launch before, the state of the job."""
     worst = glance.findings[0] if glance.findings else None
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
@@ -61,8 +64,10 @@ def headline(glance: Glance) -> Headline:
         return Headline(word, "✖", VERMILLION, worst.summary)
     if state == "stalled":
         return Headline(*STATES["stalled"])
+    if glance.job and glance.job.has_failed and not glance.hub_is_blind:
+        return _ended_headline(glance.job, glance.time)  # the hub knows it, whatever else does not answer
     if glance.blind:
-        return Headline("BLIND", "?", PURPLE, "zmon does not see everything: the job may be healthy or stalled")
+        return BLIND
     if glance.job_id is None:
         return Headline("NO JOB", "–", GREY, "no training job is known; start one with `make demo` or `zmon demo`")
     if glance.job is None:
@@ -100,7 +105,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     """
     glance, head, worst = context.now, headline(context.now), main_finding(context.now)
     if all_jobs and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED", FAILED, "RESTARTED") and not worst:
-        glance, head = replace(glance, job_id=None), _summary_headline(glance)
+        glance, head = replace(glance, job_id=None), BLIND if glance.blind else _summary_headline(glance)
     word = (
         f'<p class="word" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"

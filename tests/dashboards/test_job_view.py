@@ -160,6 +160,18 @@ def test_ended_job_shows_reason_next_step_and_no_numbers_of_a_running_job(open_p
     assert "the job has ended" in page
 
 
+def test_ended_job_is_shown_as_failed_while_prometheus_does_not_answer(open_page, world, monkeypatch):
+    """The hub knows how the job ended. On the cluster page other jobs may be stalled."""
+    monkeypatch.setenv("ZMON_PROMETHEUS_URL", NOWHERE)
+    world.jobs = [failed_job()]
+    page = page_text(open_page())
+    assert "FAILED" in page
+    assert "ZMON_PROMETHEUS_URL" in page
+    cluster = page_text(open_page("cluster"))
+    assert "BLIND" in cluster
+    assert "ended 3 h ago by rank_exited" in cluster
+
+
 def test_job_that_starts_again_shows_how_its_last_launch_ended(open_page, world):
     world.jobs = [changed(failed_job(), state="init", ranks_seen=2)]
     page = page_text(open_page())

@@ -183,6 +183,7 @@ ENDED = replace(
 
 def test_ended_job_is_shown_with_its_age_and_reason():
     lines = output_of([HEALTHY, ENDED], [], False).splitlines()
+    assert "no findings" not in lines[-1]
     assert lines[0] == (
         "rank_exited: job job ended 1 h ago: rank 2 on node-1 exited at step 118: ValueError: bad sample"
     )

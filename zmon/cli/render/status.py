@@ -33,7 +33,7 @@ def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bo
     for job in ended:
         parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
-    if jobs and not findings and not blind:
+    if jobs and not findings and not ended and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
 
