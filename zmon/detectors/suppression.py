@@ -48,13 +48,18 @@ class Remaining:
     resolved: frozenset[str]  # silenced detectors whose open findings resolve: another one reports the fault
 
 
+def _silences(finding: Finding) -> bool:
+    """Return True if the finding may explain others; a job that moves without its launcher explains none."""
+    return finding.severity != "info" and (finding.detector != STALL or finding.is_stall)
+
+
 def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppression] = TABLE) -> Remaining:
     """Return the findings that are left of all findings about the same Snapshot.
 
     A detector that is silenced still silences others. A detector that reports nothing is not in `held_open`: its open
     findings may be over.
     """
-    reporting = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
+    reporting = {name for name, findings in reported.items() if any(_silences(f) for f in findings)}
     active = [row for row in table if row.by in reporting]
     silenced = {name for row in active for name in row.silenced if reported.get(name)}
     resolved = silenced & {name for row in active if not row.holds for name in row.silenced}

@@ -104,7 +104,7 @@ class Hub:
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
         with self._isolated("history", snapshot.job_id):
-            stalls = self.journal.active_of(snapshot.job_id, STALL)
+            stalls = [f for f in self.journal.active_of(snapshot.job_id, STALL) if f.is_stall]
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
@@ -141,10 +141,11 @@ class Hub:
         for finding in findings:
             if self.journal.open_or_update(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        if detector.separate or not findings:
-            active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
-            undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
-            self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *undecided)])
+        active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
+        # Of a detector that reports one fault at a time, later reports update the open finding of the same kind.
+        updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
+        undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
+        self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.

@@ -96,6 +96,7 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    pair: tuple[int, ...] | UnsetType = UNSET  # the two ranks whose connection broke
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
     # coverage

@@ -20,6 +20,9 @@ class LastWords:
     type: str
     message: str
     time: float  # unix seconds on the rank's host
+    where: str = ""  # the innermost frame of the job's own code: `train.py:88, load_batch`; "": unknown
+    root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
+    in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,9 @@ class RankState:
     between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet
     leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs
+    last_words_seconds: float | None = None  # since its last words, by its host's clock; None: none, or an older agent
+    launcher_gone_seconds: float | None = None  # since its launcher was first seen dead; None: it lives, or is unknown
+    launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
 
 
 class RankStatus(msgspec.Struct, frozen=True):
