@@ -104,6 +104,9 @@ class RankState:
     blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is in another state
     between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet
+    role: str = ""  # ranks of one role do the same work; "": the job named none
+    edge: str = "python"  # the implementation of the probe's hot path
+    samples_source: str = ""  # where the numbers of samples come from; "": unknown
     leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs
     last_words_seconds: float | None = None  # since its last words, by its host's clock; None: none, or an older agent
     launcher_gone_seconds: float | None = None  # since its launcher was first seen dead; None: it lives, or is unknown

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.rank_ends import RankEnds
-from zmon.box import layout
 from zmon.box.boundary import Totals
 from zmon.box.durations import Mark, durations
-from zmon.box.layout import Identity
+from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
 from zmon.job.timeline import NEWS_SECONDS
@@ -142,8 +141,8 @@ class RankBox:
             first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
             if not raw:
                 break
-            seconds, self._mark = durations(raw, first, reader.seed, self._mark)
-            self._read_up_to = first + len(raw) // layout.BOUNDARY_SIZE - 1
+            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
+            self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
             # The first step connects and compiles, so it is not typical of the others.
             self._step_durations.extend(seconds if self._first_step_done else seconds[1:])
             self._first_step_done = self._first_step_done or bool(seconds)
@@ -266,6 +265,9 @@ class RankBox:
             last_words_seconds=said_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
+            role=identity.role,
+            edge=identity.edge,
+            samples_source=identity.samples_source,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(
