@@ -160,6 +160,8 @@ class Stall(Patience, Limits):
             return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
             return None  # wait until it is clear which rank ended first, which is better evidence
+        if any(r.alive and gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks)):
+            return None  # a rank has raised, and the other ranks are about to show why
         cancelled = [r for r in ended_ranks(snapshot.ranks) if death(r) is Death.CANCELLED]
         if any(gone_seconds(r) < self.ending_seconds for r in cancelled):
             return None  # the owner has cancelled the job, and its end takes a while
