@@ -16,7 +16,9 @@ import msgspec
 
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exit_finding
+from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.silence import Judgement, Patience, judge
@@ -44,9 +46,6 @@ class Stall(Patience, Limits):
     # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
     # its host is not lost.
     unseen_seconds: float = 5.0
-    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
-    # it kills them.
-    ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
@@ -58,6 +57,11 @@ class Stall(Patience, Limits):
     separate = False
     causes = (
         "rank_exited",
+        "uneven_end",
+        "connection_lost",
+        "rendezvous_failed",
+        "launcher_gone",
+        "sequence_lag",
         "rank_frozen",
         "collective_mismatch",
         "host_lost",
@@ -80,7 +84,7 @@ class Stall(Patience, Limits):
         """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
         rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
         finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
-        return (finding,) if finding else ()
+        return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
         return exit_finding(snapshot, self.name, self)

@@ -113,6 +113,7 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    pair: tuple[int, ...] | UnsetType = UNSET  # the two ranks whose connection broke
     silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface

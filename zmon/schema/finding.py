@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from zmon.schema.evidence import Evidence
-from zmon.schema.names import SCHEMA, STALL
+from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Finding:
     @property
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
-        return self.detector == STALL
+        return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")
 
 
 def decode_finding(line: bytes) -> Finding:
