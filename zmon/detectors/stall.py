@@ -14,6 +14,7 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
 from zmon.detectors.parts.ends import Limits
@@ -32,7 +33,7 @@ from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
-class Stall(Patience, Limits):
+class Stall(Patience, Limits, LoopLimits):
     """The detector `stall`; thresholds in seconds."""
 
     # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
@@ -62,6 +63,7 @@ class Stall(Patience, Limits):
         "rendezvous_failed",
         "launcher_gone",
         "sequence_lag",
+        "crash_loop",
         "rank_frozen",
         "collective_mismatch",
         "host_lost",
@@ -84,6 +86,7 @@ class Stall(Patience, Limits):
         """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
         rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
         finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
+        finding = crash_loop_finding(snapshot, self.name, finding, self) or finding
         return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:

@@ -46,13 +46,16 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
     )
 
 
+_RESTARTING = ("rank_exited", "crash_loop")  # causes that do not say that the living ranks stand still
+
+
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended."""
     if not snapshot.ranks:
         return "unknown"
     stalls = [f.cause for f in active if f.is_stall]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
-    if alive and any(cause != "rank_exited" for cause in stalls):
+    if alive and any(cause not in _RESTARTING for cause in stalls):
         return "stalled"
     if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
         return "done"
