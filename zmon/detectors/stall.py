@@ -49,6 +49,9 @@ class Stall(Patience, Limits):
     ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
+    # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
+    # and 1.4 s after it was sent. A single timeout may be a lost packet.
+    num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
     name = STALL
@@ -160,7 +163,7 @@ class Stall(Patience, Limits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
         judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)

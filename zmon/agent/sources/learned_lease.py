@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from zmon.box import layout
 from zmon.box.durations import Mark, durations
-from zmon.box.layout import Identity
+from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
@@ -54,10 +53,10 @@ class LearnedLease:
             first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
             if not raw:
                 break
-            seconds, self._mark = durations(raw, first, reader.seed, self._mark)
+            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
             if self._read_up_to == 0 and first > 1:
                 self._first_steps = None  # overwritten before the agent started
-            self._read_up_to = first + len(raw) // layout.BOUNDARY_SIZE - 1
+            self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
             if self._first_steps is not None:
                 self._learn_start(reader, self._first_steps, seconds)
             # The first step connects and compiles, so it is not typical of the others.

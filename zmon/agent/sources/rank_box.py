@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.box.boundary import Totals
-from zmon.box.layout import Identity
+from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
@@ -245,6 +245,9 @@ class RankBox:
             leaving_seconds=(
                 max(0.0, refreshed_time - words.time) if self.alive and words and words.kind == "exception" else None
             ),
+            role=identity.role,
+            edge=identity.edge,
+            samples_source=identity.samples_source,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(
