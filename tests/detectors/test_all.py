@@ -10,7 +10,8 @@ from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
 STALL_PARTS = (
-    "cancellation", "connection_loss", "crash_loop", "diagnosis", "exits", "launcher", "rendezvous", "sequence_lag", "uneven_end",
+    "cancellation", "connection_loss", "crash_loop", "diagnosis", "exits", "launcher", "rendezvous", "sequence_lag",
+    "uneven_end",
 )  # fmt: skip
 FILES = {  # detector → files with its causes
     "stall": ("stall", *(f"parts/{part}" for part in STALL_PARTS)),

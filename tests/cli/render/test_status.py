@@ -15,6 +15,7 @@ from zmon.cli.render.status import culprit, doctor_table, status_table
 from zmon.doctor import Check
 from zmon.format import duration, number
 from zmon.schema.job import JobView
+from zmon.schema.pause import HealedPause, Place
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
@@ -37,6 +38,19 @@ def test_unknown_values_are_shown_as_unknown():
     text = output_of([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
+
+
+def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():
+    pauses = (
+        HealedPause(Place("data", "loader.py:40, read"), 6.2, 4, NOW),
+        *(HealedPause(Place("other", f"train.py:{line}, save"), 3.0, 1, NOW) for line in range(3)),
+    )
+    text = output_of([HEALTHY, replace(HEALTHY, job_id="pausing", pauses=pauses)], [], False)
+    assert (
+        "pausing: pauses that healed: 6.2 s in data, loader.py:40, read (4 times), 3.0 s in other, train.py:0, save "
+        "(1 time), 3.0 s in other, train.py:1, save (1 time) and 1 more"
+    ) in text
+    assert text.count("pauses that healed") == 1
 
 
 def test_finding_is_shown_with_culprit_onset_cost_and_next_step():

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.format import UNKNOWN, duration, listed, number
+from zmon.format import UNKNOWN, counted, duration, listed, number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import severity_order
@@ -20,6 +20,7 @@ NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
 ABSENT = "–"  # in place of a figure that a job without processes does not have
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
+_MAX_PAUSES = 3  # pauses that healed, the longest first
 
 
 def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
@@ -33,6 +34,7 @@ def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bo
     for job in ended:
         parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
+    parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
     if jobs and not findings and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
@@ -92,6 +94,14 @@ def culprit(finding: Finding) -> str:
     if finding.ranks:
         return f"rank{'s' if len(finding.ranks) > 1 else ''} {listed([str(rank) for rank in finding.ranks])}{where}"
     return listed(hosts, 4) or "no culprit known"
+
+
+def healed_pauses(job: JobView) -> str:
+    """Return the longest pauses of a job that ended by themselves, in one line; empty if there were none."""
+    pauses = [
+        f"{duration(pause.longest_seconds)} in {pause.place} ({counted(pause.number, 'time')})" for pause in job.pauses
+    ]
+    return f"pauses that healed: {listed(pauses, _MAX_PAUSES)}" if pauses else ""
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
