@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from zmon.schema.pause import Silence
 from zmon.schema.rank import LastWords, RankStatus
 
 
@@ -112,6 +113,7 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
     links: tuple[HostLink, ...] | UnsetType = UNSET  # between the hosts at fault, or from and to the host at fault
@@ -130,6 +132,11 @@ class Evidence(msgspec.Struct, frozen=True):
     # imbalance
     uneven_ratio: float | UnsetType | None = UNSET  # None: infinite
     cost_ratio: float | UnsetType = UNSET
+    lost_ratio_by_phase: Mapping[str, float] | UnsetType = UNSET  # phase that made the slowest rank late → share
+    worked_ratio: float | UnsetType = UNSET  # share of the loss that samples, lookups or bytes explain
+    slowest_ratio: Mapping[str, float] | UnsetType = UNSET  # rank that is slowest most often → share of the loss
+    role: str | UnsetType = UNSET  # the role that takes longest
+    own_seconds_by_role: Mapping[str, float] | UnsetType = UNSET  # self time of the median rank, by role
     # divergence
     key: str | UnsetType = UNSET
     # input_bound

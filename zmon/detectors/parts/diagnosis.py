@@ -31,6 +31,7 @@ class Diagnosis:
     confidence: float
     culprits: Sequence[RankState] = ()
     hosts: Sequence[str] = ()
+    proven: bool = False  # False: only silence shows that the job will not go on
     evidence: Evidence = field(default_factory=Evidence)
 
 
@@ -66,6 +67,7 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         "swallowed. End the job and restart it from its last checkpoint.",
         confidence=0.9 if conflict.minority else 0.3,
         culprits=conflict.minority,
+        proven=True,
         evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
     )
 
@@ -86,6 +88,7 @@ def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]
         "start the job elsewhere.",
         confidence=0.8,
         culprits=lost,
+        proven=True,
     )
 
 
@@ -211,6 +214,7 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
         detail=f"{detail} TCP goes on by itself when packets pass again; RDMA does not.",
         confidence=culprit.confidence,
         hosts=culprit.hosts,
+        proven=True,
         evidence=culprit.evidence,
     )
 
