@@ -53,7 +53,8 @@ def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | N
     down = [(window.host, device) for window in snapshot.hardware for device in _lost_links(window)]
     if len({host for host, _ in down}) == 1:
         host, device = down[0]
-        return _link_down(host, ", ".join(device for _, device in down), device)
+        devices = ", ".join(device for _, device in down)
+        return NetworkCulprit((host,), f"on {host} the link of {devices} is down", 0.95, device)
     links = host_links(snapshot)
     if not any((link.num_timeouts or 0) >= num_timeouts for link in links):
         return None
@@ -84,11 +85,8 @@ def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
     if len(lost) != 1:
         return None
     ((host, device),) = lost.items()
-    return _link_down(host, f"{device}, which its ranks use,", device)
-
-
-def _link_down(host: str, devices: str, device: str) -> NetworkCulprit:
-    return NetworkCulprit((host,), f"on {host} the link of {devices} is down", 0.95, device)
+    summary = f"on {host} the link of {device} is down, and its ranks use it"
+    return NetworkCulprit((host,), summary, 0.95, device)
 
 
 def next_steps(culprit: NetworkCulprit) -> str:
