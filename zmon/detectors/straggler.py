@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from zmon.detectors.parts.hardware_reasons import hot_gpu, starved_host, throttled_ranks
-from zmon.detectors.parts.network import slow_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.self_times import Lag, SelfTimes
+from zmon.detectors.parts.slow_network import slow_network, slow_network_steps
 from zmon.detectors.parts.step_cost import (
     NEXT,
     SHOWN,
@@ -115,7 +115,10 @@ class Straggler(Thresholds):
             return False
         if finding.cause == "network_slow":
             measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if len(measured) > 2 and slow_host(snapshot, self.alike_ratio, self.busy_seconds) is None:
+            if (
+                len(measured) > 2
+                and slow_network(snapshot, self.alike_ratio, self.alike_ratio, self.busy_seconds) is None
+            ):
                 return True
             grown_ratio = self.over_ratio * self.grown_ratio
             steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
@@ -256,11 +259,11 @@ class Straggler(Thresholds):
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
-        """Return a finding about the host whose link is slow."""
+        """Return a finding about the host, or the pair of hosts, with a slow link."""
         baseline = snapshot.baseline
         if not exposed_too_long(steps, baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        culprit = slow_host(snapshot, self.quicker_ratio, self.busy_seconds)
+        culprit = slow_network(snapshot, self.quicker_ratio, self.alike_ratio, self.busy_seconds)
         if culprit is None:
             return None
         exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)
@@ -271,18 +274,18 @@ class Straggler(Thresholds):
             cause="network_slow",
             severity="warning",
             culprits=(),
-            hosts=(culprit.host,),
+            hosts=culprit.hosts,
             seconds_ago=sum(step.stands_for * step.seconds for step in steps),
             confidence=culprit.confidence,
             stalled=False,
             lost_ratio=None if baseline is None else max(exposed - baseline.exposed_seconds, 0.0) / seconds,
-            summary=f"the network of {culprit.host} holds the others back: {culprit.summary} (threshold "
+            summary=f"{culprit.place} holds the others back: {culprit.summary} (threshold "
             f"{self.quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"
             f"{baseline_text}, and no rank is late for them",
-            detail=NEXT["network_slow"].format(culprit.host, culprit.device or "IFACE")
-            + f" If it does not improve: {drain(culprit.host)}.",
+            detail=slow_network_steps(culprit),
             evidence=Evidence(
                 device=culprit.device,
+                links=culprit.links,
                 step_seconds=seconds,
                 exposed_seconds=exposed,
                 good_exposed_seconds=None if baseline is None else baseline.exposed_seconds,

@@ -13,7 +13,8 @@ from typing import Literal
 
 SCHEMA = 1
 
-ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
+# New words are appended, because boxes store the position of a word.
+ACTIVITIES = ("init", "train", "eval", "checkpoint", "done", "compile", "loader_start")
 # The activities outside steps.
 BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))
 
