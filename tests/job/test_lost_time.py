@@ -39,9 +39,9 @@ def test_step_window_has_the_share_of_its_time_that_is_lost():
 
 def test_loss_lasts_for_as_long_as_the_windows_lose_that_much():
     loss = lasting_loss(windows(0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), 3, 0.1)
-    assert loss.seconds == pytest.approx(35)
+    assert loss.seconds == pytest.approx(20)
     assert loss.lost_seconds == pytest.approx(6)
-    assert loss.ratio == pytest.approx(0.15)
+    assert loss.ratio == pytest.approx(0.3)
 
 
 def test_window_that_lost_most_does_not_count():

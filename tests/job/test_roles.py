@@ -85,14 +85,12 @@ def test_ranks_have_one_role_if_in_doubt(alike):
     assert ranks_of(alike) == [(0, 1, 2, 3)]
 
 
-@pytest.mark.xfail(not hasattr(rank_state(), "role"), reason="ranks have no role yet", strict=False)
 def test_roles_that_the_job_names_count():
     found = roles(named("encoder", "decoder", "encoder", "decoder"))
     assert [(role.name, role.ranks) for role in found] == [("encoder", (0, 2)), ("decoder", (1, 3))]
     assert found[0].stage == "stage encoder"
 
 
-@pytest.mark.xfail(not hasattr(rank_state(), "role"), reason="ranks have no role yet", strict=False)
 @pytest.mark.parametrize("words", [("trainer",) * 3, ("a", "b", "")], ids=["the same", "one is unknown"])
 def test_roles_count_only_if_all_ranks_name_one_and_they_differ(words):
     assert ranks_of(named(*words)) == [(0, 1, 2)]
