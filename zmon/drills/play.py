@@ -196,11 +196,12 @@ def _await_scrape(scene: Scene) -> float:
 
 
 def _await_resolved(scene: Scene) -> float | None:
-    """Wait until no finding about the job is open; return the elapsed seconds, or None if it took too long."""
+    """Wait until no finding that counts is open; return the elapsed seconds, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
     def resolved() -> bool:
-        return stage.is_healthy("hub") and not stage.findings(scene.job.spec.job_id)
+        findings = stage.findings(scene.job.spec.job_id)
+        return stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
