@@ -26,7 +26,7 @@ _ITEM_BYTES = {
 _OP_WORDS = {op.replace("_", ""): op for op in OPS}
 
 
-class Event(msgspec.Struct):
+class TraceEvent(msgspec.Struct):
     """One event of a Chrome trace; fields that are not needed are left out."""
 
     ph: str = ""
@@ -62,7 +62,7 @@ class _Parts:
     sent: list[tuple[float, str, int, int]] = field(default_factory=list)  # begin, op, bytes sent, bytes received
 
 
-def steps(events: Sequence[Event]) -> list[StepRecord]:
+def steps(events: Sequence[TraceEvent]) -> list[StepRecord]:
     """Return the steps of one rank, by number."""
     spans = sorted((e for e in events if e.ph == "X" and e.dur >= 0), key=lambda e: (e.ts, -e.dur))
     parts = _on_device(spans) if any(e.cat == "kernel" for e in spans) else _on_cpu(spans)
@@ -106,7 +106,7 @@ def steps(events: Sequence[Event]) -> list[StepRecord]:
     return sorted(records, key=lambda record: record.step)
 
 
-def _on_cpu(spans: Sequence[Event]) -> _Parts:
+def _on_cpu(spans: Sequence[TraceEvent]) -> _Parts:
     """Return the parts of a rank without kernels: gloo marks its operations on threads of its own."""
     parts = _Parts()
     for event, is_leaf in _with_leaves(spans):
@@ -120,7 +120,7 @@ def _on_cpu(spans: Sequence[Event]) -> _Parts:
     return parts
 
 
-def _on_device(spans: Sequence[Event]) -> _Parts:
+def _on_device(spans: Sequence[TraceEvent]) -> _Parts:
     """Return the parts of a rank with kernels. The profiler does not mark which kernels are backward."""
     parts = _Parts()
     for event in spans:
@@ -146,7 +146,7 @@ def _on_device(spans: Sequence[Event]) -> _Parts:
     return parts
 
 
-def _mark(parts: _Parts, event: Event) -> None:
+def _mark(parts: _Parts, event: TraceEvent) -> None:
     """Add the event to its phase."""
     name = event.name
     if match := _STEP.match(name):
@@ -161,9 +161,9 @@ def _mark(parts: _Parts, event: Event) -> None:
         parts.phases["forward"].append(event.interval)
 
 
-def _with_leaves(spans: Sequence[Event]) -> Iterator[tuple[Event, bool]]:
+def _with_leaves(spans: Sequence[TraceEvent]) -> Iterator[tuple[TraceEvent, bool]]:
     """Yield each event, and True if no other event of its thread lies within it."""
-    following: dict[int | float | str | None, Event] = {}
+    following: dict[int | float | str | None, TraceEvent] = {}
     leaves = []
     for event in reversed(spans):
         later = following.get(event.tid)
@@ -172,7 +172,7 @@ def _with_leaves(spans: Sequence[Event]) -> Iterator[tuple[Event, bool]]:
     yield from zip(spans, reversed(leaves), strict=True)
 
 
-def _bytes(spans: Iterable[Event]) -> Iterator[tuple[float, str, int, int]]:
+def _bytes(spans: Iterable[TraceEvent]) -> Iterator[tuple[float, str, int, int]]:
     """Yield the bytes of each collective that the profiler describes."""
     for event in spans:
         if event.name == "record_param_comms":
@@ -193,7 +193,7 @@ def _sums(collectives: Iterable[tuple[float, str, int, int]], step: Interval) ->
     return sent, received
 
 
-def _arguments(event: Event) -> _CollectiveArguments:
+def _arguments(event: TraceEvent) -> _CollectiveArguments:
     try:
         return msgspec.json.decode(event.args, type=_CollectiveArguments)
     except msgspec.DecodeError:
