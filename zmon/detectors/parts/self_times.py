@@ -142,7 +142,7 @@ class SelfTimes:
             thirds = [median(part) for part in _blocks(self._behind(rank, block * _THIRDS), block)]
             lag = fmean(thirds)
             if lag >= least_seconds and min(thirds) >= lag / 2:
-                lags.append(Lag(rank, lag, median(self._others(rank, num_steps))))
+                lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if deviations is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
         columns = [(self.seconds[lag.rank], self.num_lasting(lag, num_steps)) for lag in lags]
@@ -165,6 +165,14 @@ class SelfTimes:
         """Return the median of the other ranks, by step."""
         own = self.seconds[rank][-num_steps:]
         return [_median_without(value, row) for value, row in zip(own, self._ordered[-num_steps:], strict=True)]
+
+    def _others_seconds(self, rank: int, num_steps: int) -> float:
+        """Return the self time of the other ranks that do the same work, over the last steps."""
+        peers = next((ranks for ranks in self.roles if rank in ranks), ())
+        if len(peers) < 2:
+            return median(self._others(rank, num_steps))
+        rows = (step.self_seconds for step in self.steps[-num_steps:])
+        return median(median(row[peer] for peer in peers if peer != rank) for row in rows)
 
     def _behind(self, rank: int, num_steps: int) -> list[float]:
         """Return the seconds by which the rank is behind the median of the others, by step."""
