@@ -23,7 +23,8 @@ _ITEM_BYTES = {
     "byte": 1, "char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "short": 2, "half": 2, "bfloat16": 2,
     "int": 4, "float": 4, "long": 8, "double": 8,
 }  # fmt: skip
-_OP_WORDS = {op.replace("_", ""): op for op in OPS}
+# A kernel that sends and receives runs an all-to-all, or point-to-point operations.
+_OP_WORDS = {"sendrecv": "send_recv", **{op.replace("_", ""): op for op in OPS}}
 
 
 class TraceEvent(msgspec.Struct):
