@@ -10,7 +10,7 @@ import pytest
 from zmon.errors import UsageError
 from zmon.offline.analyze import play
 from zmon.offline.analyze.formats import kineto
-from zmon.offline.analyze.formats.kineto_steps import op_name
+from zmon.offline.analyze.formats.kineto_parts import op_name
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "kineto"
 MS = 1000.0  # a trace is in microseconds
@@ -126,6 +126,31 @@ def test_described_kernel_has_the_name_of_its_collective(tmp_path):
     """An all-to-all runs as sends and receives."""
     kernel = event("ncclDevKernel_SendRecv", 0, 10, "kernel", 20, **{"Collective name": "all_to_allv"})
     assert step_of(tmp_path, kernel, event("gemm", 10, 90, "kernel", 7))[1] == {"all_to_all": 10.0}
+
+
+def launch(at, correlation, tid=1):
+    return event("cudaLaunchKernel", at, at + 0.01, "cuda_runtime", tid, correlation=correlation)
+
+
+def test_kernel_belongs_to_the_phase_in_which_it_was_launched(tmp_path):
+    phases, _ = step_of(
+        tmp_path, launch(1, 1), event("gemm", 10, 30, "kernel", 7, correlation=1),
+        event("autograd::engine::evaluate_function: Mm", 2, 4, tid=2), launch(3, 2, tid=2), launch(3, 3, tid=1),
+        event("gemm", 30, 60, "kernel", 7, correlation=2), event("gemm", 60, 65, "kernel", 7, correlation=3),
+        mark("Optimizer.step#Adam.step", 5, 6), launch(5.5, 4), event("adam", 65, 75, "kernel", 7, correlation=4),
+    )  # fmt: skip
+    assert phases == {"forward": 25.0, "backward": 30.0, "optimizer": 10.0, "other": 35.0}
+
+
+def test_kernel_of_nccl_has_the_name_of_the_operation_that_launched_it(tmp_path):
+    """An older torch does not describe the kernel."""
+    _, ops = step_of(
+        tmp_path, mark("nccl:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
+        event("ncclKernel_SendRecv_RING", 10, 20, "kernel", 20, correlation=1),
+        event("ncclKernel_AllReduce_RING", 20, 25, "kernel", 20, correlation=2),
+        event("ncclKernel_SendRecv_RING", 30, 40, "kernel", 20, correlation=3),
+    )  # fmt: skip
+    assert ops == {"all_to_all": 10.0, "all_reduce": 5.0, "send_recv": 10.0}
 
 
 def test_loader_costs_time_only_while_the_gpu_has_no_work(tmp_path):

@@ -17,7 +17,8 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.offline.analyze import files
-from zmon.offline.analyze.formats.kineto_steps import TraceEvent, steps
+from zmon.offline.analyze.formats.kineto_parts import TraceEvent
+from zmon.offline.analyze.formats.kineto_steps import steps
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.names import JOB_ID
 
