@@ -11,6 +11,7 @@ from zmon.detectors import ALL
 
 FILES = {  # detector → files with its causes
     "stall": ("stall", "parts/exits", "parts/diagnosis"),
+    "straggler": ("straggler", "parts/slow_network_finding"),
     "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
 }
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))

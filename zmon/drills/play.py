@@ -20,7 +20,7 @@ from zmon.drills.draw import Draw, job_spec
 from zmon.drills.drill import Drill, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
-from zmon.drills.score import DrillRow, alert_of
+from zmon.drills.score import DrillRow, alert_of, counts
 from zmon.drills.stage import Job, PartName, ReceivedPage, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
@@ -51,9 +51,6 @@ FAILURES = (
     ZmonError, OSError, LookupError, ValueError, psutil.Error, subprocess.SubprocessError, http.client.HTTPException,
     msgspec.MsgspecError,
 )  # fmt: skip
-# The steps of the drills' jobs vary by 30 %: each step of eight ranks loses a quarter to waiting for the slowest. That is
-# no fault of a drill, and zmon is right to say so.
-TRUE_OF_EVERY_JOB = "compute_jitter"
 _numbers = itertools.count(1)
 
 
@@ -185,7 +182,7 @@ def _await_resolved(scene: Scene) -> float | None:
 
     def resolved() -> bool:
         findings = stage.findings(scene.job.spec.job_id)
-        return stage.is_healthy("hub") and not any(map(_counts, findings))
+        return stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
@@ -231,6 +228,7 @@ def _with_diagnosis(
     culprit_right = {
         "rank": finding.ranks == (rank,) and finding.hosts == (host,),
         "host": set(finding.hosts) == {host},
+        "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
     }[drill.culprit]
     text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()
@@ -277,13 +275,8 @@ def _play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
 def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
     """Return the findings about the job since then that count, oldest first."""
     findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
-    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and _counts(f)]
+    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and counts(f)]
     return sorted((f for f in recent if _is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
-
-
-def _counts(finding: Finding) -> bool:
-    """Return True if the finding counts for the score."""
-    return finding.severity != "info" and finding.cause != TRUE_OF_EVERY_JOB
 
 
 def _pages(scene: Scene, since: float) -> Sequence[ReceivedPage]:
