@@ -15,6 +15,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from zmon.cli.drill_simulated import play_simulated
 from zmon.cli.options import data_dir_option, json_option
 from zmon.drills import ALL, history, report
 from zmon.drills.draw import Pinned
@@ -38,6 +39,14 @@ from zmon.errors import UsageError
     type=click.FloatRange(min=1),
     help="Run only drills without a fault to report, for this many seconds.",
 )
+@click.option("--simulated", type=click.IntRange(min=1), help="Play this many random compositions in a simulator.")
+@click.option(
+    "--first",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the first composition of --simulated; the seed and this number play one again.",
+)
 @click.option("--seed", type=int, help="Seed of the random choices. The same seed makes the same choices.")
 @click.option(
     "--kind", type=click.Choice(["trainer", "ddp", "plain"]), help="Kind of job. Used only by drills that support it."
@@ -54,6 +63,8 @@ def drill(
     repeats: int,
     resume: bool,
     soak_seconds: float | None,
+    simulated: int | None,
+    first: int,
     seed: int | None,
     kind: JobKind | None,
     ranks: int | None,
@@ -71,10 +82,12 @@ def drill(
     if listing:
         Console().print(report.drill_list(ALL))
         return
-    if sum(map(bool, (names, every, resume, soak_seconds))) != 1:
+    if sum(map(bool, (names, every, resume, soak_seconds, simulated))) != 1:
         raise UsageError(
-            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume or --soak"
+            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume, --soak or --simulated"
         )
+    if simulated is not None:
+        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
     _end_in_order()
     session = history.newest(data_dir) if resume else None
     if session is None:
