@@ -92,14 +92,14 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     restarts = random.choice((0, 0, 2)) if launcher == "torchrun" else 0
     kind, ranks = random.choice(first.kinds), random.choice(first.ranks)
     draw = Draw(number, seed, kind, ranks, random.choice(first.step_seconds), random.randrange(ranks))
-    drill, names = first, (first.name,)
+    drill, name = first, first.name
     if first.name not in ALONE and random.random() < SECOND_SHARE:
         second = random.choice([each for each in elements if each.name in SECOND and each.name != first.name])
-        drill, names = _with_second(first, second), (first.name, second.name)
+        drill, name = _with_second(first, second), f"{first.name}+{second.name}"
     drill = replace(
         drill,
-        name="+".join(names),
-        fault=recorded("+".join(names), drill.fault, truth),
+        name=name,
+        fault=recorded(name, drill.fault, truth),
         job={**drill.job, "launcher": launcher, "max_restarts": restarts},
     )
     return RealComposition(number, drill, draw, launcher, restarts)

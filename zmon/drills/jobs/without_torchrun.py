@@ -67,7 +67,7 @@ def run(ranks: int, script: str, ends_others: bool) -> int:
         if ends_others and any(process.poll() for process in processes):
             end(processes)
         time.sleep(POLL_SECONDS)
-    return max(abs(process.returncode) for process in processes)
+    return max(abs(int(process.returncode)) for process in processes)
 
 
 def spawned(local_rank: int, ranks: int, script: str, port: int) -> None:
