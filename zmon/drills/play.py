@@ -223,11 +223,11 @@ def _with_diagnosis(
     findings = _findings(scene, injection.onset)
     finding = next((f for f in findings if f.id == report.id), report)
     rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
-    words = [word.format(rank=rank) for word in drill.evidence]
     struck = {rank, *injection.others}
     culprit_right = {
         "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
         "host": set(finding.hosts) == {host},
+        "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
     }[drill.culprit]
     text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()
@@ -241,7 +241,7 @@ def _with_diagnosis(
         reported_hosts=finding.hosts,
         struck_too=injection.others,
         confidence=finding.confidence,
-        evidence_missing=tuple(word for word in words if word not in text),
+        evidence_missing=tuple(w for word in drill.evidence if (w := word.format(rank=rank)) not in text),
         beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not _is_excused(drill, f)})),
     )
 

@@ -6,6 +6,26 @@ from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
+from zmon.schema.pause import HealedPause
+
+EXITED = "exited"  # the state of a job whose processes are gone
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """The end of a job's last launch, if a fault ended it. It stays for a day, or until a newer launch has stepped."""
+
+    time: float  # unix seconds at which the last rank ended, by the hub's clock
+    attempt: int
+    step: int | None
+    finding: str  # id of the finding
+    cause: str
+    severity: str
+    ranks: tuple[int, ...]  # culprits
+    hosts: tuple[str, ...]
+    summary: str
+    detail: str  # what to do next
+    runbook: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +53,10 @@ class JobView:
     efficiency_unknown: str = ""  # why efficiency is unknown
     expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown
+    pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
+    ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a fault ended the job, and none of its processes is left."""
+        return self.ended is not None and self.state == EXITED

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.build import NOW, finding
+from tests.build import NOW, ended_job, finding
 from tests.metrics.scene import JOB_VIEW
 from zmon.cli.render.status import culprit, doctor_table, status_table
 from zmon.doctor import Check
@@ -172,3 +172,39 @@ def test_unknown_severity_is_sorted_between_critical_and_warning():
     text = output_of([JOB_VIEW], several, False)
     places = [text.index(f"{word.upper()} {word}_cause") for word in ("critical", "fatal", "warning")]
     assert places == sorted(places)
+
+
+# -- jobs that a fault ended -------------------------------------------------------------------------------
+
+ENDED = replace(
+    JOB_VIEW, state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, findings=(), ended=ended_job()
+)
+
+
+def test_ended_job_is_shown_with_its_age_and_reason():
+    lines = output_of([HEALTHY, ENDED], [], False).splitlines()
+    assert lines[0] == (
+        "rank_exited: job job ended 1 h ago: rank 2 on node-1 exited at step 118: ValueError: bad sample"
+    )
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:4]}
+    assert rows == {
+        "next": "as advised at its end: Read the end of rank 2's log",
+        "runbook": "docs/runbooks.md#rank_exited",
+        "evidence": "`zmon incident f9`",
+    }
+
+
+def test_ended_job_has_no_numbers_of_a_running_job():
+    (line,) = [line for line in output_of([ENDED], [], False).splitlines() if "exited" in line and "│" in line]
+    assert [cell.strip() for cell in line.split("│")[1:7]] == ["job", "exited", "4 gone", "100", "–", "–"]
+
+
+def test_end_of_earlier_launch_is_shown_while_the_next_one_starts():
+    text = output_of([replace(ENDED, state="init", ranks_seen=4)], [], False)
+    assert "rank_exited: the launch before this one of job job ended 1 h ago" in text
+    assert "4/4" in text
+
+
+def test_end_whose_finding_is_open_is_shown_once():
+    text = output_of([ENDED], [finding(id="f9", cause="rank_exited")], False)
+    assert "ended 1 h ago" not in text

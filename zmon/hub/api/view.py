@@ -9,7 +9,7 @@ from zmon.hub.job_state import JobStates
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
@@ -42,6 +42,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         efficiency_unknown=efficiency.reason if isinstance(efficiency, Unknown) else "",
         expected=expected if isinstance(expected, ExpectedStep) else None,
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
+        pauses=snapshot.pauses,
     )
 
 
@@ -56,5 +57,5 @@ def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
         return "done"
     if not alive:
-        return "exited"
+        return EXITED
     return Counter(alive).most_common(1)[0][0]
