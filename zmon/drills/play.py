@@ -236,9 +236,9 @@ def _with_diagnosis(
     findings = findings_since(scene, injection.onset)
     finding = next((f for f in findings if f.id == report.id), report)
     rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
-    words = [word.format(rank=rank) for word in drill.evidence]
+    struck = {rank, *injection.others}
     culprit_right = {
-        "rank": finding.ranks == (rank,) and finding.hosts == (host,),
+        "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
         "host": set(finding.hosts) == {host},
         "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
@@ -252,7 +252,9 @@ def _with_diagnosis(
         culprit_right=culprit_right,
         reported_ranks=finding.ranks,
         reported_hosts=finding.hosts,
-        evidence_missing=tuple(word for word in words if word not in text),
+        struck_too=injection.others,
+        confidence=finding.confidence,
+        evidence_missing=tuple(w for word in drill.evidence if (w := word.format(rank=rank)) not in text),
         beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not _is_excused(drill, f)})),
     )
 

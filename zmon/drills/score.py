@@ -45,6 +45,8 @@ class DrillRow(msgspec.Struct, frozen=True):
     ranks: int
     step_seconds: float
     job: str = ""  # ID of the job
+    launcher: str = "torchrun"
+    max_restarts: int = 0
     time: float = 0.0  # unix seconds at the start
     stage: str = "host"
     quiet: bool = False
@@ -61,6 +63,8 @@ class DrillRow(msgspec.Struct, frozen=True):
     culprit_right: bool = False
     reported_ranks: tuple[int, ...] = msgspec.field(default=(), name="told_ranks")
     reported_hosts: tuple[str, ...] = msgspec.field(default=(), name="told_hosts")
+    struck_too: tuple[int, ...] = ()  # ranks that a second fault struck
+    confidence: float | None = None  # of the finding
     evidence_missing: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()  # causes of other findings about the job
     target_seconds: float | None = None
