@@ -20,7 +20,7 @@ from zmon.drills.drill import Drill, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
 from zmon.drills.reports import alerts_since, findings_since, page_about, pages_since
-from zmon.drills.score import DrillRow
+from zmon.drills.score import DrillRow, counts
 from zmon.drills.stage import Job, PartName, ReceivedPage, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
