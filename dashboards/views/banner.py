@@ -15,7 +15,7 @@ from dashboards.severity import CRITICAL, is_info
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
 from dashboards.words import clock, escaped_html, link, number
-from zmon.format import UNKNOWN, duration
+from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -30,6 +30,7 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
 }
 UNKNOWN_STATE = ("UNKNOWN", "?", GREY, "the hub does not know the state of this job")
 
+ENDED = ("done", "exited")  # states in which a job has no speed and no ranks
 MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 
@@ -52,7 +53,7 @@ def headline(glance: Glance) -> Headline:
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
         word = "STALLED" if worst.is_stall else worst.detector.upper()
-        return Headline(word, "✖", VERMILLION, worst.summary)
+        return Headline(word, "✖", VERMILLION, worst.text(glance.as_of))
     if state == "stalled":
         return Headline(*STATES["stalled"])
     if glance.blind:
@@ -62,7 +63,7 @@ def headline(glance: Glance) -> Headline:
     if glance.job is None:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another one below")
     if worst and not is_info(worst.severity):
-        return Headline(worst.severity.upper(), "!", ORANGE, worst.summary)
+        return Headline(worst.severity.upper(), "!", ORANGE, worst.text(glance.as_of))
     if state in (None, "unknown"):
         return Headline(*UNKNOWN_STATE)
     return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # a state of a newer hub is shown unchanged
@@ -85,7 +86,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
-        summary = f"<p>{escaped_html(worst.summary)}</p>"
+        summary = f"<p>{escaped_html(worst.text(glance.as_of))}</p>"
         _sections(
             glance,
             head,
@@ -100,7 +101,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
-        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.summary)} · {lead}</p>')
+        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.text(glance.as_of))} · {lead}</p>')
     _past_findings(context)
 
 
@@ -134,9 +135,9 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
     The time of the state is shown too, so that a reader notices if the page has lost its connection.
     """
     worst = main_finding(glance)
-    cost = f", {finding_view.age_and_cost(worst, glance.time)}" if worst else ""
+    cost = f", {finding_view.age_and_cost(worst, glance.as_of)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{cost}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.as_of)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
@@ -165,29 +166,40 @@ def vitals(context: ViewContext) -> None:
     """Draw the numbers of the job from the hub."""
     job = context.now.job
     step_time, rate = speed(job, context)
+    known = context.now.hub_is_blind and job is not None
+    as_of = f'<p class="zmon-unknown">last known, as of {clock(context.now.as_of)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,
         "Samples/s": rate,
         "Loss": _reported(job.report if job else {}, "loss"),
-        "Ranks watched": f"{number(job.ranks_seen)} of {number(job.world_size)}" if job else UNKNOWN,
+        "Ranks watched": ranks_watched(job),
     }
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>')
+    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{as_of}')
 
 
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     """Return the texts for step time and samples per second.
 
-    Both are "unknown" if the hub does not know the current state. Outside training the step time is "none", with the
-    duration of a stall, and the rate is "0"."""
+    Both are "unknown" if the hub does not know the current state. A stalled job has no step time, with the duration of
+    the stall, and trains on 0 samples. A job that starts, evaluates, saves or has ended has neither."""
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
         return duration(job.step_seconds), number(job.samples_per_second)
+    if job.state != "stalled":
+        return NONE, NONE
     stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
-    since = [stall.onset for stall in stalls if stall.job_id == job.job_id] if job.state == "stalled" else []
-    return f"none for {duration(max(0.0, context.now.time - min(since)))}" if since else "none", "0"
+    since = [stall.onset for stall in stalls if stall.job_id == job.job_id]
+    return f"none for {duration(max(0.0, context.now.as_of - min(since)))}" if since else "none", "0"
+
+
+def ranks_watched(job: JobView | None) -> str:
+    """Return how many ranks of how many are watched; a job that has ended has no ranks to watch."""
+    if job is None:
+        return UNKNOWN
+    return NONE if job.state in ENDED else f"{number(job.ranks_seen)} of {number(job.world_size)}"
 
 
 def _reported(report: dict[str, float | None], key: str) -> str:

@@ -10,22 +10,30 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.format import UNKNOWN, duration, listed, number
+from zmon.format import NONE, UNKNOWN, clock, duration, listed, number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.names import severity_order
 
-BLIND = "BLIND: no agent answers the hub; below is the last known state"
+BLIND = "BLIND: no agent answers the hub; below is the last known state"  # the time follows, if it is known
 NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
+_ENDED = ("done", "exited")  # states in which a job has no speed
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
 
 
-def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
-    """Return the findings, the worst first, then the jobs. `now` is in unix seconds."""
+def status_table(
+    jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float, as_of: float | None = None
+) -> RenderableType:
+    """Return the findings, the worst first, then the jobs. Times are unix seconds.
+
+    While the hub is blind, `as_of` is the time of the last known state, and all ages are those of that time.
+    """
     parts: list[RenderableType] = []
     if blind:
-        parts.append(Text(BLIND, style="bold red"))
+        known = f", as of {clock(as_of)}, {duration(now - as_of)} ago" if as_of is not None else ""
+        parts.append(Text(f"{BLIND}{known}", style="bold red"))
+        now = now if as_of is None else as_of
     if findings:
         parts += [findings_table(findings, jobs, now, _MAX_IN_FULL), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
@@ -46,7 +54,7 @@ def findings_table(
         if in_full is None or index < in_full:
             parts += [Text(headline(finding, now), style=_style(finding)), _finding(finding, sizes, now)]
         else:
-            parts.append(Text(f"{headline(finding, now)}: {finding.summary}", style=_style(finding)))
+            parts.append(Text(f"{headline(finding, now)}: {finding.text(now)}", style=_style(finding)))
     return Group(*parts)
 
 
@@ -87,9 +95,12 @@ def job_columns(job: JobView) -> tuple[str, ...]:
         job.state,
         f"{job.ranks_seen}/{job.world_size}",
         UNKNOWN if job.step is None else f"{job.step:,}",
-        duration(job.step_seconds),
-        UNKNOWN if job.samples_per_second is None else f"{job.samples_per_second:,.0f}",
+        *((NONE, NONE) if job.state in _ENDED else (duration(job.step_seconds), _rate(job))),
     )
+
+
+def _rate(job: JobView) -> str:
+    return UNKNOWN if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
 
 
 def _style(finding: Finding) -> str:
@@ -103,7 +114,7 @@ def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[
     since = f"{began:%H:%M:%S} UTC" if now - finding.onset < 86400 else f"{began:%d %b %H:%M:%S} UTC"
     rows = [
         ("who", f"{culprit(finding)} (confidence {finding.confidence:.0%})"),
-        ("what", finding.summary),
+        ("what", finding.text(now)),
         ("since", since + ("" if finding.step is None else f", step {finding.step:,}")),
     ]
     if cost := _cost(finding, sizes, now):
