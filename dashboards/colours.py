@@ -40,6 +40,8 @@ CAUSES = {
     "eval": "#B5B5B5",
     "checkpoint": "#6E6E6E",
     "init": "#D0D0D0",
+    "compile": "#9C8FB0",
+    "loader_start": "#C3D5DC",
     "stall": VERMILLION,
     "restart": "#8B2E00",
 }

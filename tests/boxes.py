@@ -11,9 +11,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from zmon.box import BoxWriter, box_path, layout
-from zmon.box.layout import Identity
+from zmon.box import BoxWriter, box_path
+from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
+from zmon.box.versions import Cell
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 
@@ -103,7 +104,7 @@ class Box:
             file.seek(offset)
             file.write(bytes([byte ^ mask]))
 
-    def newest_slot(self, cell: layout.Cell) -> int:
+    def newest_slot(self, cell: Cell) -> int:
         """Return the offset of the slot of a cell that was written last."""
         data = self.path.read_bytes()
         slots = (cell.offset, cell.offset + cell.slot_size)

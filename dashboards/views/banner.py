@@ -24,6 +24,8 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
     "train": ("HEALTHY", "✔", GREEN, "training"),
     "eval": ("HEALTHY", "✔", GREEN, "evaluating"),
     "checkpoint": ("HEALTHY", "✔", GREEN, "writing a checkpoint"),
+    "compile": ("HEALTHY", "✔", GREEN, "compiling the model"),
+    "loader_start": ("HEALTHY", "✔", GREEN, "starting a data loader"),
     "stalled": ("STALLED", "✖", VERMILLION, "nothing moves; the culprit is not known yet"),
     "done": ("FINISHED", "■", GREY, "the job is done"),
     "exited": ("ENDED", "■", GREY, "the job was stopped or has failed"),
@@ -167,7 +169,7 @@ def vitals(context: ViewContext) -> None:
     job = context.now.job
     step_time, rate = speed(job, context)
     known = context.now.hub_is_blind and job is not None
-    as_of = f'<p class="zmon-unknown">last known, as of {clock(context.now.as_of)}</p>' if known else ""
+    notes = f'<p class="zmon-unknown">last known, as of {clock(context.now.as_of)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,
@@ -175,8 +177,10 @@ def vitals(context: ViewContext) -> None:
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
     }
+    if job is not None and rate.endswith("(inferred)"):
+        notes += f'<p class="zmon-unknown">Samples/s: {escape(job.samples_inference)}.</p>'
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{as_of}')
+    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{notes}')
 
 
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
@@ -187,7 +191,8 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
-        return duration(job.step_seconds), number(job.samples_per_second)
+        inferred = " (inferred)" if job.samples_inference and job.samples_per_second is not None else ""
+        return duration(job.step_seconds), f"{number(job.samples_per_second)}{inferred}"
     if job.state != "stalled":
         return NONE, NONE
     stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]

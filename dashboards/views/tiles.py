@@ -20,6 +20,8 @@ ACTIVITY_WORDS = {
     "train": "training",
     "eval": "evaluating",
     "checkpoint": "checkpointing",
+    "compile": "compiling",
+    "loader_start": "starting its loader",
     "done": "done",
 }
 URGENCY = (VERMILLION, ORANGE, GREY, GREEN)

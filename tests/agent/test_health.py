@@ -21,7 +21,7 @@ from tests.agent.agent_client import (
 )
 from zmon.agent import Agent, AgentConfig, poller
 from zmon.agent.sources import Reading
-from zmon.box import layout
+from zmon.box.versions import CURRENT
 from zmon.errors import UsageError
 from zmon.schema.host import HostLoad
 
@@ -31,7 +31,7 @@ LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
 def test_damaged_box_is_reported_and_hides_no_other_rank(make_live_box, run_scenario):
     make_live_box(0)
     bad = make_live_box(1)
-    for offset in range(layout.LIVE, layout.LIVE + 32, 8):
+    for offset in range(CURRENT.live, CURRENT.live + 32, 8):
         bad.flip(offset + 3)
 
     async def scenario(client):

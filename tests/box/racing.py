@@ -58,7 +58,10 @@ class Racer:
     def report(self, cycle: int) -> None:
         """Write gauges and last words of this cycle."""
         self.ledger.report({"one": cycle, "two": 2.0 * cycle, "three": 3.0 * cycle})
-        self.line.last_words("exception", f"Type{cycle}", f"{cycle} " + "m" * (cycle % 900))
+        message = f"{cycle} " + "m" * (cycle % 900)
+        self.box.last_words(
+            cycle, "exception", f"Type{cycle}", message, f"train.py:{cycle}, step", message, cycle % 2 == 1
+        )
 
     def acts(self, cycle: int) -> Iterator[Callable[[], Any]]:
         """Yield the writes of a cycle; each changes the state at most once."""
@@ -214,6 +217,8 @@ def check_reported(report: dict[str, float], words: LastWords | None) -> None:
     assert words is not None
     cycle = int(words.type.removeprefix("Type"))
     assert words.message == f"{cycle} " + "m" * (cycle % 900)
+    assert (words.where, words.root) == (f"train.py:{cycle}, step", words.message[:511])
+    assert words.in_collective == (cycle % 2 == 1)
 
 
 def main(path: Path) -> None:

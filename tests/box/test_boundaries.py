@@ -8,6 +8,7 @@ from tests.box.test_reader import read
 from tests.boxes import Box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.rank import Memory
 
@@ -141,7 +142,7 @@ def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
 
 
 def test_network_bytes_that_become_known_count_from_zero(box):
-    unknown, no_reports = (-1,) * 8, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown, no_reports = (-1,) * 10, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
         head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
@@ -177,7 +178,7 @@ def test_records_continue_after_the_last_read(box):
 def test_half_overwritten_boundary_is_not_returned(box):
     box.steps(layout.RING_CAPACITY + 1)
     latest = box.ledger.boundaries
-    offset = layout.RING + (latest + 1) % layout.RING_CAPACITY * layout.BOUNDARY_SIZE
+    offset = CURRENT.ring + (latest + 1) % layout.RING_CAPACITY * CURRENT.boundary_size
     box.overwrite(offset, struct.pack("<Q", latest + 1))  # the number is new and the body is old
     assert read_step_numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
 
@@ -187,8 +188,8 @@ def test_boundary_with_another_number_is_not_returned(box):
     box.steps(4)
     steps = read_step_numbers(box)
     data = box.path.read_bytes()
-    offset = layout.RING + steps[3] * layout.BOUNDARY_SIZE
-    box.overwrite(layout.RING + steps[1] * layout.BOUNDARY_SIZE, data[offset : offset + layout.BOUNDARY_SIZE])
+    offset = CURRENT.ring + steps[3] * CURRENT.boundary_size
+    box.overwrite(CURRENT.ring + steps[1] * CURRENT.boundary_size, data[offset : offset + CURRENT.boundary_size])
     assert read_step_numbers(box) == [steps[0], steps[3]]
 
 

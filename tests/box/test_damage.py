@@ -5,6 +5,7 @@ rank wrote, reports the part as corrupt, or leaves it out.
 """
 
 import struct
+import time
 from dataclasses import replace
 
 import pytest
@@ -14,6 +15,7 @@ from tests.boxes import Box
 from tests.build import JOB
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 
@@ -110,7 +112,7 @@ def test_reader_returns_previous_state_if_the_newest_is_torn(box):
 def test_box_with_two_damaged_states_still_returns_other_parts(box):
     box.steps(2)
     for slot in layout.STATE_SLOTS:
-        box.flip(layout.LIVE + 8 * slot)
+        box.flip(CURRENT.live + 8 * slot)
     with pytest.raises(BoxCorrupt, match="state"):
         read_part(box, "now")
     assert read_part(box, "identity").job_id == JOB
@@ -121,10 +123,10 @@ def test_collective_with_damaged_numbers_is_not_returned(box):
     box.timeline.begin_step(None)
     box.timeline.enter_op(OP_NUMBER["all_to_all"], box.timeline.group("0", 2), 1000, 0)
     for number in (layout.ENTERED, layout.SEQUENCE):
-        box.flip(layout.LIVE + 8 * number)
+        box.flip(CURRENT.live + 8 * number)
         with pytest.raises(BoxCorrupt):
             read_part(box, "now")
-        box.flip(layout.LIVE + 8 * number)
+        box.flip(CURRENT.live + 8 * number)
     assert read_part(box, "now").num_bytes == 1000
 
 
@@ -165,7 +167,7 @@ def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, monkey
 
 def test_half_written_sequence_is_left_out(box):
     box.steps(2)
-    box.flip(layout.LIVE + 8 * layout.SEQUENCE + 2)
+    box.flip(CURRENT.live + 8 * layout.SEQUENCE + 2)
     sequences = read_part(box, "sequences")
     assert 0 not in sequences
     assert sequences[1] == 0
@@ -179,7 +181,7 @@ def rewrite_cells(box, number):
     box.clock.sleep(1)
     box.ledger.report({"loss": float(number)})
     box.timeline.group(f"group-{number}", 2)
-    box.timeline.last_words("exception", "builtins.ValueError", f"bad batch {number}")
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", f"bad batch {number}")
     box.writer.place(box.ledger.boundaries, number, number, number)
     box.writer.identity(replace(box.who, device=f"cuda:{number}"))
 
@@ -192,7 +194,7 @@ def read_cell(box, cell):
 @pytest.mark.parametrize("cell", CELLS)
 def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
     """The writer alternates between the slots; the test damages the newest slot each time."""
-    place = getattr(layout, cell.upper())
+    place = getattr(CURRENT, cell)
     answers, slots = [], []
     for number in range(1, 5):
         rewrite_cells(box, number)
@@ -208,7 +210,7 @@ def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_cell_with_two_damaged_slots_is_corrupt(box, cell):
-    place = getattr(layout, cell.upper())
+    place = getattr(CURRENT, cell)
     rewrite_cells(box, 1)
     for offset in (place.offset, place.offset + place.slot_size):
         box.flip(offset + 9)
@@ -241,7 +243,7 @@ def test_damaged_boundary_loses_only_the_steps_on_both_sides(box):
     box.steps(5)
     numbers = [number for number, _ in read_records(box)]
     middle = numbers[2]
-    box.flip(layout.RING + middle * layout.BOUNDARY_SIZE + 40)
+    box.flip(CURRENT.ring + middle * CURRENT.boundary_size + 40)
     assert [number for number, _ in read_records(box)] == [n for n in numbers if n not in (middle, middle + 1)]
     reader = BoxReader(box.path)
     assert [record.step for record in reader.records_ended(0, box.clock.ns, 100)] == [1, 2, 5]
@@ -250,7 +252,7 @@ def test_damaged_boundary_loses_only_the_steps_on_both_sides(box):
 
 def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
     box.steps(3)
-    box.flip(layout.RING + box.ledger.boundaries * layout.BOUNDARY_SIZE + 8)
+    box.flip(CURRENT.ring + box.ledger.boundaries * CURRENT.boundary_size + 8)
     with pytest.raises(BoxCorrupt, match="last boundary"):
         read_part(box, "totals")
     reader = BoxReader(box.path)
@@ -264,6 +266,6 @@ def test_boundary_of_another_box_is_not_returned(tmp_path):
     own, other = Box(tmp_path / "a"), Box(tmp_path / "b")
     own.steps(3)
     other.steps(3, seconds=5.0)
-    offset = layout.RING + 3 * layout.BOUNDARY_SIZE
-    own.overwrite(offset, other.path.read_bytes()[offset : offset + layout.BOUNDARY_SIZE])
+    offset = CURRENT.ring + 3 * CURRENT.boundary_size
+    own.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
     assert 3 not in [number for number, _ in read_records(own)]

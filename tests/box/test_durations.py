@@ -6,6 +6,7 @@ from tests.boxes import Box
 from zmon.box import layout
 from zmon.box.durations import durations
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.probe.rank import EVAL
 
 
@@ -26,9 +27,9 @@ def read_durations(box, max_boundaries=512):
     steps, mark, after = [], None, 0
     while (answer := reader.boundaries_after(after, max_boundaries))[1]:
         first, raw = answer
-        seconds, mark = durations(raw, first, reader.seed, mark)
+        seconds, mark = durations(raw, first, reader.seed, mark, reader.layout)
         steps += seconds
-        after = first + len(raw) // layout.BOUNDARY_SIZE - 1
+        after = first + len(raw) // CURRENT.boundary_size - 1
     records = [record.duration for _, record in reader.records(0)]
     reader.close()
     return steps, records
@@ -42,7 +43,7 @@ def test_durations_equal_those_of_the_records(box, max_boundaries):
 
 
 def test_torn_boundary_loses_only_the_steps_on_both_sides(box):
-    box.flip(layout.RING + 5 * layout.BOUNDARY_SIZE + 40)
+    box.flip(CURRENT.ring + 5 * CURRENT.boundary_size + 40)
     steps, records = read_durations(box)
     assert steps == pytest.approx(records)
     assert len(steps) == 8

@@ -21,13 +21,14 @@ import pytest
 from tests.box.written import Written, check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxError
 
 FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
-STATE = range(layout.LIVE, layout.LIVE + 32)
-CELLS = (layout.IDENTITY, layout.PLACE, layout.REPORT, layout.WORDS, layout.GROUPS)
-HEAD = layout.RING + 24 * layout.BOUNDARY_SIZE  # the part of the file with values
+STATE = range(CURRENT.live, CURRENT.live + 32)
+CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
+HEAD = CURRENT.ring + 24 * CURRENT.boundary_size  # the part of the file with values
 
 
 # -- damage ------------------------------------------------------------------------------------------------
@@ -35,7 +36,7 @@ HEAD = layout.RING + 24 * layout.BOUNDARY_SIZE  # the part of the file with valu
 
 def random_offset(chance):
     """Return a random offset, mostly of a value."""
-    return chance.randrange(*chance.choice(((0, layout.RING), (layout.LIVE, layout.RING), (0, HEAD), (0, 2 * HEAD))))
+    return chance.randrange(*chance.choice(((0, CURRENT.ring), (CURRENT.live, CURRENT.ring), (0, HEAD), (0, 2 * HEAD))))
 
 
 def flip_bits(data, chance, other):
@@ -56,7 +57,7 @@ def clear_pages(data, chance, other):
 
 
 def swap_pieces(data, chance, other):
-    size = chance.choice((8, 16, 64, layout.BOUNDARY_SIZE, 4096))
+    size = chance.choice((8, 16, 64, CURRENT.boundary_size, 4096))
     unit = chance.choice((1, 8))
     a, b = (random_offset(chance) // unit * unit for _ in range(2))
     data[a : a + size], data[b : b + size] = data[b : b + size], data[a : a + size]
@@ -64,11 +65,11 @@ def swap_pieces(data, chance, other):
 
 def insert_pieces(data, chance, other):
     """Insert a piece of another box, at the same or another offset, but not the prefix, which identifies the box."""
-    offset, size = random_offset(chance), chance.choice((8, 100, layout.BOUNDARY_SIZE, 1552, 4096))
+    offset, size = random_offset(chance), chance.choice((8, 100, CURRENT.boundary_size, 1552, 4096))
     if chance.random() < 0.5:  # insert whole boundaries
         offset, size = (
-            layout.RING + chance.randrange(24) * layout.BOUNDARY_SIZE,
-            layout.BOUNDARY_SIZE * chance.randrange(4),
+            CURRENT.ring + chance.randrange(24) * CURRENT.boundary_size,
+            CURRENT.boundary_size * chance.randrange(4),
         )
     source = offset if chance.random() < 0.7 else random_offset(chance)
     prefix = data[: layout.PREFIX.size]
@@ -95,7 +96,7 @@ def damage_copy(pristine, other, chance):
     moved = swap_pieces in damages or insert_pieces in damages
     for offset in STATE if moved else (offset for offset in STATE if offset % 8 >= 6):
         data[offset] = pristine[offset]
-    for offset in range(STATE.stop, layout.RING, 16):
+    for offset in range(STATE.stop, CURRENT.ring, 16):
         number, complement = (_changed_bits(data, pristine, offset + word) for word in (0, 8))
         if number == complement:
             data[offset : offset + 16] = pristine[offset : offset + 16]
@@ -132,7 +133,7 @@ def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
         for number in range(PER_SEED):
             data, names = damage_copy(pristine, other, chance)
             os.pwrite(file.fileno(), data, 0)
-            cut = chance.randrange(layout.FILE_SIZE) if number % 50 == 0 else None
+            cut = chance.randrange(CURRENT.file_size) if number % 50 == 0 else None
             if cut is not None:
                 file.truncate(cut)
             try:
@@ -172,11 +173,11 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
     for number in range(400):
         data = bytearray(chance.randbytes(chance.choice((0, 7, 24, 100, 8192, 65536))))
         prefix = layout.PREFIX.pack(
-            layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, chance.randrange(1 << 32)
+            layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size, chance.randrange(1 << 32)
         )
         data[: chance.choice((8, 12, 16, 24, 28)) if number % 2 else 0] = b""
         path.write_bytes(prefix[: 28 if number % 2 else 0] + data)
-        os.truncate(path, chance.choice((len(data), layout.FILE_SIZE, 1 << 40)))
+        os.truncate(path, chance.choice((len(data), CURRENT.file_size, 1 << 40)))
         with limited_resources() if number % 20 == 0 else contextlib.nullcontext(), contextlib.suppress(BoxError):
             reader = BoxReader(path)
             try:
@@ -209,9 +210,9 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
                     )
             for slot in range(24):
                 if chance.random() < 0.5:
-                    raw = struct.pack("<Q", slot) + with_checksum(layout.BOUNDARY.size)[8:-4]
+                    raw = struct.pack("<Q", slot) + with_checksum(CURRENT.boundary.size)[8:-4]
                     whole = raw + layout.CRC.pack(crc32(raw, seed))
-                    os.pwrite(file.fileno(), whole, layout.RING + slot * layout.BOUNDARY_SIZE)
+                    os.pwrite(file.fileno(), whole, CURRENT.ring + slot * CURRENT.boundary_size)
             with limited_resources() if number % 20 == 0 else contextlib.nullcontext():
                 reader = BoxReader(path)
                 for read in (reader.now, reader.identity, reader.totals, reader.report, reader.words, reader.groups,

@@ -8,21 +8,21 @@ import pytest
 
 from tests.boxes import IDENTITY, Box
 from zmon.box import layout
+from zmon.box.identity import Identity, packed_identity, unpacked_identity
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT, LAYOUTS
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
+PHASES_4 = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
+OPS_4 = (
+    *("all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter"),
+    *("barrier", "send", "recv"),
+)
 # By layout version: the words that its boxes number, and the size of a box. A box stores the number of a word, and its
 # boundaries have a place for each word. To add a word, add a version here and in zmon/box/layout.py.
 VERSIONS = {
-    4: (
-        ("init", "train", "eval", "checkpoint", "done"),
-        ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other"),
-        (
-            *("all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter"),
-            *("barrier", "send", "recv"),
-        ),
-        3_152_608,
-    ),
+    4: (("init", "train", "eval", "checkpoint", "done"), PHASES_4, OPS_4, 3_152_608),
+    5: (("init", "train", "eval", "checkpoint", "done", "compile", "loader_start"), PHASES_4, OPS_4, 3_321_248),
 }
 FULL = replace(
     IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
@@ -30,7 +30,7 @@ FULL = replace(
 )  # fmt: skip
 
 
-def read_identity(path: Path) -> layout.Identity:
+def read_identity(path: Path) -> Identity:
     """Return the identity in the box with this path."""
     reader = BoxReader(path)
     try:
@@ -40,7 +40,15 @@ def read_identity(path: Path) -> layout.Identity:
 
 
 def test_words_and_size_match_the_version_of_the_layout():
-    assert VERSIONS[layout.VERSION] == (ACTIVITIES, PHASES, OPS, layout.FILE_SIZE)
+    assert VERSIONS[CURRENT.version] == (ACTIVITIES, PHASES, OPS, CURRENT.file_size)
+    assert {version: entry[-1] for version, entry in VERSIONS.items()} == {
+        version: layout.file_size for version, layout in LAYOUTS.items()
+    }
+
+
+def test_words_of_an_older_version_have_the_same_numbers():
+    for older, newer in zip(VERSIONS[4][:3], VERSIONS[5][:3], strict=True):
+        assert newer[: len(older)] == older
 
 
 def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
@@ -51,12 +59,23 @@ def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
     assert len(OPS) <= layout.NONE
 
 
-def test_identity_has_the_bytes_of_version_4():
-    packed = struct.pack("<Q" + "q16sqqqq7i4x64s64s32s256s1024s", 1, *layout.packed_identity(FULL))
-    assert packed == layout.IDENTITY.struct.pack(1, *layout.packed_identity(FULL))
+def test_identity_has_the_bytes_of_version_5():
+    formats = "q16sqqqq7i4x64s64s32s256s2560s64s16s16s"
+    packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))
+    assert packed == CURRENT.identity.struct.pack(1, *packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
-    assert layout.IDENTITY.offset == 64
-    assert layout.PLACE.offset == 64 + 2 * 1544
+    assert CURRENT.identity.offset == 64
+
+
+def test_identity_of_version_4_is_read_with_defaults_for_newer_fields():
+    version_4 = LAYOUTS[4]
+    values = [packed.encode(getattr(FULL, name)) for name, packed in version_4.identity_fields.items()]
+    packed = version_4.identity.struct.pack(1, *values)
+    assert packed == struct.pack("<Qq16sqqqq7i4x64s64s32s256s1024s", 1, *values)
+    assert (version_4.identity.offset, version_4.place.offset) == (64, 64 + 2 * 1544)
+    values = version_4.identity.struct.unpack(packed)[1:]
+    read = unpacked_identity(version_4.identity_fields, values)
+    assert read == replace(FULL, role="", edge="python", samples_source="")
 
 
 def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
@@ -64,13 +83,13 @@ def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
     assert read_identity(box.path) == FULL
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(layout.Identity)])
+@pytest.mark.parametrize("name", [field.name for field in fields(Identity)])
 def test_field_of_the_identity_is_stored_separately(name):
     """Two fields with the same place, or a field without one, would return another value."""
     others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
     other = others[type(getattr(FULL, name))]
     changed = replace(FULL, **{name: other})
-    assert layout.unpacked_identity(layout.packed_identity(changed)) == changed
+    assert unpacked_identity(CURRENT.identity_fields, packed_identity(changed)) == changed
 
 
 def test_job_id_of_maximum_length_is_read(tmp_path):

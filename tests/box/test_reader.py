@@ -1,10 +1,13 @@
 """Tests of the reader of a box, which returns the values that a rank wrote."""
 
+import time
+
 import pytest
 
 from tests.boxes import Box, read
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import LastWords, Memory
@@ -165,13 +168,15 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
-    unknown, no_reports = (-1,) * 4, (0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown, no_reports = (-1,) * 5, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     before = box.writer.boundary(
         (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *no_reports), *nothing
     )
     head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
     number = box.writer.boundary(
-        (*head, 1102, 2103, 30, 31, 32, 33, 40, 41, 42, 43, 50, 0, 52, 53, 0, *no_reports[5:]), times, counts
+        (*head, 1102, 2103, 30, 31, 32, 33, 34, 40, 41, 42, 43, 44, 50, 0, 52, 53, 0, 0, 0, *no_reports[7:]),
+        times,
+        counts,
     )
     box.writer.place(number, 0, 0, 10)
     answers = read(box)
@@ -219,11 +224,20 @@ def test_report_groups_and_sequences_are_read(box):
 
 def test_last_words_are_read_and_cut_between_characters_if_long(box):
     assert read(box)["words"] is None
-    box.timeline.last_words("exception", "builtins.ValueError", "ж" * 5000)
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
     answers = read(box)["words"]
     assert (answers.kind, answers.type) == ("exception", "builtins.ValueError")
     assert set(answers.message) == {"ж"}
     assert len(answers.message.encode()) >= 1022
+
+
+def test_every_field_of_last_words_is_read(box):
+    values = ("exception", "builtins.RuntimeError", "step failed", "train.py:88, load", "gloo: Connection reset", True)
+    box.writer.last_words(1_700_000_000_500_000_000, *values)
+    words = read(box)["words"]
+    assert words == LastWords(
+        *values[:3], 1_700_000_000.5, where="train.py:88, load", root="gloo: Connection reset", in_collective=True
+    )
 
 
 def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
@@ -236,7 +250,7 @@ def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
 
 
 def test_last_words_take_precedence_over_a_later_signal(box):
-    box.timeline.last_words("exception", "builtins.ValueError", "bad batch")
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch")
     with box.path.open("ab") as file:
         file.write(TRACE)
     assert isinstance(read(box)["words"], LastWords)
@@ -248,6 +262,6 @@ def test_tail_without_a_stack_is_ignored_and_a_long_stack_is_cut(box):
         file.write(b"garbage")
     assert read(box)["words"] is None
     with box.path.open("r+b") as file:
-        file.seek(layout.FILE_SIZE)
+        file.seek(CURRENT.file_size)
         file.write(TRACE + b"x" * 10_000_000)
     assert len(read(box)["words"].message) == layout.TAIL_READ_BYTES

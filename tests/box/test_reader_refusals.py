@@ -7,7 +7,9 @@ import pytest
 
 from tests.boxes import PARTS, Box
 from zmon.box import layout
+from zmon.box.identity import packed_identity
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt, BoxVersion
 
 TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
@@ -44,10 +46,10 @@ def test_directory_or_pipe_with_the_name_of_a_box_is_an_error(tmp_path):
 
 
 def test_box_of_another_version_is_refused_with_both_versions(box):
-    box.overwrite(8, struct.pack("<I", layout.VERSION + 1))
+    box.overwrite(8, struct.pack("<I", CURRENT.version + 1))
     line = refusal_message(box.path, BoxVersion)
-    assert f"version {layout.VERSION + 1}" in line
-    assert f"version {layout.VERSION}" in line
+    assert f"version {CURRENT.version + 1}" in line
+    assert f"reads {CURRENT.version - 1} and {CURRENT.version}" in line
 
 
 def test_box_with_other_sizes_is_refused(box):
@@ -55,7 +57,7 @@ def test_box_with_other_sizes_is_refused(box):
     assert "sizes" in refusal_message(box.path, BoxCorrupt)
 
 
-@pytest.mark.parametrize("size", [layout.PREFIX.size, layout.RING, layout.FILE_SIZE - 1])
+@pytest.mark.parametrize("size", [layout.PREFIX.size, CURRENT.ring, CURRENT.file_size - 1])
 def test_truncated_box_is_refused(box, size):
     with box.path.open("r+b") as file:
         file.truncate(size)
@@ -87,10 +89,12 @@ def test_impossible_identity_is_corrupt(tmp_path):
     reader.close()
 
 
-@pytest.mark.parametrize("labels", [b"[" * 1023, b"[]", b'{"a": 1}', b"{", b"\xff" * 1024])
+@pytest.mark.parametrize("labels", [b"[" * 2559, b"[]", b'{"a": 1}', b"{", b"\xff" * 2560])
 def test_invalid_labels_are_corrupt(tmp_path, labels):
     box = Box(tmp_path)
-    box.writer._identity(*layout.packed_identity(box.who)[:-1], labels)  # values that a rank never writes
+    values = packed_identity(box.who)
+    values[list(CURRENT.identity_fields).index("labels")] = labels  # values that a rank never writes
+    box.writer._identity(*values)
     reader = BoxReader(box.path)
     with pytest.raises(BoxCorrupt, match="labels"):
         reader.identity()

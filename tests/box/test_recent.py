@@ -7,6 +7,7 @@ import pytest
 from tests.boxes import Box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES
 
 SECOND = 1_000_000_000
@@ -115,7 +116,7 @@ def test_box_without_steps_has_no_records(box):
 def test_steps_at_a_damaged_boundary_are_left_out(box):
     box.steps(16, seconds=0.25)
     before = sample_steps(box, 4.0, about=16)
-    box.overwrite(layout.RING + 10 % layout.RING_CAPACITY * layout.BOUNDARY_SIZE, b"\0" * 8)
+    box.overwrite(CURRENT.ring + 10 % layout.RING_CAPACITY * CURRENT.boundary_size, b"\0" * 8)
     after = sample_steps(box, 4.0, about=16)
     assert set(after) < set(before)
     assert len(before) - len(after) == 2  # the step that ends at this boundary, and the step that begins there

@@ -14,6 +14,7 @@ import pytest
 from tests.box.written import check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxError
 
 SECONDS = 3.0
@@ -47,7 +48,7 @@ class FileDamager(threading.Thread):
         """Truncate the file, mostly in its head, then write it again."""
         with self.path.open("r+b") as file:
             content = file.read()
-            file.truncate(self.chance.randrange(self.chance.choice((layout.RING, layout.FILE_SIZE))))
+            file.truncate(self.chance.randrange(self.chance.choice((CURRENT.ring, CURRENT.file_size))))
             self.enough.wait(self.chance.random() * 0.001)
             file.seek(0)
             file.write(content)
@@ -107,7 +108,7 @@ def test_truncated_file_is_an_error_or_returns_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)
-    for size in range(layout.RING + 2 * layout.BOUNDARY_SIZE, -1, -5):
+    for size in range(CURRENT.ring + 2 * CURRENT.boundary_size, -1, -5):
         os.truncate(path, size)
         check_parts(reader, boxes[0][1])
         with pytest.raises(BoxError):

@@ -10,8 +10,9 @@ import pytest
 from tests.boxes import Box, can_lock
 from tests.build import JOB
 from tests.places import REPOSITORY
-from zmon.box import BoxWriter, box_path, layout
+from zmon.box import BoxWriter, box_path
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxUnavailable
 
 
@@ -25,8 +26,8 @@ def test_box_is_private_and_in_the_folder_of_its_job_and_attempt(tmp_path):
 
 def test_blocks_of_the_whole_box_are_allocated_in_advance(tmp_path):
     stat = Box(tmp_path).path.stat()
-    assert stat.st_size == layout.FILE_SIZE
-    assert stat.st_blocks * 512 >= layout.FILE_SIZE
+    assert stat.st_size == CURRENT.file_size
+    assert stat.st_blocks * 512 >= CURRENT.file_size
 
 
 def test_box_has_its_name_only_after_publish(tmp_path):

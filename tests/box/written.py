@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import time
 from dataclasses import dataclass, field, replace
 
 from tests.boxes import Box
@@ -51,7 +52,7 @@ def write_box(root, rank):
         box.ledger.report({"loss": chance.random(), "step": step})
         box.writer.identity(replace(box.who, device=f"cuda:{rank}:{step}"))
         if step > 9:
-            box.timeline.last_words("exception", f"Error{rank}", f"batch {step}")
+            box.writer.last_words(time.time_ns(), "exception", f"Error{rank}", f"batch {step}")
         add_contents(box.path, written)
         box.timeline.end_step()
         add_contents(box.path, written)

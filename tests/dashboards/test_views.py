@@ -187,6 +187,13 @@ def test_row_of_a_job_that_has_ended_has_no_zero(open_page, world, state):
     assert re.findall(r"<td>([^<]*)</td>", row)[3:] == ["–", "–", "–", "–"]
 
 
+def test_inferred_rate_shows_what_it_is_inferred_from(open_page, world):
+    world.jobs = [changed(JOB, samples_source="loader")]
+    app = open_page("job", job_id="ads")
+    assert banner_value(app, "Samples/s") == "24,615 (inferred)"
+    assert "Samples/s: inferred from the DataLoader." in page_text(app)
+
+
 def test_stalled_job_trains_on_no_sample(open_page, world):
     world.jobs = [changed(JOB, state="stalled")]
     assert banner_value(open_page("job", job_id="ads"), "Samples/s") == "0"

@@ -9,7 +9,10 @@ import pytest
 from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
-FILES = {"stall": ("stall", "parts/exits", "parts/diagnosis")}  # detector → files with its causes
+FILES = {  # detector → files with its causes
+    "stall": ("stall", "parts/exits", "parts/diagnosis"),
+    "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
+}
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 

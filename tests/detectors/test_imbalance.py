@@ -208,11 +208,11 @@ def test_finding_stays_open_while_there_are_too_few_steps():
     assert Imbalance().can_resolve(replace(job, steps=tuple(SKEWED_STEPS)), finding)
 
 
-def test_imbalance_is_inert_without_work_to_compare():
+def test_imbalance_is_inert_if_no_rank_waits_for_others():
     job = snapshot(*ranks())
     inert = [
         Imbalance().inert_reason(replace(job, steps=tuple(steps)))
-        for steps in (SKEWED_STEPS, uneven(1, 1, op="all_reduce"))
+        for steps in (SKEWED_STEPS, uneven(1, 1, op="all_reduce"), job_steps(4, ops={}))
     ]
-    assert inert == [None, "its steps report no all_to_all and no lookups"]
+    assert inert == [None, None, "its steps report no collective"]
     assert Imbalance().inert_reason(snapshot(*ranks(1))) == "it has one rank"

@@ -11,6 +11,7 @@ import pytest
 
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
 from zmon.detectors import ALL
+from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
 from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
@@ -91,8 +92,16 @@ def test_healthy_jobs_have_no_finding_in_ten_thousand_draws(seed):
         steps = healthy(draw)
         good = step_window(steps)
         job = replace(jobs[len(steps[0].self_seconds)], steps=steps, baseline=good, step_windows=(good,) * 8)
-        summaries = [f.summary for detector in ALL for f in detector.detect(job)]
+        summaries = [f.summary for detector in ALL for f in detector.detect(job) if not is_true_loss(f, steps)]
         assert not summaries, summaries
+
+
+def is_true_loss(finding, steps):
+    """Return True if the finding names nobody and says that uneven ranks cost 10 % of the time, and they do."""
+    own = np.array([step.self_seconds for step in steps])
+    lost = (own.max(1) - own.mean(1)).sum() / sum(step.seconds for step in steps)
+    names_nobody = not finding.ranks and not finding.hosts
+    return finding.cause in JITTER_CAUSES and names_nobody and lost >= 0.1
 
 
 # -- faulty ------------------------------------------------------------------------------------------------

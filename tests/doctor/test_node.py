@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.boxes import Box
 from tests.build import agent_report
-from zmon.box import layout
+from zmon.box.versions import CURRENT
 from zmon.cli.main import cli
 from zmon.doctor.node import boxes, sources, space_for_boxes
 from zmon.schema.host import SourceStatus
@@ -59,7 +59,7 @@ def test_directory_without_boxes_is_absent(tmp_path):
 def test_damaged_box_is_named(tmp_path):
     path = tmp_path / "job/0/rank-3.box"
     path.parent.mkdir(parents=True)
-    path.write_bytes(os.urandom(layout.FILE_SIZE))
+    path.write_bytes(os.urandom(CURRENT.file_size))
     damaged, readable = boxes(tmp_path)
     assert damaged.armed is False
     assert str(path) in damaged.result

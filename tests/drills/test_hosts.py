@@ -9,7 +9,14 @@ import pytest
 
 from tests.boxes import eventually
 from zmon.drills.clock import Clock, library
-from zmon.drills.network import check_possible, make_hosts, remove_hosts, remove_leftovers, why_not
+from zmon.drills.network import (
+    LINK_BYTES_PER_SECOND,
+    check_possible,
+    make_hosts,
+    remove_hosts,
+    remove_leftovers,
+    why_not,
+)
 from zmon.drills.session import open_stage
 from zmon.drills.stage import JobSpec
 from zmon.errors import UsageError
@@ -76,6 +83,66 @@ def test_set_bandwidth_slows_a_transfer(hosts):
     b.set_bandwidth(2e6)
     seconds.append(transfer(a, b))
     assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50 MB/s
+
+
+@needs_hosts
+def test_lost_packets_cut_a_host_off_from_one_other_only_until_they_pass_again(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c) and reaches(b, c), 5)
+    a.lose_packets_to(b)
+    assert not reaches(a, b)
+    assert reaches(a, c)
+    assert reaches(b, c)
+    assert (link_state(a, "eth0"), link_state(b, "eth0")) == ("up", "up")
+    a.pass_packets_to(b)
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_bandwidth_to_one_host_slows_no_transfer_to_another(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    a.set_bandwidth_to(b, 2e6)
+    assert transfer(a, b) > 0.4 > transfer(a, c)
+    a.set_bandwidth(LINK_BYTES_PER_SECOND)
+    assert transfer(a, b) < 0.4
+
+
+SEND = """
+import os, socket, sys, time
+from zmon.agent.sources.sock_diag import dump
+near = socket.create_connection((sys.argv[1], 7))
+near.sendall(b"x")
+print("connected", flush=True)
+input()
+near.sendall(b"x")
+for _ in range(50):
+    (connection,) = dump({os.fstat(near.fileno()).st_ino}).connections
+    if connection.num_timeouts >= 2:
+        break
+    time.sleep(0.1)
+print(connection.num_timeouts, connection.send_queue_bytes)
+"""
+
+
+@needs_hosts
+def test_kernel_reports_timeouts_of_data_that_does_not_arrive(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    listen = (
+        "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]; c.recv(1); input()"
+    )
+    with subprocess.Popen(b.inside([sys.executable, "-c", listen]), stdin=-1, stdout=-1) as receiver:
+        receiver.stdout.readline()
+        with subprocess.Popen(
+            a.inside([sys.executable, "-c", SEND, b.data_address]), stdin=-1, stdout=-1, text=True
+        ) as sender:
+            assert sender.stdout.readline() == "connected\n"
+            b.lose_packets_to(a)  # the acknowledgement is lost
+            timeouts, queued = sender.communicate("\n")[0].split()
+        receiver.communicate(b"\n")
+    assert int(timeouts) >= 2
+    assert int(queued) == 1
 
 
 def transfer(sender, receiver):
@@ -156,3 +223,24 @@ def test_cut_link_makes_its_host_the_culprit(tmp_path):
         ]
         assert "eth0 is down" in findings[0].summary
     assert set(namespaces()) == namespaces_before
+
+
+@pytest.mark.slow  # the only whole job on a path that is cut
+@needs_hosts
+@pytest.mark.timeout(180)
+def test_hosts_that_cannot_reach_each_other_are_both_named_and_no_rank(tmp_path):
+    with open_stage("hosts", tmp_path) as stage:
+        job = stage.start(JobSpec("pair", "ddp", ranks=4, step_seconds=0.02))
+        assert eventually(lambda: (view := stage.job("pair")) and (view.step or 0) > 60, 90), (
+            job.folder / "log"
+        ).read_text()
+        stage.hosts["node-1"].lose_packets_to(stage.hosts["node-3"])
+
+        def named():
+            return [f for f in stage.findings("pair") if f.hosts == ("node-1", "node-3")]
+
+        (finding,) = eventually(named, 15)
+        assert (finding.cause, finding.ranks) == ("network_stall", ())
+        assert {link.device for link in finding.evidence.links} == {"eth0"}
+        stage.hosts["node-1"].pass_packets_to(stage.hosts["node-3"])
+        assert eventually(lambda: not stage.findings("pair"), 30)

@@ -99,6 +99,17 @@ def test_finding_and_page_in_time_are_as_expected(stage):
     assert stage.ended == [row.job]
 
 
+@pytest.mark.parametrize(
+    ("hosts", "ranks", "is_right"),
+    [(("node-a", "node-b"), (), True), (("node-a",), (), False), (("node-a", "node-b"), (2,), False)],
+    ids=["both hosts", "one host", "a rank"],
+)
+def test_culprit_of_a_struck_pair_is_both_hosts_and_no_rank(stage, hosts, ranks, is_right):
+    stage.report(hosts=hosts, ranks=ranks)
+    row = play_rank_frozen(stage, lambda scene: Injection(ONSET, host="node-b", peer="node-a"), culprit="pair")
+    assert row.culprit_right == is_right
+
+
 def test_job_name_contains_no_hint_of_the_drill(stage):
     assert play_rank_frozen(stage).job == stage.spec.job_id
     assert stage.spec.job_id.startswith("drill-")

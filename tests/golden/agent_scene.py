@@ -15,7 +15,7 @@ from tests.agent.test_flight import dump, entry
 from tests.boxes import Box, Clock
 from tests.build import NOW
 from tests.metrics.scene import FULL_HOST
-from zmon.box import BoxWriter, layout
+from zmon.box import BoxWriter
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeline
@@ -95,8 +95,7 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
 
 def write_last_words(writer: BoxWriter, kind: str, type_: str = "", message: str = "") -> None:
     """Write last words, one second before NOW."""
-    number = layout.WORDS_KINDS.index(kind)
-    writer.words(int(NOW - 1) * SECOND, number, layout.field(type_, 64), layout.field(message, 1024))
+    writer.last_words(int(NOW - 1) * SECOND, kind, type_, message)
 
 
 def ranks(root: Path, kernel: Kernel, socket: str) -> list[Box]:

@@ -27,6 +27,7 @@ class FakeAgent:
         self.requests = []
         self.cursor = 0
         self.rank_behind = 2  # it did not enter the collective
+        self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
 
     @asynccontextmanager
@@ -79,7 +80,7 @@ class FakeAgent:
         rank = int(request.match_info["rank"])
         if rank in self.silent_ranks:
             await asyncio.sleep(60)
-        stack = f"stack of rank {rank}" if request.query.get("stacks", "1") == "1" else None
+        stack = (self.stack or f"stack of rank {rank}") if request.query.get("stacks", "1") == "1" else None
         operation = {"group": "gloo:0", "sequence": 301, "op": "all_reduce", "name": "gloo:all_reduce",
                      "num_bytes": 288, "sizes": [[72]], "dtypes": ["Float"], "age_seconds": 1.5,
                      "state": "scheduled"}  # fmt: skip

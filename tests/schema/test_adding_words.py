@@ -17,7 +17,11 @@ from pathlib import Path
 
 path = Path("zmon/schema/names.py")
 source = path.read_text()
-words = {'"other")': '"other", "quantize")', '"done")\\n': '"done", "compile")\\n', '"recv",': '"recv", "shuffle",'}
+words = {
+    '"other")': '"other", "quantize")',
+    '"loader_start")\\n': '"loader_start", "tune")\\n',
+    '"recv",': '"recv", "shuffle",',
+}
 for last, more in words.items():
     assert source.count(last) == 1, last
     source = source.replace(last, more)
@@ -33,7 +37,7 @@ from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 root = Path(sys.argv[1])
 box = Box(root / "boxes")
-box.timeline.turn_to(ACTIVITY_NUMBER["compile"])
+box.timeline.turn_to(ACTIVITY_NUMBER["tune"])
 box.clock.sleep(5.0)
 box.timeline.turn_to(TRAIN)
 for _ in range(3):
@@ -44,7 +48,7 @@ for _ in range(3):
     box.clock.sleep(0.01)
     box.timeline.leave_op()
     box.timeline.end_step()
-box.timeline.turn_to(ACTIVITY_NUMBER["compile"])
+box.timeline.turn_to(ACTIVITY_NUMBER["tune"])
 box.timeline.phase(PHASE_NUMBER["quantize"])
 box.timeline.enter_op(OP_NUMBER["shuffle"], box.timeline.group("0", 2), 100, 60)
 """
@@ -52,11 +56,11 @@ AT_THE_AGENT = """
 from tests.metrics.scene import page, value
 
 state = RankBox(box.path, "node-a", Leases(), box.clock, Path("/proc")).state()
-assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "shuffle"), state
+assert (state.activity, state.phase, state.in_flight.op) == ("tune", "quantize", "shuffle"), state
 assert state.lease_seconds == Leases().init_seconds, "another lease needs a line in zmon/job/lease.py"
-assert round(state.between_seconds["compile"]) == 5
+assert round(state.between_seconds["tune"]) == 5
 text = page(state)
-assert value(text, "zmon_activity", activity="compile") == 1
+assert value(text, "zmon_activity", activity="tune") == 1
 assert round(value(text, "zmon_phase_seconds_total", phase="quantize"), 6) == 0.06
 assert value(text, "zmon_collectives_total", op="shuffle") == 3  # the fourth is in flight
 """
@@ -80,12 +84,12 @@ from tests.build import JOB, NOW, rank_state, snapshot
 from tests.metrics.scene import hub, value
 from zmon.job.time_account import Account
 
-fields = {"activity": "compile", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
+fields = {"activity": "tune", "between_seconds": {"init": 1.0}, "open_seconds": 7.0, "step_seconds_total": 0.0}
 rank = rank_state(0, world_size=1, **fields)
 account = Account(JOB)
 account.update(snapshot(rank), (), 0.02, False)
-assert account.causes == {"init": 1.0, "compile": 7.0}, account.causes
-assert value(hub(), "zmon_job_time_seconds_total", cause="compile") == 0, "the series exists before it has time"
+assert account.causes == {"init": 1.0, "tune": 7.0}, account.causes
+assert value(hub(), "zmon_job_time_seconds_total", cause="tune") == 0, "the series exists before it has time"
 """
 
 

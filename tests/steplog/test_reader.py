@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from tests.steplog.build import append_once, inodes, logged, rank_box, segments, step_numbers
-from zmon.box import layout
+from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
 from zmon.steplog import StepLog, format, read_runs
 
@@ -199,7 +199,7 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
     [
         (0, b"PARQUET!", "it is not a step log"),
         (8, struct.pack("<I", 99), "another version"),
-        (12, struct.pack("<I", layout.VERSION + 1), "another version"),
+        (12, struct.pack("<I", CURRENT.version + 1), "another version"),
         (30, b"\xff", "its header is damaged"),
         (16, struct.pack("<I", 1 << 31), "its header is damaged"),
     ],

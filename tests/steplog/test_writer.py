@@ -9,6 +9,7 @@ import pytest
 
 from tests.steplog.build import append_once, inodes, logged, rank_box, ring_records, segments, step_numbers
 from zmon.box import layout
+from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
 from zmon.steplog import StepLog
 
@@ -94,7 +95,7 @@ def test_steps_overwritten_before_the_agent_started_are_counted(tmp_path, root):
 def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(tmp_path, root, log):
     box = rank_box(tmp_path / "boxes")
     box.steps(10)
-    box.flip(layout.RING + 6 * layout.BOUNDARY_SIZE + 200)
+    box.flip(CURRENT.ring + 6 * CURRENT.boundary_size + 200)
     log.append(inodes(box))
     (run,) = logged(root)
     numbers = step_numbers(run)

@@ -64,7 +64,7 @@ class Agent:
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
-        hardware = all_sources(self._pids) if sources is None else sources
+        hardware = all_sources(self._pids, stands_still=self._stands_still) if sources is None else sources
         config.check_names([*(source.name for source in hardware), StderrSource.name, _STEPS])
         self._sources = {
             source.field: Poller(
@@ -112,6 +112,10 @@ class Agent:
             self._suspects_version += 1
             self._suspects_changed.set()
             self._suspects_changed = asyncio.Event()
+
+    def _stands_still(self) -> bool:
+        """Return True while a rank of this host makes no progress."""
+        return any(suspicion.reason == "overdue" for suspicion in self._suspects)
 
     def _pids(self) -> dict[int, tuple[str, int]]:
         """Return job id and rank by pid, for the sources.

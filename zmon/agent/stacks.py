@@ -24,6 +24,8 @@ PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).p
 async def read(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, str | None]:
     """Return the stacks of all threads, or None and the reason in one line.
 
+    Paths are complete: they show which frames are the job's own (zmon/job/own_frame.py).
+
     py-spy begins with the command line of the process. It is cut off, since people pass tokens on command lines.
     """
     if command is None:
@@ -34,7 +36,7 @@ async def read(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, st
 
 
 def _read(pid: int, command: str) -> tuple[bytes | None, str | None]:
-    arguments = [command, "dump", "--nonblocking", "--pid", str(pid)]
+    arguments = [command, "dump", "--nonblocking", "--full-filenames", "--pid", str(pid)]
     try:
         result = subprocess.run(arguments, stdin=DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS, check=False)
     except OSError as error:

@@ -60,9 +60,9 @@ class Boundary(NamedTuple):
     counts: tuple[int, ...]
 
     @classmethod
-    def from_numbers(cls, numbers: tuple[int, ...]) -> Boundary:
-        """Build the boundary from its numbers in the ring."""
-        parts = (numbers[start:end] for start, end in pairwise((0, *layout.EDGES)))
+    def from_numbers(cls, numbers: tuple[int, ...], edges: tuple[int, ...]) -> Boundary:
+        """Build the boundary from its numbers in the ring; `edges` are those of the layout of its box."""
+        parts = (numbers[start:end] for start, end in pairwise((0, *edges)))
         head, step_amounts, amounts, between, (bits,), values, times, counts = parts
         reported = {index: value for index, value in enumerate(values) if bits >> index & 1} if bits else {}
         number, kind, step, time, steps, step_ns, last_step, last_checkpoint = head[:8]
@@ -83,7 +83,7 @@ def totals(last: Boundary) -> Totals:
         last.overhead * _NS,
         last.dropped,
         _measures(last.times, last.counts, last.amounts, last.network),
-        {activity: ns * _NS for activity, ns in zip(ACTIVITIES, last.between, strict=True) if ns},
+        {activity: ns * _NS for activity, ns in zip(ACTIVITIES, last.between, strict=False) if ns},
         last.time * _NS,
     )
 
@@ -133,7 +133,7 @@ def _measures(times: Sequence[int], counts: Sequence[int], amounts: Sequence[int
         for n, op in enumerate(OPS)
         if counts[layout.COUNT + n] or times[layout.EXPOSED + n]
     }
-    samples, lookups, nic_sent, nic_received = map(_known_or_none, amounts)
+    samples, lookups, nic_sent, nic_received = map(_known_or_none, amounts[: layout.FLOPS])
     network_sent, network_received = map(_known_or_none, network)
     return Measures(
         {phase: times[layout.PHASE + n] * _NS for n, phase in enumerate(PHASES) if times[layout.PHASE + n]},

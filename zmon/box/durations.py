@@ -11,10 +11,10 @@ from typing import NamedTuple
 from zlib import crc32
 
 from zmon.box import layout
+from zmon.box.versions import Layout
 
 _NS = 1e-9
 _HEAD = struct.Struct("<Q5q")  # number, kind, step, time, steps, step ns
-_CHECKED = layout.BOUNDARY.size
 
 
 class Mark(NamedTuple):
@@ -24,14 +24,17 @@ class Mark(NamedTuple):
     step_ns: int  # time in steps so far
 
 
-def durations(raw: bytes, first: int, seed: int, previous: Mark | None) -> tuple[list[float], Mark | None]:
+def durations(
+    raw: bytes, first: int, seed: int, previous: Mark | None, box_layout: Layout
+) -> tuple[list[float], Mark | None]:
     """Return the durations of the steps that end in `raw`, and the value of `previous` for the next call.
 
-    `raw` holds boundaries of a ring, numbered from `first` on. `seed` is the random seed of the box.
+    `raw` holds boundaries of a ring, numbered from `first` on. `seed` is the random seed of the box
+    and `box_layout` its layout.
     """
-    seconds = []
-    for number, start in enumerate(range(0, len(raw), layout.BOUNDARY_SIZE), first):
-        end = start + _CHECKED
+    seconds, checked_size = [], box_layout.boundary.size
+    for number, start in enumerate(range(0, len(raw), box_layout.boundary_size), first):
+        end = start + checked_size
         written_number, kind, _, _, _, step_ns = _HEAD.unpack_from(raw, start)
         if written_number != number or layout.CRC.unpack_from(raw, end)[0] != crc32(raw[start:end], seed):
             continue

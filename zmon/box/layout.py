@@ -1,4 +1,6 @@
-"""The layout of a black box, shared by writer and reader.
+"""The parts of a black box that writer and reader share: its words, states and numbers.
+
+`versions.py` has the sizes and offsets of each version of the layout.
 
     prefix      magic, version, ring capacity, file size, seed    (never changes)
     cells       identity · place · report · words · groups         (two slots each)
@@ -24,19 +26,13 @@ Integers are little-endian. Times are CLOCK_MONOTONIC nanoseconds unless called 
 
 from __future__ import annotations
 
-import json
 import struct
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from collections.abc import Sequence
 
 from zmon.schema import names
-from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import OPS, PHASES
 
 MAGIC = b"ZMONBOX\0"
-VERSION = 4
 RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
@@ -57,150 +53,19 @@ NUM_TIMES = len(PHASES) + 2 * len(OPS)
 COUNT, SENT, RECEIVED = 0, len(OPS), 2 * len(OPS)
 NUM_COUNTS = 3 * len(OPS)
 # Amounts, which may be unknown. Those of the step come before the totals so far.
-SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED = range(4)
-NUM_AMOUNTS = 4
+SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED, FLOPS = range(5)
+NUM_AMOUNTS = 5
 
 TURN, STEP = range(2)  # kinds of boundary
 
 CRC = struct.Struct("<I")
 PREFIX = struct.Struct("<8sIIQI")
-# number, kind | step, time, steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak),
-# overhead, dropped, bytes to and from other hosts so far | amounts of the step, amounts so far | ns by activity that
-# belong to no step | a bit for each gauge reported since the previous boundary, and the values of all | times | counts
-HEAD = 15
-EDGES = tuple(accumulate((HEAD, NUM_AMOUNTS, NUM_AMOUNTS, len(ACTIVITIES), 1, MAX_REPORT_KEYS, NUM_TIMES, NUM_COUNTS)))
-BOUNDARY = struct.Struct(f"<Q{EDGES[4] - 1}q{MAX_REPORT_KEYS}d{NUM_TIMES + NUM_COUNTS}q")
-
-
-def aligned(size: int) -> int:
-    """Round up to a multiple of 8."""
-    return (size + 7) // 8 * 8
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A group of values that change together; `format` leaves out the leading counter."""
-
-    format: str
-    offset: int
-
-    @cached_property
-    def struct(self) -> struct.Struct:
-        """The packing of counter and values, without the crc."""
-        return struct.Struct("<Q" + self.format)
-
-    @property
-    def slot_size(self) -> int:
-        """The bytes of one slot."""
-        return aligned(self.struct.size + CRC.size)
-
-    @property
-    def end(self) -> int:
-        """The offset of the byte after this cell."""
-        return self.offset + 2 * self.slot_size
-
-
-def text(raw: bytes) -> str:
-    """Decode a fixed-width field to text."""
-    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
-
-
-def field(value: str, size: int) -> bytes:
-    """Encode text for a fixed-width field; it is never cut in the middle of a character."""
-    return value.encode("utf-8", "replace")[: size - 1].decode("utf-8", "ignore").encode()
-
-
-def _labels(raw: bytes) -> dict[str, str]:
-    try:
-        labels = json.loads(text(raw) or "{}")
-    except (ValueError, RecursionError) as error:
-        raise ValueError("its labels are not a JSON object of strings") from error
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise ValueError("its labels are not a JSON object of strings")
-    return labels
-
-
-class Packed(NamedTuple):
-    """The encoding of one value in a cell: its struct code, and the conversions to and from it."""
-
-    code: str
-    encode: Callable[[Any], Any] = int
-    decode: Callable[[Any], Any] = int
-
-
-def _text(size: int) -> Packed:
-    return Packed(f"{size}s", lambda value: field(value, size), text)
-
-
-_LONG, _INT = Packed("q"), Packed("i")
-_UID = Packed("16s", bytes.fromhex, bytes.hex)
-_MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
-_RESTARTS = Packed("i4x", lambda n: -1 if n is None else n, lambda n: None if n < 0 else n)  # 4 bytes are unused
-_JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
-_BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
-_LABELS = Packed("1024s", lambda labels: field(json.dumps(labels), 1024), _labels)
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """The rank that wrote the box.
-
-    The fields are those of the identity cell, in this order and with these encodings.
-    """
-
-    pid: Annotated[int, _LONG]
-    run_uid: Annotated[str, _UID]
-    start_ns: Annotated[int, _LONG]
-    start_unix: Annotated[float, _MOMENT]
-    launcher_pid: Annotated[int, _LONG]
-    launcher_start: Annotated[int, _LONG]  # clock ticks after boot, as in /proc/<pid>/stat
-    rank: Annotated[int, _INT]
-    local_rank: Annotated[int, _INT]
-    world_size: Annotated[int, _INT]
-    local_world_size: Annotated[int, _INT]  # 0: unknown how many ranks share this host
-    attempt: Annotated[int, _INT]
-    restart_count: Annotated[int, _INT]
-    max_restarts: Annotated[int | None, _RESTARTS]  # None: the launcher does not restart ranks
-    job_id: Annotated[str, _JOB_ID]
-    device: Annotated[str, _text(64)]
-    backend: Annotated[str | None, _BACKEND]
-    socket: Annotated[str, _text(256)]
-    labels: Annotated[dict[str, str], _LABELS]
-
-
-_IDENTITY: dict[str, Packed] = {
-    name: hint.__metadata__[0] for name, hint in get_type_hints(Identity, include_extras=True).items()
-}
-_DECODED = tuple(packed.decode for packed in _IDENTITY.values())
-
-
-def packed_identity(identity: Identity) -> list[Any]:
-    """Return the values of the identity cell."""
-    return [packed.encode(getattr(identity, name)) for name, packed in _IDENTITY.items()]
-
-
-def unpacked_identity(values: Sequence[Any]) -> Identity:
-    """Decode the values of the identity cell; raises ValueError if they are invalid."""
-    return Identity(*[decode(value) for decode, value in zip(_DECODED, values, strict=True)])
-
-
-IDENTITY = Cell("".join(packed.code for packed in _IDENTITY.values()), 64)
-# boundaries written, activity since, step since, the current step
-PLACE = Cell("Q3q", IDENTITY.end)
-REPORT = Cell("32sd" * MAX_REPORT_KEYS, PLACE.end)
-WORDS = Cell("qB64s1024s", REPORT.end)  # unix time, kind, type, message
-GROUPS = Cell("48si" * MAX_GROUPS, WORDS.end)  # name, size
-
-LIVE = GROUPS.end
 # Indices into the signed live words: two slots of (since, key + prime × state - since), then numbers with complements.
 STATE_SLOTS = (0, 2)
 ENTERED = 4  # the collective that the rank is in, or was in last
 BEFORE = 6  # the collective before that: a rank with a wrong size may leave it before its peers notice the mismatch
 SEQUENCE = 8  # the first sequence number; one for each group follows
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
-RING = LIVE + 8 * NUM_LIVE
-BOUNDARY_SIZE = aligned(BOUNDARY.size + CRC.size)
-FILE_SIZE = RING + RING_CAPACITY * BOUNDARY_SIZE
 
 WORDS_KINDS = ("", *names.WORDS_KINDS)  # kind by number; 0: no last words
 

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 from zmon.box import layout, live, recent, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
-from zmon.box.layout import Identity
+from zmon.box.identity import Identity, text, unpacked_identity
 from zmon.box.lock import holder
 from zmon.box.ring import checked
+from zmon.box.versions import LAYOUTS, Cell
 from zmon.errors import BoxCorrupt, BoxVersion
 from zmon.schema.names import ACTIVITIES, JOB_ID, OPS, PHASES
 from zmon.schema.rank import LastWords
@@ -24,6 +25,7 @@ from zmon.schema.step import StepRecord
 _NS = 1e-9
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
+_NUM_WORDS = 5  # fields of last words after their time and kind; layout 4 has only type and message
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
 
@@ -97,9 +99,9 @@ class BoxReader:
 
     def identity(self) -> Identity:
         """Return the identity of the rank that wrote the box."""
-        _, *values = self._cell(layout.IDENTITY)
+        _, *values = self._cell(self.layout.identity)
         try:
-            identity = layout.unpacked_identity(values)
+            identity = unpacked_identity(self.layout.identity_fields, values)
         except ValueError as error:
             raise self._corrupt(str(error)) from error
         if not JOB_ID.fullmatch(identity.job_id) or not 0 <= identity.rank < identity.world_size:
@@ -116,28 +118,34 @@ class BoxReader:
 
     def report(self) -> dict[str, float]:
         """Return the gauges that the job reported."""
-        _, *pairs = self._cell(layout.REPORT)
-        return {layout.text(k): v for k, v in zip(pairs[::2], pairs[1::2], strict=True) if layout.text(k)}
+        _, *pairs = self._cell(self.layout.report)
+        return {text(k): v for k, v in zip(pairs[::2], pairs[1::2], strict=True) if text(k)}
 
     def report_names(self) -> tuple[str, ...]:
         """Return the names of the gauges, in the order of the report cell."""
-        _, *pairs = self._cell(layout.REPORT)
-        return tuple(layout.text(key) for key in pairs[::2] if layout.text(key))
+        _, *pairs = self._cell(self.layout.report)
+        return tuple(text(key) for key in pairs[::2] if text(key))
 
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""
-        _, unix, kind, type_, message = self._cell(layout.WORDS)
+        _, unix, kind, *others = self._cell(self.layout.words)
         if 0 < kind < len(layout.WORDS_KINDS):
+            if len(others) < _NUM_WORDS:
+                others = [None, *others, b"", b""]
+            in_collective, type_, message, where, root = others
             return LastWords(
                 layout.WORDS_KINDS[kind],
-                layout.text(type_),
-                layout.text(message),
+                text(type_),
+                text(message),
                 unix * _NS,
+                where=text(where),
+                root=text(root),
+                in_collective=None if in_collective is None else bool(in_collective),
             )
-        tail = os.pread(self._fd, layout.TAIL_READ_BYTES, layout.FILE_SIZE)
+        tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
         if not tail.startswith(_TRACE):
             return None
-        return LastWords("signal", "SIGTERM", layout.text(tail), os.fstat(self._fd).st_mtime)
+        return LastWords("signal", "SIGTERM", text(tail), os.fstat(self._fd).st_mtime)
 
     def sequences(self) -> dict[int, int]:
         """Return the number of collectives entered so far by group; a count in the middle of a write is left out."""
@@ -152,9 +160,9 @@ class BoxReader:
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Return name and size of each process group, by its number."""
-        _, *pairs = self._cell(layout.GROUPS)
+        _, *pairs = self._cell(self.layout.groups)
         named = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
-        return {group: (layout.text(name), size) for group, (name, size) in named if layout.text(name)}
+        return {group: (text(name), size) for group, (name, size) in named if text(name)}
 
     def records(self, after: int) -> list[tuple[int, StepRecord]]:
         """Return the step records of boundaries numbered above `after`, oldest first, as far as the ring has them.
@@ -186,27 +194,28 @@ class BoxReader:
         The result is the number of the first one and the bytes of all, unchecked.
         """
         numbers = ring.available(after, self._place()[0])[:max_boundaries]
-        raw = ring.read(self._fd, numbers)
-        if len(raw) != len(numbers) * layout.BOUNDARY_SIZE:
+        raw = ring.read(self._fd, numbers, self.layout)
+        if len(raw) != len(numbers) * self.layout.boundary_size:
             raise self._corrupt("the file is truncated")
         return numbers.start, raw
 
     def _boundary(self, number: int) -> Boundary | None:
         if number < 1:
             return None
-        return ring.boundary(ring.read(self._fd, range(number, number + 1)), number, self.seed)
+        raw = ring.read(self._fd, range(number, number + 1), self.layout)
+        return ring.boundary(raw, number, self.seed, self.layout)
 
     def _place(self) -> tuple[int, int, int, int]:
-        _, boundaries, activity_since, step_since, step = self._cell(layout.PLACE)
+        _, boundaries, activity_since, step_since, step = self._cell(self.layout.place)
         return boundaries, activity_since, step_since, step
 
     def _live(self) -> tuple[int, ...]:
-        raw = os.pread(self._fd, _LIVE.size, layout.LIVE)
+        raw = os.pread(self._fd, _LIVE.size, self.layout.live)
         if len(raw) < _LIVE.size:
             raise self._corrupt("the file is truncated")
         return _LIVE.unpack(raw)
 
-    def _cell(self, cell: layout.Cell) -> tuple[Any, ...]:
+    def _cell(self, cell: Cell) -> tuple[Any, ...]:
         for _ in range(_MAX_TRIES):  # a fast writer may change each of the two slots just while that slot is read
             raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
             slots = (checked(cell.struct, raw, self.seed, offset) for offset in (0, cell.slot_size))
@@ -220,15 +229,16 @@ class BoxReader:
         if len(raw) < layout.PREFIX.size or raw[:8] != layout.MAGIC:
             raise self._corrupt("the file is not a black box")
         _, version, capacity, size, self.seed = layout.PREFIX.unpack(raw)
-        if version != layout.VERSION:
+        if version not in LAYOUTS:
             raise BoxVersion(
                 f"cannot read the black box {self.path}",
-                f"the box has layout version {version}, this zmon reads version {layout.VERSION}",
+                f"the box has layout version {version}, this zmon reads {' and '.join(map(str, LAYOUTS))}",
                 "Run the same version of zmon in the job and on the node",
             )
-        if capacity != layout.RING_CAPACITY or size != layout.FILE_SIZE:
+        self.layout = LAYOUTS[version]
+        if capacity != layout.RING_CAPACITY or size != self.layout.file_size:
             raise self._corrupt("its sizes are not those of this layout version")
-        if os.fstat(self._fd).st_size < layout.FILE_SIZE:
+        if os.fstat(self._fd).st_size < self.layout.file_size:
             raise self._corrupt("the file is truncated")
 
     def _corrupt(self, reason: str) -> BoxCorrupt:

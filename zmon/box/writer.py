@@ -17,7 +17,9 @@ from pathlib import Path
 from zlib import crc32
 
 from zmon.box import layout
+from zmon.box.identity import Identity, field, packed_identity
 from zmon.box.lock import holder
+from zmon.box.versions import CURRENT, Cell
 from zmon.errors import BoxUnavailable
 
 DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: boxes are written at every step
@@ -44,24 +46,39 @@ class BoxWriter:
             raise _unavailable(path, error) from error
         self._seed = int.from_bytes(os.urandom(4), "little")
         # MAP_POPULATE maps all pages now, so that there are no page faults in the middle of training.
-        self._map = mmap.mmap(self._fd, layout.FILE_SIZE, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self._map = mmap.mmap(self._fd, CURRENT.file_size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._view = memoryview(self._map)
-        self._identity = self._cell(layout.IDENTITY)
-        self.place = self._cell(layout.PLACE)
-        self.report = self._cell(layout.REPORT)
-        self.words = self._cell(layout.WORDS)
-        self.groups = self._cell(layout.GROUPS)
-        self.live = self._view[layout.LIVE : layout.RING].cast("q")  # written in place: calls would cost too much
+        self._identity = self._cell(CURRENT.identity)
+        self.place = self._cell(CURRENT.place)
+        self.report = self._cell(CURRENT.report)
+        self._words = self._cell(CURRENT.words)
+        self._words(0, 0, False, b"", b"", b"", b"")
+        self.groups = self._cell(CURRENT.groups)
+        self.live = self._view[CURRENT.live : CURRENT.ring].cast("q")  # written in place: calls would cost too much
         self.boundary = self._ring()
         for number in range(layout.ENTERED, layout.NUM_LIVE, 2):
             self.number(number, 0)
         layout.PREFIX.pack_into(
-            self._view, 0, layout.MAGIC, layout.VERSION, layout.RING_CAPACITY, layout.FILE_SIZE, self._seed
+            self._view, 0, layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size, self._seed
         )
 
-    def identity(self, identity: layout.Identity) -> None:
+    def identity(self, identity: Identity) -> None:
         """Write the identity of this rank."""
-        self._identity(*layout.packed_identity(identity))
+        self._identity(*packed_identity(identity))
+
+    def last_words(
+        self,
+        unix_ns: int,
+        kind: str,
+        type_: str = "",
+        message: str = "",
+        where: str = "",
+        root: str = "",
+        in_collective: bool = False,
+    ) -> None:
+        """Write the last words of this rank; zmon.schema.rank.LastWords explains the values."""
+        texts = field(type_, 64), field(message, 1024), field(where, 256), field(root, 512)
+        self._words(unix_ns, layout.WORDS_KINDS.index(kind), in_collective, *texts)
 
     def publish(self) -> None:
         """Give the box its final name; call this once identity and state are written.
@@ -89,7 +106,7 @@ class BoxWriter:
         """Return a descriptor that appends to the file; it is for a signal handler and must never be closed."""
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
-    def _cell(self, cell: layout.Cell) -> Write:
+    def _cell(self, cell: Cell) -> Write:
         pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self._seed
         size = cell.struct.size
         offsets = (cell.offset, cell.offset + cell.slot_size)
@@ -112,9 +129,9 @@ class BoxWriter:
         self.live[index], self.live[index + 1] = value, ~value
 
     def _ring(self) -> Callable[[Sequence[float], Sequence[int], Sequence[int]], int]:
-        pack, crc_pack, view = layout.BOUNDARY.pack_into, layout.CRC.pack_into, self._view
-        size, seed = layout.BOUNDARY.size, self._seed
-        ring, capacity, slot_size = layout.RING, layout.RING_CAPACITY, layout.BOUNDARY_SIZE
+        pack, crc_pack, view = CURRENT.boundary.pack_into, layout.CRC.pack_into, self._view
+        size, seed = CURRENT.boundary.size, self._seed
+        ring, capacity, slot_size = CURRENT.ring, layout.RING_CAPACITY, CURRENT.boundary_size
         number = 0
 
         def append(head: Sequence[float], times: Sequence[int], counts: Sequence[int]) -> int:
@@ -174,7 +191,7 @@ def _create(path: Path, new: Path) -> int:
     _refuse_if_held(path)
     fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        os.posix_fallocate(fd, 0, layout.FILE_SIZE)
+        os.posix_fallocate(fd, 0, CURRENT.file_size)
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BaseException:
         new.unlink()

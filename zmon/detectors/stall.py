@@ -2,7 +2,8 @@
 
 Locks and process states come first, because they prove that a rank is gone or stopped. An exceeded lease proves only
 that nothing moves. `parts/diagnosis.py` then infers the culprit from which ranks wait for which. If ranks have ended,
-`parts/exits.py` says which of them is the culprit.
+`parts/exits.py` says which of them is the culprit. What is proven is critical at once. What only silence shows may be a
+pause, so `parts/silence.py` decides its severity.
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+import msgspec
+
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
-from zmon.detectors.parts.diagnosis import diagnose, network_stall
+from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
 from zmon.detectors.parts.exits import Limits, exit_finding
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.parts.silence import Judgement, Patience, judge
 from zmon.detectors.parts.wording import ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.evidence import Evidence
@@ -26,7 +30,7 @@ from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
-class Stall(Limits):
+class Stall(Patience, Limits):
     """The detector `stall`; thresholds in seconds."""
 
     # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
@@ -45,6 +49,9 @@ class Stall(Limits):
     ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
+    # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
+    # and 1.4 s after it was sent. A single timeout may be a lost packet.
+    num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
     name = STALL
@@ -86,6 +93,8 @@ class Stall(Limits):
         if not frozen:
             return None
         first = frozen[0]
+        # A stopped process goes on only if somebody wakes it. Storage that is slow may answer at any moment.
+        judgement = None if stopped else judge(snapshot, frozen, self)
         if stopped:
             seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
             summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
@@ -106,14 +115,14 @@ class Stall(Limits):
             snapshot,
             detector=self.name,
             cause="rank_frozen",
-            severity="critical",
+            severity=judgement.severity if judgement else "critical",
             culprits=frozen,
             seconds_ago=seconds_ago,
             confidence=0.97 if stopped else 0.8,
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
-            f"{_waiting_text(snapshot, frozen)}",
+            f"{_waiting_text(snapshot, frozen)}{_reason_text(judgement)}",
             detail=detail,
-            evidence=Evidence(pids=tuple(r.pid for r in frozen)),
+            evidence=_with_silence(Evidence(pids=tuple(r.pid for r in frozen)), judgement),
         )
 
     def _link_finding(self, snapshot: Snapshot) -> Finding | None:
@@ -154,20 +163,23 @@ class Stall(Limits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
+        # The locks of dead ranks prove that the job cannot go on.
+        proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
+        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)
         return new_finding(
             snapshot,
             detector=self.name,
             cause=diagnosis.cause,
-            severity="critical",
+            severity=judgement.severity if judgement else "critical",
             culprits=diagnosis.culprits,
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
             summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
-            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}",
+            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}{_reason_text(judgement)}",
             detail=diagnosis.detail,
-            evidence=diagnosis.evidence,
+            evidence=_with_silence(diagnosis.evidence, judgement),
         )
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
@@ -182,6 +194,19 @@ class Stall(Limits):
 
     def _trains(self, state: RankState) -> bool:
         return state.activity == "train" and state.steps >= self.num_learned_steps
+
+
+def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankState]:
+    """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
+    return diagnosis.culprits or [r for r in alive if r.in_flight is None] or alive
+
+
+def _reason_text(judgement: Judgement | None) -> str:
+    return f"; {judgement.reason}" if judgement else ""
+
+
+def _with_silence(evidence: Evidence, judgement: Judgement | None) -> Evidence:
+    return msgspec.structs.replace(evidence, silence=judgement.silence) if judgement else evidence
 
 
 def _waiting_text(snapshot: Snapshot, frozen: list[RankState]) -> str:

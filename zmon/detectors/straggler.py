@@ -3,8 +3,9 @@
 In a synchronous step all ranks wait for the one with the longest self time. If that is the same rank again and again,
 its host is the likely cause. If it changes from step to step, the data is, and this detector reports nothing. If all
 ranks are equally fast and the exposed time is long, the network is the cause, and the connections show which host. A
-rank that has more work than others is not behind: that is `imbalance`. Ranks that are slower by design (a longer
-pipeline stage, logging on rank 0) cost as much as a slow GPU does, and are reported the same way.
+rank that has more work than others is not behind: that is `imbalance`. A rank is compared with the ranks of its role,
+so that a longer stage of a pipeline is not behind either. A rank that is slower by design within its role (logging on
+rank 0) costs as much as a slow GPU does, and is reported the same way.
 """
 
 from __future__ import annotations
@@ -14,20 +15,21 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from zmon.detectors.parts.hardware_reasons import hot_gpu, starved_host, throttled_ranks
-from zmon.detectors.parts.network import slow_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.self_times import Lag, SelfTimes
+from zmon.detectors.parts.slow_network import slow_network, slow_network_steps
 from zmon.detectors.parts.step_cost import (
     NEXT,
     SHOWN,
     exposed_seconds,
     exposed_too_long,
     late_by_phase,
+    mean_saved_seconds,
     ms,
-    saved_seconds,
     slowest,
 )
 from zmon.detectors.parts.wording import ranks_on
+from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -46,6 +48,9 @@ class Straggler(Thresholds):
     cost_ratio: Share = 0.15
     # A finding resolves when the lag, or the growth of the exposed time, is below this share of its threshold.
     over_ratio: Share = 0.5
+    # The steps must become shorter by at least this share if the late ranks were as fast as the others, step by step.
+    # Where batches differ from rank to rank, another rank is almost as late, and nothing is gained.
+    saved_ratio: Share = 0.04
     # At least this many recent steps are compared. With four in each third, one odd step does not change its median.
     num_steps: int = 12
     # The compared steps must cover this time. Two seconds of contention then cannot reach into all three thirds.
@@ -104,13 +109,16 @@ class Straggler(Thresholds):
             return True
         if self.inert_reason(snapshot) or any(r.overdue_seconds > 0 for r in running):
             return False
-        times = SelfTimes.from_steps(snapshot.steps).without_work()
+        times = _self_times(snapshot).without_work()
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         if num_steps is None:
             return False
         if finding.cause == "network_slow":
             measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if len(measured) > 2 and slow_host(snapshot, self.alike_ratio, self.busy_seconds) is None:
+            if (
+                len(measured) > 2
+                and slow_network(snapshot, self.alike_ratio, self.alike_ratio, self.busy_seconds) is None
+            ):
                 return True
             grown_ratio = self.over_ratio * self.grown_ratio
             steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
@@ -118,6 +126,10 @@ class Straggler(Thresholds):
         if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
             return False
         least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
+        steps = snapshot.steps[-num_steps:]
+        least_saved = self.over_ratio * self.saved_ratio * median(step.seconds for step in steps)
+        if mean_saved_seconds(steps, set(finding.ranks)) < least_saved:
+            return True
         return all(times.has_caught_up(rank, num_steps, least_seconds) for rank in finding.ranks)
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
@@ -132,7 +144,7 @@ class Straggler(Thresholds):
         """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
         if self.inert_reason(snapshot) or not _running_ranks(snapshot):
             return ()
-        times = SelfTimes.from_steps(snapshot.steps)
+        times = _self_times(snapshot)
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         finding = None
         if num_steps is not None:
@@ -158,8 +170,8 @@ class Straggler(Thresholds):
             lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
             similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # such as stages of a pipeline
-            if similar and not by_design:
-                return self._finding(snapshot, without_work, similar, number)
+            if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number)):
+                return finding
         return None
 
     def _sure_lags(self, times: SelfTimes, num_steps: int, hot: set[int]) -> list[Lag]:
@@ -180,19 +192,22 @@ class Straggler(Thresholds):
         in_part = [lag.rank for lags in parts for lag in lags]
         return [lag for lag in late if lag.rank in in_part]
 
-    def _finding(self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int) -> Finding:
+    def _finding(self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int) -> Finding | None:
         worst, steps = lags[0], snapshot.steps
         num_lasting = times.num_lasting(worst, num_steps)
         seconds = median(step.seconds for step in steps[-num_steps:])
-        seconds_ago = sum(step.stands_for * step.seconds for step in steps[-num_lasting:])
         ranks = {lag.rank for lag in lags}
+        saved = mean_saved_seconds(steps[-num_steps:], ranks)
+        if saved < self.saved_ratio * seconds:
+            return None
+        seconds_ago = sum(step.stands_for * step.seconds for step in steps[-num_lasting:])
         culprits = [r for r in snapshot.ranks if r.rank in ranks]
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
-        phases = late_by_phase(times.steps[-num_steps:], worst.rank)
-        data_ratio = self._data_ratio(times, worst, num_steps, phases)
+        peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
+        phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
+        data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self.chance_ratio, phases)
         lost_seconds = worst.seconds / seconds * seconds_ago
         cause, reason, detail = self._cause(snapshot, culprits, first, data_ratio, lost_seconds)
-        saved = median(saved_seconds(step, ranks) for step in steps[-num_steps:])
         num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
         phase = max(phases, key=lambda p: phases[p])
         slower = worst.seconds / max(worst.others_seconds, 1e-6)
@@ -222,21 +237,6 @@ class Straggler(Thresholds):
             ),
         )
 
-    def _data_ratio(self, times: SelfTimes, lag: Lag, num_steps: int, phases: dict[str, float]) -> float:
-        """Return the share of a lag that is waiting for data.
-
-        It is 1 or 0 if only the wait for data, or only the rest, is late beyond chance. If both or none are, it is the
-        share of seconds.
-        """
-        least_seconds = (1 - self.input_ratio) * lag.seconds
-        in_data, in_rest = (
-            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, self.chance_ratio))
-            for part in times.split("data")
-        )
-        late = sum(seconds for seconds in phases.values() if seconds > 0)
-        data_ratio = phases.get("data", 0.0) / late if late else 0.0
-        return data_ratio if in_data == in_rest else float(in_data)
-
     def _cause(
         self, snapshot: Snapshot, culprits: list[RankState], first: RankState, data_ratio: float, lost_seconds: float
     ) -> tuple[str, str, str]:
@@ -259,11 +259,11 @@ class Straggler(Thresholds):
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
-        """Return a finding about the host whose link is slow."""
+        """Return a finding about the host, or the pair of hosts, with a slow link."""
         baseline = snapshot.baseline
         if not exposed_too_long(steps, baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        culprit = slow_host(snapshot, self.quicker_ratio, self.busy_seconds)
+        culprit = slow_network(snapshot, self.quicker_ratio, self.alike_ratio, self.busy_seconds)
         if culprit is None:
             return None
         exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)
@@ -274,23 +274,28 @@ class Straggler(Thresholds):
             cause="network_slow",
             severity="warning",
             culprits=(),
-            hosts=(culprit.host,),
+            hosts=culprit.hosts,
             seconds_ago=sum(step.stands_for * step.seconds for step in steps),
             confidence=culprit.confidence,
             stalled=False,
             lost_ratio=None if baseline is None else max(exposed - baseline.exposed_seconds, 0.0) / seconds,
-            summary=f"the network of {culprit.host} holds the others back: {culprit.summary} (threshold "
+            summary=f"{culprit.place} holds the others back: {culprit.summary} (threshold "
             f"{self.quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"
             f"{baseline_text}, and no rank is late for them",
-            detail=NEXT["network_slow"].format(culprit.host, culprit.device or "IFACE")
-            + f" If it does not improve: {drain(culprit.host)}.",
+            detail=slow_network_steps(culprit),
             evidence=Evidence(
                 device=culprit.device,
+                links=culprit.links,
                 step_seconds=seconds,
                 exposed_seconds=exposed,
                 good_exposed_seconds=None if baseline is None else baseline.exposed_seconds,
             ),
         )
+
+
+def _self_times(snapshot: Snapshot) -> SelfTimes:
+    """Return the self times of the recent steps, as if all roles took equally long."""
+    return SelfTimes.from_steps(snapshot.steps).within([role.ranks for role in roles(snapshot)])
 
 
 def _running_ranks(snapshot: Snapshot) -> list[RankState]:

@@ -19,19 +19,38 @@ STEP_DETECTORS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bou
 class Suppression:
     """One row of the table: while `by` reports a finding above `info`, the `silenced` detectors open none.
 
-    With `holds`, their open findings stay as they are. Without it, they resolve.
+    With `holds`, their open findings stay as they are. Without it, they resolve. A row may be limited to findings of
+    `by` with some causes, and to `silenced_causes`.
     """
 
     by: str
     silenced: tuple[str, ...]
     holds: bool = False
+    causes: tuple[str, ...] = ()  # empty: all causes of `by` …
+    except_causes: tuple[str, ...] = ()  # … but these
+    silenced_causes: tuple[str, ...] = ()  # empty: all causes of the silenced detectors
+
+    def is_active(self, reported: Mapping[str, Sequence[Finding]]) -> bool:
+        """Return True if `by` reports such a finding."""
+        causes = [finding.cause for finding in reported.get(self.by, ()) if finding.severity != "info"]
+        return any((not self.causes or c in self.causes) and c not in self.except_causes for c in causes)
+
+    def silences(self, detector: str, finding: Finding) -> bool:
+        """Return True if an active row silences this finding."""
+        return detector in self.silenced and (not self.silenced_causes or finding.cause in self.silenced_causes)
 
 
+_CHANGING = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
 TABLE = (
     # During a stall, detectors of steps see only older steps, so they cannot tell whether a fault is over.
     Suppression(STALL, STEP_DETECTORS, holds=True),
     Suppression("straggler", ("slowdown", "efficiency")),  # the straggler is the culprit of the slowdown
-    Suppression("imbalance", ("slowdown", "efficiency")),
+    # What a straggler costs is no loss to a rank that changes; once it is gone, the rest is measured again.
+    Suppression("straggler", ("imbalance",), silenced_causes=_CHANGING),
+    Suppression("imbalance", ("efficiency",)),
+    # A job that always lost time to a slow rank that changes may still become slower for another reason.
+    Suppression("imbalance", ("slowdown",), except_causes=_CHANGING),
+    Suppression("imbalance", ("slowdown",), causes=("input_jitter",), silenced_causes=("input",)),
     Suppression("slowdown", ("efficiency",)),  # `slowdown` reports which part of a step grew
     Suppression("divergence", ("efficiency",)),  # all work is lost, at any speed
     Suppression("coverage", ("efficiency",)),  # the efficiency of unwatched ranks is unknown
@@ -54,9 +73,15 @@ def suppress(reported: Mapping[str, Sequence[Finding]], table: Sequence[Suppress
     A detector that is silenced still silences others. A detector that reports nothing is not in `held_open`: its open
     findings may be over.
     """
-    reporting = {name for name, findings in reported.items() if any(f.severity != "info" for f in findings)}
-    active = [row for row in table if row.by in reporting]
-    silenced = {name for row in active for name in row.silenced if reported.get(name)}
-    resolved = silenced & {name for row in active if not row.holds for name in row.silenced}
-    left = {name: () if name in silenced else tuple(findings) for name, findings in reported.items()}
+    active = [row for row in table if row.is_active(reported)]
+    rows = {
+        name: [[row for row in active if row.silences(name, finding)] for finding in findings]
+        for name, findings in reported.items()
+    }
+    silenced = {name for name, by_finding in rows.items() if any(by_finding)}
+    resolved = {name for name in silenced if any(not row.holds for by_finding in rows[name] for row in by_finding)}
+    left = {
+        name: tuple(finding for finding, by in zip(findings, rows[name], strict=True) if not by)
+        for name, findings in reported.items()
+    }
     return Remaining(left, frozenset(silenced - resolved), frozenset(resolved))

@@ -9,8 +9,8 @@ from pathlib import Path
 import aiohttp
 
 import zmon
-from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
 from zmon.format import counted
@@ -36,12 +36,12 @@ def space_for_boxes(box_dir: Path) -> Check:
             "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another directory.",
         )
     try:
-        os.posix_fallocate(fd, 0, layout.FILE_SIZE)
+        os.posix_fallocate(fd, 0, CURRENT.file_size)
     except OSError as error:
         return Check(
             "box directory",
             False,
-            f"no box fits into {box_dir} ({layout.FILE_SIZE / 2**20:.1f} MiB each): {error.strerror}",
+            f"no box fits into {box_dir} ({CURRENT.file_size / 2**20:.1f} MiB each): {error.strerror}",
             "Ranks that start now are unwatched. Free some space there, or set ZMON_BOX_DIR to another directory.",
         )
     finally:

@@ -10,7 +10,7 @@ from typing import Literal
 from zmon.drills.stage import Job, JobKind, Stage
 
 StageName = Literal["host", "hosts"]
-Culprit = Literal["rank", "host", "none"]
+Culprit = Literal["rank", "host", "pair", "none"]
 # The way to detect a fault decides how soon zmon can report it. `state`: a lock, a process state or a link carrier
 # shows it at once. `silence`: the rank makes no progress within the lease of training. `lease`: it makes no progress
 # within the lease of its activity. `steps`: a rank is slow over some steps. `watcher`: an alert rule of Prometheus
@@ -39,6 +39,7 @@ class Injection:
     lease_seconds: float = 0.0  # for proof `lease`: time from the onset to the end of the lease
     rank: int | None = None  # the struck rank, if it is not the rank of the scene
     host: str | None = None  # the struck host, if it is not the host of the scene
+    peer: str | None = None  # the other host, if a pair of hosts is struck
     unscraped: bool = (
         False  # True: Prometheus was dead; the time to page counts from its first scrape after the restart
     )

@@ -16,6 +16,11 @@ HOSTS = (
     Drill("link-slow", "the data link of one host carries a tenth", network.link_slow, ("network_slow",), "straggler",
           culprit="host", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=(0.02, 0.25),
           job={"exchange_rate": 3e6}, evidence=(DATA,), unavailable=network.unavailable),
+    Drill("pair-cut", "packets between two hosts are lost, each way or one way", network.pair_cut, ("network_stall",),
+          "stall", culprit="pair", stage="hosts", ranks=(4, 8), evidence=(DATA,), unavailable=network.unavailable),
+    Drill("pair-slow", "the path between two hosts carries a twentieth", network.pair_slow, ("network_slow",),
+          "straggler", culprit="pair", proof="steps", stage="hosts", ranks=(4, 8), step_seconds=(0.02, 0.25),
+          job={"exchange_rate": 3e6}, evidence=(DATA,), unavailable=network.unavailable),
     Drill("clock-off", "the clock of one host is 30 s off", network.clock_off, stage="hosts", ranks=(4, 8),
           unavailable=network.no_clocks),
 )  # fmt: skip

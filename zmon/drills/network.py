@@ -32,6 +32,7 @@ MAX_HOSTS = 8
 
 _BURST_BYTES = 32768  # bucket of a shaped link: this much passes at once
 _QUEUE_SECONDS = 0.05  # packets wait at most this long for a shaped link; others are dropped, as a switch does
+_NOWHERE = "02:00:00:00:00:fe"  # an Ethernet address that no host has
 _MANAGEMENT = IPv4Address("198.18.0.0")
 _MANAGEMENT_PAIRS = 1 << 15  # blocks of four addresses
 # Sets the longest time that TCP waits before it retransmits to 2 s, if the kernel allows it (since 6.15). With the
@@ -75,6 +76,27 @@ class Host:
         """Take both links up again."""
         _ip(self.namespace, f"link set {MANAGEMENT} up")
         self.reconnect()
+
+    def lose_packets_to(self, other: Host) -> None:
+        """Lose every packet from this host to the other: the switch has no port with the address they go to."""
+        _ip(self.namespace, f"neigh replace {other.data_address} lladdr {_NOWHERE} dev {DATA} nud permanent")
+
+    def pass_packets_to(self, other: Host) -> None:
+        """Let packets to the other host pass again."""
+        _ip(self.namespace, f"neigh delete {other.data_address} dev {DATA}")
+
+    def set_bandwidth_to(self, other: Host, bytes_per_second: float) -> None:
+        """Limit what this host sends to the other; `set_bandwidth` removes this limit."""
+        queue = ["tc", "-n", self.namespace, "qdisc", "replace", "dev", DATA]
+        classes = ["tc", "-n", self.namespace, "class", "replace", "dev", DATA, "parent", "1:"]
+        _run([*queue, "root", "handle", "1:", "htb", "default", "1"])
+        for number, rate in ((1, LINK_BYTES_PER_SECOND), (2, bytes_per_second)):
+            limit = round(_BURST_BYTES + rate * _QUEUE_SECONDS)
+            burst = f"rate {round(8 * rate)}bit burst {_BURST_BYTES} quantum {_BURST_BYTES}"
+            _run([*classes, "classid", f"1:{number}", "htb", *burst.split()])
+            _run([*queue, "parent", f"1:{number}", "bfifo", "limit", str(limit)])
+        match = f"protocol ip prio 1 u32 match ip dst {other.data_address}/32 flowid 1:2"
+        _run(["tc", "-n", self.namespace, "filter", "add", "dev", DATA, "parent", "1:", *match.split()])
 
     def set_bandwidth(self, bytes_per_second: float) -> None:
         """Limit its data link to a bandwidth, each way."""

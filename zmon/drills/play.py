@@ -227,6 +227,7 @@ def _with_diagnosis(
     culprit_right = {
         "rank": finding.ranks == (rank,) and finding.hosts == (host,),
         "host": set(finding.hosts) == {host},
+        "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
     }[drill.culprit]
     text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -107,6 +108,7 @@ class Hub:
             stalls = self.journal.active_of(snapshot.job_id, STALL)
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             self.job_states.baselines.learn(snapshot)
+            snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
         return snapshot
 
@@ -129,6 +131,8 @@ class Hub:
         for detector in self.detectors:
             with self._isolated(detector.name, snapshot.job_id):
                 findings[detector.name] = detector.detect(snapshot)
+        with self._isolated("pauses", snapshot.job_id):
+            self.job_states.pauses.observe(snapshot, findings.get(STALL, ()))
         remaining = suppress(findings)
         for detector in self.detectors:
             if detector.name in findings:

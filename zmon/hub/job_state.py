@@ -8,10 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from zmon import metrics
-from zmon.hub import baseline_store
+from zmon.hub import baseline_store, pause_store
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
+from zmon.hub.pause_recorder import PauseRecorder
+from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
@@ -21,10 +23,24 @@ from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
 from zmon.stats import quantile
 
 SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from
 MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
+
+
+@dataclass(frozen=True, slots=True)
+class StandingFrame:
+    """The innermost frame of the job's own code on one rank, while the rank stands still."""
+
+    text: str
+    steps: int  # steps that the rank had finished
+    phase: str
+
+    def holds(self, state: RankState) -> bool:
+        """Return True if the rank has not gone on since then."""
+        return (self.steps, self.phase) == (state.steps, state.phase)
 
 
 @dataclass
@@ -38,6 +54,7 @@ class JobState:
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
+    frames: dict[int, StandingFrame] = field(default_factory=dict)  # likewise
     plan: Plan | None = None  # the latest that a rank reported
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
@@ -66,6 +83,9 @@ class JobState:
             baseline=self.learning.baseline,
             not_finite=self.history.not_finite(snapshot.ranks),
             flights=self.flights,
+            frames={
+                r.rank: frame.text for r in snapshot.ranks if (frame := self.frames.get(r.rank)) and frame.holds(r)
+            },
             plan=self.plan,
         )
 
@@ -77,6 +97,7 @@ class JobStates:
         self._states: dict[str, JobState] = {}
         self.accounts = Accounts(data_dir / "accounts")
         self.baselines = BaselineRecorder(BaselineStore(data_dir / baseline_store.FOLDER))
+        self.pauses = PauseRecorder(PauseStore(data_dir / pause_store.FOLDER))
 
     def state_of(self, snapshot: Snapshot) -> JobState:
         """Return the state of this launch.
@@ -112,3 +133,4 @@ class JobStates:
         """Forget the jobs that are not among these."""
         retained = set(job_ids)
         self._states = {job_id: state for job_id, state in self._states.items() if job_id in retained}
+        self.pauses.retain(retained)

@@ -17,8 +17,9 @@ from msgspec import UNSET
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.flight_table import flight_table
-from zmon.hub.job_state import JobStates
+from zmon.hub.job_state import JobStates, StandingFrame
 from zmon.hub.journal import Journal
+from zmon.job.own_frame import own_frame
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence, RankStack, StderrTail
 from zmon.schema.finding import Finding
@@ -49,7 +50,8 @@ class StallEvidence:
         if not job_findings:
             self._gather_ahead(session, snapshot)
         for finding in job_findings:
-            diagnosis = (finding.cause, finding.ranks, finding.step)
+            steps = [r.steps for r in snapshot.ranks]  # the finding of a pause outlives it by seconds
+            diagnosis = (finding.cause, finding.ranks, finding.step, steps)
             if self._diagnoses.get(finding.id) != diagnosis:
                 self._diagnoses[finding.id] = diagnosis
                 self._tasks[finding.id] = asyncio.create_task(self._gather(session, snapshot, finding))
@@ -95,13 +97,14 @@ class StallEvidence:
         """Gather the stacks of the culprits, or of all ranks if there is no culprit, and the flight records of all."""
         launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         alive = [r for r in snapshot.ranks if r.alive]
-        ranks = [r for r in snapshot.ranks if r.rank in finding.ranks or (r.alive and not finding.ranks)]
-        stack_ranks = {r.rank for r in ranks[: self._config.max_stacks]}
+        ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
+        stack_ranks = {r.rank for r in ranks}
         answers = await self._ask(
             session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in stack_ranks], stack_ranks
         )
         alive_answers = {r.rank: answers[r.rank] for r in alive}
         launch.flights = flights(alive_answers)
+        launch.frames = {r.rank: frame for r in ranks if (frame := _standing_frame(r, answers[r.rank]))}
         stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
         tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
         gathered = Evidence(
@@ -110,6 +113,20 @@ class StallEvidence:
             stderr_tail=tails if finding.ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
+
+
+def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
+    """Return the ranks whose stacks show most, the best first: the culprits, or else those in no collective."""
+    if finding.ranks:
+        return [r for r in snapshot.ranks if r.rank in finding.ranks]
+    return sorted((r for r in snapshot.ranks if r.alive), key=lambda r: r.in_flight is not None)
+
+
+def _standing_frame(state: RankState, answer: RankEvidence | Unknown) -> StandingFrame | None:
+    """Return the innermost frame of the job's own code in an answer, or None. `state` is from before the request."""
+    stack = answer.stack if isinstance(answer, RankEvidence) else None
+    frame = own_frame(stack) if stack else None
+    return StandingFrame(frame, state.steps, state.phase) if frame else None
 
 
 def _is_nearly_overdue(state: RankState) -> bool:

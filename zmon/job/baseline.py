@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
+from zmon.job.lost_time import lost_ratio
 from zmon.schema import curve
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
@@ -40,6 +41,7 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
         data_seconds=median(median_low(step.phases.get("data", (0.0,))) for step in steps),
         exposed_seconds=median(step.exposed_seconds for step in steps),
         samples=median_low(totals) if totals else None,
+        lost_ratio=lost_ratio(steps),
     )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from zmon.metrics.page import Page
-from zmon.schema.names import ACTIVITIES
 from zmon.schema.rank import RankState
+
+_USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 
 
 def add_rank(page: Page, state: RankState) -> None:
@@ -19,7 +20,8 @@ def add_rank(page: Page, state: RankState) -> None:
     page.add("zmon_last_checkpoint_timestamp_seconds", state.last_checkpoint_time, *labels)
     done = state.activity == "done"
     page.add("zmon_lease_overdue_seconds", None if done else state.overdue_seconds, *labels)  # no lease applies
-    for activity in dict.fromkeys((*ACTIVITIES, state.activity)):  # a newer agent may have an unknown activity
+    # Rare activities, and those that only a newer agent knows, have a series only while they last.
+    for activity in dict.fromkeys((*_USUAL_ACTIVITIES, state.activity)):
         over = activity == "init" != state.activity and state.steps > 0  # the first init never comes again
         if not over and (done or activity != "done"):
             page.add("zmon_activity", float(activity == state.activity), *labels, activity)

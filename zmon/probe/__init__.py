@@ -23,19 +23,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from zmon.box import DEFAULT_ROOT, BoxWriter, box_path, layout
+from zmon.box import DEFAULT_ROOT, BoxWriter, box_path
+from zmon.box.identity import LABELS_BYTES, Identity
 from zmon.errors import ZmonError
 from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.interface import job_interface
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, read_launch
+from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch
 from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
-from zmon.probe.rank import ACTIVITY_NUMBER, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
-_identity: layout.Identity | None = None
+_identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
 
 
@@ -43,7 +44,7 @@ def start_training() -> RankTimeline | None:
     """Turn the rank to training and return its timeline; called by hooks that see it train."""
     if current is None:
         start_as_rank()
-    if current is None or current.activity == TRAIN or current.explicit_activity:
+    if current is None or current.activity in (TRAIN, COMPILE) or current.explicit_activity:
         return current
     if current.activity == INIT and not current.explicit_steps and not current.acts_for_rank():
         current.adopt_thread()  # some frameworks train in another thread
@@ -97,7 +98,7 @@ def attach_box(
         return False
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
-        current = _open(launch, labels or _labels(os.environ.get("ZMON_LABELS", "")))
+        current = _open(launch, labels or parse_labels(os.environ.get("ZMON_LABELS", "")))
         record_last_words(current)
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
@@ -106,7 +107,10 @@ def attach_box(
     return True
 
 
-def identify(*, device: str | None = None, backend: str | None = None, socket: str | None = None) -> None:
+def identify(
+    *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None,
+    samples_source: str | None = None,
+) -> None:  # fmt: skip
     """Add facts to the box that became known after the rank attached."""
     global _identity
     if current is not None and _identity is not None:
@@ -115,6 +119,8 @@ def identify(*, device: str | None = None, backend: str | None = None, socket: s
             device=_identity.device if device is None else device,
             backend=_identity.backend if backend is None else backend,
             socket=_identity.socket if socket is None else socket,
+            role=_identity.role if role is None else role,
+            samples_source=_identity.samples_source if samples_source is None else samples_source,
         )
         current.box.identity(_identity)
 
@@ -249,10 +255,10 @@ def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     global _identity
     labels = {str(key): str(value) for key, value in labels.items()}
-    if len(json.dumps(labels)) > 1000:
-        complain("cannot store the labels of this job: they are longer than 1,000 bytes. Shorten them")
+    if len(json.dumps(labels)) >= LABELS_BYTES:
+        complain(f"cannot store the labels of this job: they are longer than {LABELS_BYTES:,} bytes. Shorten them")
         labels = {}
-    _identity = layout.Identity(
+    _identity = Identity(
         pid=os.getpid(),
         run_uid=uuid.uuid4().hex,
         start_ns=time.monotonic_ns(),
@@ -275,14 +281,9 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
     box.identity(_identity)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
     timeline = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), start=_identity.start_ns)
+    timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()
     return timeline
-
-
-def _labels(pairs: str) -> dict[str, str]:
-    """Parse `owner=ann,model=dlrm` to a dictionary; parts that are not pairs are left out."""
-    split = (pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
-    return {key.strip(): value.strip() for key, value in split}
 
 
 def _detach_in_child() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zmon.box import BoxWriter, layout
+from zmon.box.identity import field
 
 
 class Groups:
@@ -26,5 +27,5 @@ class Groups:
     def _write(self) -> None:
         flat: list[bytes | int] = []
         for name, size in self._groups:
-            flat += (layout.field(name, 48), size)
+            flat += (field(name, 48), size)
         self._box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))

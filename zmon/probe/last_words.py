@@ -15,10 +15,12 @@ import functools
 import os
 import signal
 import sys
+import time
 from multiprocessing.util import Finalize
 from types import TracebackType
 from typing import NoReturn
 
+from zmon.probe.origin import origin_of, type_name
 from zmon.probe.rank import DONE, RankTimeline
 
 
@@ -26,6 +28,7 @@ def record_last_words(timeline: RankTimeline) -> None:
     """Record how this process ends; handlers that the job installs before or after this call keep working."""
     previous_hook, previous_exit = sys.excepthook, sys.exit
     recorded, rank = False, os.getpid()
+    write = timeline.box.last_words
     leaving: tuple[SystemExit, int] | None = None  # the exception of sys.exit, and `timeline.since` at that moment
 
     def record(kind: str, error: BaseException | None) -> None:
@@ -33,9 +36,10 @@ def record_last_words(timeline: RankTimeline) -> None:
         if recorded or os.getpid() != rank:  # not in a worker forked from the rank
             return
         with contextlib.suppress(Exception):
-            cls = type(error)
-            name = "" if error is None else f"{cls.__module__}.{cls.__qualname__}"
-            timeline.last_words(kind, name, "" if error is None else str(error))
+            if error is None:
+                write(time.time_ns(), kind)
+            else:
+                write(time.time_ns(), kind, type_name(error), str(error), *origin_of(error))
             if kind == "exit":
                 timeline.turn_to(DONE)
             recorded = True

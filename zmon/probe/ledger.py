@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 
 from zmon.box import BoxWriter, layout
+from zmon.box.identity import field
+from zmon.box.versions import MAX_ACTIVITIES
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.interface import JobInterface
 from zmon.probe.samples import SampleCounter
-from zmon.schema.names import ACTIVITIES, OPS
+from zmon.schema.names import OPS
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
@@ -43,12 +45,11 @@ class Ledger:
         self._network = (0, 0) if network_known else (layout.UNKNOWN,) * 2
         self._steps = self._step_ns = 0
         self._last_step = self._last_checkpoint = layout.UNKNOWN
-        self._between = [0] * len(ACTIVITIES)
+        self._between = [0] * MAX_ACTIVITIES
         self._memory = (layout.UNKNOWN,) * 3
         self._memory_read_at = 0
         self._report: dict[str, float] = {}
         self._reported_bits, self._reported_values = 0, _NO_VALUES  # gauges reported since the last boundary
-        box.words(0, 0, b"", b"")
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
     def step(self, number: int, now: int, duration: int) -> None:
@@ -110,7 +111,7 @@ class Ledger:
                 self.dropped += 1
         flat: list[bytes | float] = []
         for index, (key, number) in enumerate(self._report.items()):
-            flat += (layout.field(key, 32), number)
+            flat += (field(key, 32), number)
             self._reported_bits |= (key in values) << index
         unused = layout.MAX_REPORT_KEYS - len(self._report)
         self._box.report(*flat, *[b"", 0.0] * unused)

@@ -14,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from time import monotonic_ns, time_ns
+from time import monotonic_ns
 
 from zmon.box import BoxWriter, layout
 from zmon.probe.device_time import DeviceTime, Event
@@ -25,7 +25,9 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
 ACTIVITY_NUMBER = {name: number for number, name in enumerate(ACTIVITIES)}
 OP_NUMBER = {name: number for number, name in enumerate(OPS)}
-INIT, TRAIN, EVAL, CHECKPOINT, DONE = (ACTIVITY_NUMBER[n] for n in ("init", "train", "eval", "checkpoint", "done"))
+INIT, TRAIN, EVAL, CHECKPOINT, DONE, COMPILE, LOADER_START = (
+    ACTIVITY_NUMBER[name] for name in ("init", "train", "eval", "checkpoint", "done", "compile", "loader_start")
+)
 OTHER = PHASE_NUMBER["other"]
 POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
 
@@ -130,13 +132,18 @@ class RankTimeline:
         self._write_place()
         self._write_state()
 
+    @property
+    def step(self) -> int:
+        """The number of the current step."""
+        return self._step
+
     def turn_to(self, activity: int) -> int:
         """Change the activity of the rank and return the previous one.
 
         The time since the last step boundary belongs to no step, but collectives and their bytes are counted. The next
         step begins when the rank turns to training again.
         """
-        if get_ident() != self._thread:
+        if not self.acts_for_rank():
             return self.activity
         if self._in_op:
             self.leave_op()
@@ -268,11 +275,6 @@ class RankTimeline:
             live[index + 1] = ~sequence
 
     # -- the box ---------------------------------------------------------------------------------------
-
-    def last_words(self, kind: str, type_: str, message: str) -> None:
-        """Write the last words of the rank."""
-        number = layout.WORDS_KINDS.index(kind)
-        self.box.words(time_ns(), number, layout.field(type_, 64), layout.field(message, 1024))
 
     def acts_for_rank(self) -> bool:
         """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""

@@ -6,9 +6,12 @@ one step (gradient accumulation) are added up. A call of `zmon.work(samples=…)
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
-DECLARED, LOADER, MODEL = "declared", "loader", "model"  # `samples_source` of a rank
+from zmon.schema.names import SAMPLES_SOURCES
+
+DECLARED, LOADER, MODEL = SAMPLES_SOURCES
 
 
 class SampleCounter:
@@ -79,4 +82,5 @@ class SampleCounter:
         if source != self.source:
             self.source = source
             if self.on_source is not None:
-                self.on_source(source)
+                with contextlib.suppress(Exception):  # a step must not be lost because its source is not published
+                    self.on_source(source)

@@ -55,6 +55,7 @@ class StepWindow:
     data_seconds: float  # data phase of the median rank
     exposed_seconds: float  # exposed time of the critical rank
     samples: int | None  # samples of all ranks in a step; windows compare only if it is about equal
+    lost_ratio: float | None = None  # share of its time that ranks waited for slower ones; None: unknown
 
 
 Baseline = StepWindow  # a window in which the job was healthy

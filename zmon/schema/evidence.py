@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from zmon.schema.pause import Silence
 from zmon.schema.rank import LastWords, RankStatus
 
 
@@ -28,6 +29,22 @@ class Fault(msgspec.Struct, frozen=True):
     device: str
     says: str
     uuid: str = ""  # UUID of the GPU
+
+
+class HostLink(msgspec.Struct, frozen=True):
+    """The TCP connections from the ranks of one host to those of another; None where the host does not report it."""
+
+    host: str
+    device: str | None  # the interface of the host, if its ranks use only one
+    peer: str  # the other host
+    addresses: tuple[str, ...]  # of the other host
+    num_connections: int
+    num_waiting: int | None  # connections with data that timed out and was sent again, and is not acknowledged yet
+    num_timeouts: int | None  # timeouts in a row, on the connection with the most
+    send_queue_bytes: int  # written, not yet acknowledged
+    retransmitted_segments: int  # since the connections were opened
+    acked_bytes: int | None  # in the last few seconds
+    busy_seconds: float | None  # in the last few seconds, while data was under way
 
 
 class PlannedShare(msgspec.Struct, frozen=True):
@@ -96,8 +113,10 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
+    links: tuple[HostLink, ...] | UnsetType = UNSET  # between the hosts at fault, or from and to the host at fault
     # coverage
     missing: tuple[int, ...] | UnsetType = UNSET  # also set by stall
     agents: tuple[str, ...] | UnsetType = UNSET  # URLs
@@ -113,6 +132,11 @@ class Evidence(msgspec.Struct, frozen=True):
     # imbalance
     uneven_ratio: float | UnsetType | None = UNSET  # None: infinite
     cost_ratio: float | UnsetType = UNSET
+    lost_ratio_by_phase: Mapping[str, float] | UnsetType = UNSET  # phase that made the slowest rank late → share
+    worked_ratio: float | UnsetType = UNSET  # share of the loss that samples, lookups or bytes explain
+    slowest_ratio: Mapping[str, float] | UnsetType = UNSET  # rank that is slowest most often → share of the loss
+    role: str | UnsetType = UNSET  # the role that takes longest
+    own_seconds_by_role: Mapping[str, float] | UnsetType = UNSET  # self time of the median rank, by role
     # divergence
     key: str | UnsetType = UNSET
     # input_bound

@@ -191,6 +191,9 @@ class TcpPeer:
     round_trip_seconds: float | None  # smoothed time of the slowest connection
     acked_bytes: int | None = None  # sum over open connections
     busy_seconds: float | None = None  # time in which open connections had bytes under way and the peer had room
+    # Connections whose unacknowledged data timed out and was sent again. None: the agent's version does not report it.
+    num_waiting: int | None = None
+    num_timeouts: int | None = None  # such timeouts in a row, on the connection with the most
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +204,8 @@ class TcpSample:
     peers: tuple[TcpPeer, ...]
     addresses: tuple[str, ...] = ()  # the host's own addresses in those connections
     devices: tuple[str, ...] = ()  # the interfaces that have these addresses
+    # While a job stands still: for each address of another host, True if it answered just now. None: not asked.
+    answers: Mapping[str, bool] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
+from zmon.schema.pause import HealedPause
+
+_SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +36,13 @@ class JobView:
     efficiency_unknown: str = ""  # why efficiency is unknown
     expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown
+    pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
+    samples_source: str = ""  # where the numbers of samples come from, see SAMPLES_SOURCES; "": unknown
+
+    @property
+    def samples_inference(self) -> str:
+        """The source of inferred samples, for people; empty if the job reports them, or if they are unknown."""
+        source = self.samples_source
+        if source in ("", "declared"):
+            return ""
+        return f"inferred from {_SOURCES.get(source, source)}"

@@ -9,6 +9,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow, SourceStatus
+from zmon.schema.pause import HealedPause
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Threshold
@@ -49,6 +50,9 @@ class Snapshot:
     flights: Mapping[int, FlightRecord] = field(default_factory=dict)  # rank → record; requested once nothing moves
     efficiency: tuple[EfficiencySample, ...] = ()  # every half minute of training, oldest first; empty: no curve
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
+    # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
+    frames: Mapping[int, str] = field(default_factory=dict)
+    pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

@@ -13,7 +13,8 @@ from typing import Literal
 
 SCHEMA = 1
 
-ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
+# New words are appended, because boxes store the position of a word.
+ACTIVITIES = ("init", "train", "eval", "checkpoint", "done", "compile", "loader_start")
 # The activities outside steps.
 BETWEEN_STEPS = tuple(activity for activity in ACTIVITIES if activity not in ("train", "done"))
 
@@ -25,6 +26,9 @@ OPS = (
 )  # fmt: skip
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # each job id is the name of a directory
+
+# Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
+SAMPLES_SOURCES = ("declared", "loader", "model")
 
 STALL = "stall"  # the detector that reports jobs that stand still
 

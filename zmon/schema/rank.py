@@ -20,6 +20,9 @@ class LastWords:
     type: str
     message: str
     time: float  # unix seconds on the rank's host
+    where: str = ""  # the innermost frame of the job's own code: `train.py:88, load_batch`; "": unknown
+    root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
+    in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ class RankState:
     blocked_seconds: float | None = None  # since the process was first seen in state D; None: it is in another state
     between_seconds: dict[str, float] = field(default_factory=dict)  # time outside steps, by activity
     open_seconds: float = 0.0  # since the last boundary; counted neither in `between_seconds` nor in steps yet
+    role: str = ""  # ranks of one role do the same work; "": the job named none
+    edge: str = "python"  # the implementation of the probe's hot path
+    samples_source: str = ""  # where the numbers of samples come from; "": unknown
     leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs
 
 

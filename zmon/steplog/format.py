@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 
 import msgspec
 
-from zmon.box import layout
+from zmon.box.versions import LAYOUTS
 from zmon.errors import ZmonError
 
 SUFFIX = ".steps"
@@ -46,7 +46,13 @@ class Run:
     host: str
     start: float  # unix seconds
     seed: int  # seed of the checksums in its box
+    box_version: int = 4  # version of the layout of its box; segments without this field are of version 4
     reports: tuple[str, ...] = ()  # names of its gauges, in the order of the box; a later segment may have more
+
+    @property
+    def boundary_size(self) -> int:
+        """The bytes of a boundary in the ring of its box."""
+        return LAYOUTS[self.box_version].boundary_size
 
     @property
     def stem(self) -> str:
@@ -72,16 +78,16 @@ class Block:
         """The number of its last boundary."""
         return self.first + self.count - 1
 
-    def boundaries(self) -> bytes:
-        """Return the boundaries unchanged from the ring, one after the other."""
-        shuffled = zlib.decompressobj().decompress(self.body, self.count * layout.BOUNDARY_SIZE)
+    def boundaries(self, size: int) -> bytes:
+        """Return the boundaries of `size` bytes unchanged from the ring, one after the other."""
+        shuffled = zlib.decompressobj().decompress(self.body, self.count * size)
         return _transposed(shuffled, self.count)
 
 
 def pack_header(run: Run) -> bytes:
     """Return the header of a segment."""
     identity = msgspec.json.encode(asdict(run))
-    return _HEADER.pack(_MAGIC, _VERSION, layout.VERSION, len(identity), zlib.crc32(identity)) + identity
+    return _HEADER.pack(_MAGIC, _VERSION, run.box_version, len(identity), zlib.crc32(identity)) + identity
 
 
 def read_header(data: bytes) -> tuple[Run, int]:
@@ -89,21 +95,24 @@ def read_header(data: bytes) -> tuple[Run, int]:
     if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
         raise ZmonError("it is not a step log")
     _, version, box_version, size, crc = _HEADER.unpack_from(data)
-    if (version, box_version) != (_VERSION, layout.VERSION):
+    if version != _VERSION or box_version not in LAYOUTS:
         raise ZmonError("it was written by another version of zmon")
     identity = data[_HEADER.size : _HEADER.size + size]
     if zlib.crc32(identity) != crc:
         raise ZmonError("its header is damaged")
     try:
-        return msgspec.json.decode(identity, type=Run), _HEADER.size + size
+        run = msgspec.json.decode(identity, type=Run)
     except msgspec.DecodeError as error:
         raise ZmonError("its header is damaged") from error
+    if run.box_version != box_version:
+        raise ZmonError("its header is damaged")
+    return run, _HEADER.size + size
 
 
-def pack_block(first: int, boundaries: bytes) -> bytes:
-    """Return the boundaries as a block; `first` is the number of the first one."""
-    body = zlib.compress(_transposed(boundaries, layout.BOUNDARY_SIZE), _COMPRESSION_LEVEL)
-    head = _BLOCK.pack(_BLOCK_MAGIC, len(body), first, len(boundaries) // layout.BOUNDARY_SIZE)
+def pack_block(first: int, boundaries: bytes, size: int) -> bytes:
+    """Return boundaries of `size` bytes as a block; `first` is the number of the first one."""
+    body = zlib.compress(_transposed(boundaries, size), _COMPRESSION_LEVEL)
+    head = _BLOCK.pack(_BLOCK_MAGIC, len(body), first, len(boundaries) // size)
     return head + _CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from zmon.box import layout
 from zmon.box.boundary import Boundary, step_record, totals
 from zmon.box.ring import boundary
+from zmon.box.versions import LAYOUTS
 from zmon.errors import ZmonError
 from zmon.schema.step import Measures, StepRecord
 from zmon.steplog.format import SUFFIX, Block, Run, blocks, read_header
@@ -95,9 +96,10 @@ class RunSteps:
 
     def _valid(self, block: Block, after: int = 0) -> Iterator[Boundary]:
         """Yield the boundaries of a block that are not torn and have a number above `after`."""
-        raw = block.boundaries()
+        size, box_layout = self.run.boundary_size, LAYOUTS[self.run.box_version]
+        raw = block.boundaries(size)
         for index, number in enumerate(range(block.first, block.last + 1)):
-            if number > after and (valid := boundary(raw, number, self.run.seed, index * layout.BOUNDARY_SIZE)):
+            if number > after and (valid := boundary(raw, number, self.run.seed, box_layout, index * size)):
                 yield valid
 
 

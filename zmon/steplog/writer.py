@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxError, ZmonError
 from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
@@ -100,7 +99,10 @@ class _RankLog:
         self._reader = BoxReader(path)
         try:
             rank = self._reader.identity()
-            run = Run(rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed)
+            run = Run(
+                rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed,
+                box_version=self._reader.layout.version,
+            )  # fmt: skip
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
@@ -111,6 +113,7 @@ class _RankLog:
 
     def append(self) -> None:
         """Write the boundaries that are not on disk yet."""
+        size = self._run.boundary_size
         while True:
             with _writing(self._folder):
                 if self.segment is not None and not _has_space(self.segment, self._segment_bytes):
@@ -122,10 +125,10 @@ class _RankLog:
             if reports != self._run.reports:
                 self.segment, self._run = None, replace(self._run, reports=reports)
             if self.segment is None and self._last:  # a segment begins with the last boundary of the one before
-                number = len(raw) // layout.BOUNDARY_SIZE
+                number = len(raw) // size
                 first, raw = self._reader.boundaries_after(self._last - 1, min(number + 1, MAX_BOUNDARIES))
-            last = first + len(raw) // layout.BOUNDARY_SIZE - 1
-            block = pack_block(first, raw)
+            last = first + len(raw) // size - 1
+            block = pack_block(first, raw, size)
             with _writing(self._folder):
                 if self.segment is None:
                     self.segment = _begin(self._folder / self._run.job_id / self._run.segment(first), self._run, block)

@@ -14,12 +14,12 @@ from tests.boxes import Box
 from tests.build import JOB
 from zmon.agent.sources import rank_box
 from zmon.agent.sources.boxes import Boxes
-from zmon.box import layout
+from zmon.box.versions import CURRENT
 from zmon.schema.api import Suspicion
 
 # -- damage ------------------------------------------------------------------------------------------------
 
-STATES = range(layout.LIVE, layout.LIVE + 32, 8)
+STATES = range(CURRENT.live, CURRENT.live + 32, 8)
 
 
 def toggle_damage(box):
@@ -230,7 +230,7 @@ def test_thousand_boxes_of_dead_ranks_are_read_only_once_and_closed(tmp_path, cl
         path.touch()
         os.truncate(path, len(content))
         with path.open("r+b") as file:
-            file.write(content[: layout.RING + 10 * layout.BOUNDARY_SIZE])
+            file.write(content[: CURRENT.ring + 10 * CURRENT.boundary_size])
     clock.sleep(120)
     boxes = Boxes(tmp_path, "node-a", clock=clock)
     boxes.scan()

@@ -1,6 +1,7 @@
 """Tests of the scan of all boxes: the state that it reports for each rank, and the suspects."""
 
 import signal
+import time
 
 import pytest
 
@@ -45,7 +46,7 @@ def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, make
 def test_rank_is_leaving_after_an_exception_until_its_process_ends(boxes, make_live_box, scan_states):
     box = make_live_box()
     assert scan_states()[0].leaving_seconds is None
-    box.timeline.last_words("exception", "builtins.ValueError", "bad batch 17")
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch 17")
     assert 0 <= scan_states()[0].leaving_seconds < 30
     box.process.end(signal.SIGKILL)
     boxes.scan()

@@ -75,6 +75,8 @@ def test_peer_that_does_not_read_lets_both_queues_grow(connect):
     assert waiting > 0
     assert unread > 0
     assert waiting + unread >= sent  # received data may not be acknowledged yet
+    time.sleep(0.5)  # longer than the first timeout
+    assert read_connection(near).num_timeouts == 0
 
 
 def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
@@ -106,9 +108,21 @@ def test_connection_without_a_process_is_left_out(connect):
     assert 0 not in dump({inode_of(near)}).others
 
 
-def pack_tcp_info(length=248, round_trip_us=0, retransmitted=0, delivery_rate=0, acked=0, busy_us=0, no_room_us=0):
+def pack_tcp_info(
+    length=248,
+    round_trip_us=0,
+    retransmitted=0,
+    delivery_rate=0,
+    acked=0,
+    busy_us=0,
+    no_room_us=0,
+    timeouts=0,
+    under_way=0,
+):
     """Return a struct tcp_info; kernels differ only in its length."""
     info = bytearray(248)
+    struct.pack_into("=B", info, 2, timeouts)
+    struct.pack_into("=I", info, 24, under_way)
     struct.pack_into("=I", info, 68, round_trip_us)
     struct.pack_into("=I", info, 100, retransmitted)
     struct.pack_into("=Q", info, 120, acked)
@@ -123,6 +137,12 @@ def pack_connection(info, peer="10.0.0.7"):
     tail = bytes(4 + 8) + struct.pack("=IIIII", 0, 300, 70_000, 1000, 4711)
     attributes = struct.pack("=HHB3x", 5, 8, 0) + struct.pack("=HH", 4 + len(info), 2) + info
     return head + addresses + tail + attributes
+
+
+@pytest.mark.parametrize(("under_way", "timeouts"), [(3, 6), (0, 0)])
+def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
+    """A reader that has no room leaves nothing under way."""
+    assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
 
 
 def pack_message(kind, body, flags=2):

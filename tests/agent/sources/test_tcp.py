@@ -37,7 +37,14 @@ class FakeHost:
         self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
         self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
-        self.source = TcpSource(lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces)
+        self.stands_still, self.asked, self.answers = False, [], frozenset()
+        self.source = TcpSource(
+            lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces, lambda: self.stands_still, self._ask
+        )
+
+    def _ask(self, own_addresses):
+        self.asked.append(own_addresses)
+        return self.answers
 
     def _link(self, path, target):
         (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
@@ -99,6 +106,34 @@ def test_acknowledged_bytes_and_busy_time_are_summed(host):
     host.kernel.add(12, acked_bytes=3_000, busy_seconds=0.25)
     (peer,) = host.peers()
     assert (peer.acked_bytes, peer.busy_seconds) == (4_000, 0.75)
+
+
+def test_connections_whose_data_timed_out_are_counted_with_the_most_timeouts(host):
+    host.start(100, 0, 11, 12, 13)
+    host.kernel.add(11, num_timeouts=2)
+    host.kernel.add(12, num_timeouts=5)
+    host.kernel.add(13)
+    (peer,) = host.peers()
+    assert (peer.num_sockets, peer.num_waiting, peer.num_timeouts) == (3, 2, 5)
+
+
+def test_peers_are_asked_for_an_answer_only_while_the_job_stands_still(host):
+    host.start(100, 0, 11, 12, 13)
+    host.kernel.add(11, "10.0.0.2")
+    host.kernel.add(12, "10.0.0.3")
+    host.kernel.add(13, "10.0.0.1")  # another rank of this host
+    assert host.source.read().value.answers is None
+    host.stands_still, host.answers = True, {"10.0.0.3"}
+    assert host.source.read().value.answers == {"10.0.0.2": False, "10.0.0.3": True}
+    host.stands_still = False
+    assert host.source.read().value.answers is None
+    assert host.asked == [{"10.0.0.2": "10.0.0.1", "10.0.0.3": "10.0.0.1"}]
+
+
+def test_peers_are_asked_for_an_answer_once_data_to_one_of_them_times_out(host):
+    host.start(100, 0, 11)
+    host.kernel.add(11, "10.0.0.2", num_timeouts=1)
+    assert host.source.read().value.answers == {"10.0.0.2": False}
 
 
 def test_value_without_any_measurement_is_unknown(host):

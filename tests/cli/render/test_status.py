@@ -120,6 +120,15 @@ def test_summary_that_was_just_written_has_the_age_of_the_headline():
     assert "as of" not in text
 
 
+@pytest.mark.parametrize(
+    ("source", "rate"),
+    [("declared", "1,600"), ("", "1,600"), ("loader", "1,600 (inferred)"), ("new", "1,600 (inferred)")],
+)
+def test_inferred_rate_is_marked(source, rate):
+    assert job_columns(replace(JOB_VIEW, samples_source=source))[-1] == rate
+    assert job_columns(replace(JOB_VIEW, samples_source=source, samples_per_second=None))[-1] == "unknown"
+
+
 @pytest.mark.parametrize("state", ["done", "exited"])
 def test_job_that_has_ended_has_no_speed(state):
     assert job_columns(replace(JOB_VIEW, state=state)) == (state, "3/4", "100", "–", "–")

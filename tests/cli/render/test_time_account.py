@@ -3,6 +3,7 @@
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from zmon.cli.render.time_account import time_table
@@ -30,6 +31,20 @@ def test_largest_category_is_first_and_small_categories_share_a_row_that_names_t
     assert second.split() == ["all_to_all", "30", "min", "25.0%", "2"]
     assert small.split()[:2] == ["eval", "1.0"]
     assert goodput == "goodput: 87.5% of the time was spent in steps whose work was kept"
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"), [("loader", "the DataLoader"), ("model", "the input of the model"), ("new", "new")]
+)
+def test_inferred_rate_names_its_source(source, origin):
+    assert f"samples/s: 512 (inferred from {origin})" in lines_of(
+        replace(JOB, samples_per_second=512.0, samples_source=source)
+    )
+
+
+@pytest.mark.parametrize(("source", "rate"), [("declared", 512.0), ("", 512.0), ("loader", None)])
+def test_reported_or_unknown_rate_has_no_source(source, rate):
+    assert "samples/s" not in "".join(lines_of(replace(JOB, samples_per_second=rate, samples_source=source)))
 
 
 def test_unknown_goodput_has_its_reason():

@@ -12,7 +12,7 @@ from tests.detectors.stalls import detect, inside, outside
 
 def test_awaited_rank_that_waits_for_data_is_an_input_stall():
     finding = detect(waiting(0), waiting(1), outside(2, "data"), waiting(3))
-    assert (finding.cause, finding.ranks, finding.severity) == ("input_stall", (2,), "critical")
+    assert (finding.cause, finding.ranks, finding.severity) == ("input_stall", (2,), "warning")
     assert "3 of 4 ranks wait" in finding.summary
 
 

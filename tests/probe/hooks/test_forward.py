@@ -104,10 +104,11 @@ for loaded in DataLoader(torch.ones(10, 2), 4):
     zmon.phase("forward")
     model(loaded).sum().backward()
     optimizer.step()
+in_box = [probe._identity.samples_source]
 zmon.work(samples=3)
-print(*sources())
+print(*sources(), *in_box, probe._identity.samples_source)
 """
-    assert run_script(start_rank, LOOP + script) == ["declared 10"]
+    assert run_script(start_rank, LOOP + script) == ["declared 10 loader declared"]
 
 
 def test_evaluation_checkpointing_and_frozen_models_are_not_forward(start_rank):

@@ -104,3 +104,63 @@ print(set(phases), set(after))
 def test_phases_that_the_job_marks_are_unchanged(start_rank):
     script = SETS + "zmon.phase('embedding')\nfor _ in DataLoader(Numbers()): pass\nprint(set(phases), phase())"
     assert run_script(start_rank, script) == ["{'embedding'} embedding"]
+
+
+STARTS = """
+from torch.utils.data import DataLoader, Dataset, IterableDataset
+class Numbers(Dataset):
+    def __len__(self):
+        return 3
+    def __getitem__(self, index):
+        starts.append(activity())
+        return torch.tensor(index)
+starts = []
+"""
+
+
+def test_start_of_a_loader_between_steps_is_loader_start_until_its_first_batch(start_rank):
+    script = (
+        STARTS
+        + """
+for epoch in range(3):
+    for _ in DataLoader(Numbers()):
+        train()
+    print(starts, activity(), steps())
+    starts.clear()
+"""
+    )
+    first = "['init', 'train', 'train'] train 3"
+    assert run_script(start_rank, script) == [
+        first, "['loader_start', 'train', 'train'] train 6", "['loader_start', 'train', 'train'] train 9",
+    ]  # fmt: skip
+
+
+def test_loader_that_is_started_for_each_batch_belongs_to_the_steps(start_rank):
+    """Its time is part of each step, where `input_bound` and stragglers are judged."""
+    script = STARTS + "for _ in range(6):\n    next(iter(DataLoader(Numbers())))\n    train()\nprint(starts[2:])"
+    assert run_script(start_rank, script) == [str(["train"] * 4)]
+
+
+def test_empty_loader_returns_to_training(start_rank):
+    script = STARTS + "train(); train(); train()\nprint(list(DataLoader([])), activity())"
+    assert run_script(start_rank, script) == ["[] train"]
+
+
+def test_loader_that_fails_at_its_first_batch_returns_to_training(start_rank):
+    script = """
+from torch.utils.data import DataLoader
+train(); train(); train()
+try:
+    next(iter(DataLoader([1], collate_fn=lambda items: 1 / 0)))
+except ZeroDivisionError:
+    print(activity())
+"""
+    assert run_script(start_rank, script) == ["train"]
+
+
+def test_loader_started_in_an_evaluation_belongs_to_it(start_rank):
+    script = (
+        STARTS
+        + "train(); train(); train()\nwith zmon.activity('eval'):\n    list(DataLoader(Numbers()))\nprint(starts)"
+    )
+    assert run_script(start_rank, script) == [str(["eval"] * 3)]

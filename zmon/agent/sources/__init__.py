@@ -7,6 +7,7 @@ machine has nothing of the kind, and raises anything else if it failed. A single
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -34,13 +35,21 @@ class Source(Protocol):
         """Read it once."""
 
 
-def all_sources(ranks: Ranks, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> tuple[Source, ...]:
-    """Return every hardware source. The black boxes are read separately, ten times a second."""
+def all_sources(
+    ranks: Ranks,
+    sys: Path = Path("/sys"),
+    proc: Path = Path("/proc"),
+    stands_still: Callable[[], bool] = lambda: False,
+) -> tuple[Source, ...]:
+    """Return every hardware source. The black boxes are read separately, ten times a second.
+
+    `stands_still` returns True while a rank makes no progress.
+    """
     return (
         GpuSource(sys),
         NicSource(sys),
         RdmaSource(sys),
-        TcpSource(ranks, proc),
+        TcpSource(ranks, proc, stands_still=stands_still),
         HostSource(proc),
         StorageSource(proc, sys),
         CgroupSource(ranks, proc, sys / "fs/cgroup"),

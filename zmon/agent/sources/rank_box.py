@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.box import layout
 from zmon.box.boundary import Totals
 from zmon.box.durations import Mark, durations
-from zmon.box.layout import Identity
+from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
 from zmon.job.timeline import NEWS_SECONDS
@@ -145,8 +144,8 @@ class RankBox:
             first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
             if not raw:
                 break
-            seconds, self._mark = durations(raw, first, reader.seed, self._mark)
-            self._read_up_to = first + len(raw) // layout.BOUNDARY_SIZE - 1
+            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
+            self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
             # The first step connects and compiles, so it is not typical of the others.
             self._step_durations.extend(seconds if self._first_step_done else seconds[1:])
             self._first_step_done = self._first_step_done or bool(seconds)
@@ -267,6 +266,9 @@ class RankBox:
             leaving_seconds=(
                 max(0.0, refreshed_time - words.time) if self.alive and words and words.kind == "exception" else None
             ),
+            role=identity.role,
+            edge=identity.edge,
+            samples_source=identity.samples_source,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(

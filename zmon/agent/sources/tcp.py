@@ -1,8 +1,9 @@
 """Read the queues and retransmissions of each rank's TCP connections, by peer.
 
 Over a slow link, unacknowledged bytes pile up in the send queue towards one address. If a peer does not read, they pile
-up in its receive queue. Sources: netlink's socket monitor for connections, /proc/PID/fd for the rank that owns each,
-/proc/net/snmp for the host (RFC 4022, tcpRetransSegs).
+up in its receive queue. If packets do not arrive any more, the same data times out again and again. Sources: netlink's
+socket monitor for connections, /proc/PID/fd for the rank that owns each, /proc/net/snmp for the host (RFC 4022,
+tcpRetransSegs).
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from pathlib import Path
 import psutil
 
 from zmon.agent.sources import sock_diag
+from zmon.agent.sources.answering import answering
 from zmon.agent.sources.reading import Ranks, Reading
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.schema.host import TcpPeer, TcpSample
 
 MAX_PEERS = 512
+MAX_ASKED = 64  # addresses that are asked for an answer once a second while a job stands still
 
 _Rank = tuple[str, int]  # job id and rank
 
@@ -43,8 +46,12 @@ class TcpSource:
         proc: Path = Path("/proc"),
         dump: Callable[[Container[int]], Dump] = sock_diag.dump,
         interfaces: Callable[[], Mapping[str, str]] = interface_by_address,
+        stands_still: Callable[[], bool] = lambda: False,
+        answers: Callable[[Mapping[str, str]], frozenset[str]] = answering,
     ) -> None:
+        """Ask the peers for an answer while `stands_still` returns True, or data to one of them times out."""
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
+        self._stands_still, self._answers = stands_still, answers
         self._searched: Mapping[int, _Rank] = {}  # the ranks by pid whose descriptors were searched for sockets
         self._visible = False  # True if the sockets of at least one rank can be listed
         self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
@@ -66,8 +73,21 @@ class TcpSource:
             devices = self._interfaces()
             self._addresses = addresses
             self._devices = tuple(sorted({devices[a] for a in addresses if a in devices}))
-        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses, self._devices)
+        sample = TcpSample(
+            retransmitted_segments(self._proc / "net/snmp"),
+            peers,
+            addresses,
+            self._devices,
+            self._asked(connections) if self._stands_still() or any(peer.num_timeouts for peer in peers) else None,
+        )
         return Reading(sample, (*self._hidden, *left_out))
+
+    def _asked(self, connections: Iterable[Connection]) -> dict[str, bool]:
+        """Ask the other hosts in these connections; return True for each address that answers, else False."""
+        own = {c.peer: c.address for c in connections if c.peer not in self._addresses}
+        own = dict(sorted(own.items())[:MAX_ASKED])
+        answers = self._answers(own)
+        return {address: address in answers for address in own}
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:
         """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
@@ -128,6 +148,8 @@ def by_peer(connections: Iterable[Connection], owners: Mapping[int, _Rank]) -> l
             round_trip_seconds=max(c.round_trip_seconds or 0 for c in group) or None,
             acked_bytes=None if group[0].acked_bytes is None else sum(c.acked_bytes or 0 for c in group),
             busy_seconds=None if group[0].busy_seconds is None else sum(c.busy_seconds or 0.0 for c in group),
+            num_waiting=sum(1 for c in group if c.num_timeouts),
+            num_timeouts=max(c.num_timeouts for c in group),
         )
         for (rank, peer), group in sorted(groups.items())
     ]

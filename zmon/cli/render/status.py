@@ -100,7 +100,9 @@ def job_columns(job: JobView) -> tuple[str, ...]:
 
 
 def _rate(job: JobView) -> str:
-    return UNKNOWN if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
+    if job.samples_per_second is None:
+        return UNKNOWN
+    return f"{job.samples_per_second:,.0f}{' (inferred)' if job.samples_inference else ''}"
 
 
 def _style(finding: Finding) -> str:

@@ -32,7 +32,7 @@ def time_table(job: JobView) -> RenderableType:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         names = ", ".join(sorted(small, key=lambda category: -small[category]))
         _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_expected(job))
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_samples(job), *_expected(job))
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -57,6 +57,13 @@ def _efficiency(job: JobView) -> str:
         f"efficiency: {efficiency.ratio:.1%}, {efficiency.scaling} scaling from {size} (baseline {efficiency.name}); "
         f"recorded at this size: {recorded}"
     )
+
+
+def _samples(job: JobView) -> list[Text]:
+    """Return a line with the rate and what it is inferred from, or no line if the job reports its samples."""
+    if not job.samples_inference or job.samples_per_second is None:
+        return []
+    return [Text(f"samples/s: {job.samples_per_second:,.0f} ({job.samples_inference})")]
 
 
 def _expected(job: JobView) -> list[Text]:

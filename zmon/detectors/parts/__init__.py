@@ -3,6 +3,6 @@
 - stall: `diagnosis` (the culprit if nothing moves) with `awaited_ranks`, `flight_records` and `network`; `exits` (the
   culprit if ranks ended) with `deaths`, `memory` and `size_mismatch`
 - straggler: `self_times`, `hardware_reasons`, `step_cost`, `network`
-- imbalance: `plan_text`
+- imbalance: `plan_text`; `jitter` and `uneven_steps` (another rank is slow in each step); `stages`
 - all detectors: `new_finding`, `wording`, `pressure`
 """

@@ -13,7 +13,7 @@ from functools import partial
 from zmon.detectors.parts import flight_records
 from zmon.detectors.parts.awaited_ranks import awaited_ranks, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
-from zmon.detectors.parts.network import NetworkCulprit, stalled_host
+from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
@@ -31,16 +31,24 @@ class Diagnosis:
     confidence: float
     culprits: Sequence[RankState] = ()
     hosts: Sequence[str] = ()
+    proven: bool = False  # False: only silence shows that the job will not go on
     evidence: Evidence = field(default_factory=Evidence)
 
 
-def diagnose(snapshot: Snapshot, unseen_seconds: float) -> Diagnosis:
+def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Diagnosis:
     """Return the diagnosis of the first rule that applies, or `unknown`.
 
-    `unseen_seconds` is the threshold of the stall detector.
+    `unseen_seconds` and `num_timeouts` are thresholds of the stall detector.
     """
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-    rules = (_mismatch, partial(_lost_host, unseen_seconds), _overrun, _unissued, _outside, _network)
+    rules = (
+        _mismatch,
+        partial(_lost_host, unseen_seconds),
+        _overrun,
+        _unissued,
+        _outside,
+        partial(_network, num_timeouts),
+    )
     diagnoses = (rule(snapshot, alive) for rule in rules)
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)
 
@@ -59,6 +67,7 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         "swallowed. End the job and restart it from its last checkpoint.",
         confidence=0.9 if conflict.minority else 0.3,
         culprits=conflict.minority,
+        proven=True,
         evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
     )
 
@@ -79,6 +88,7 @@ def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]
         "start the job elsewhere.",
         confidence=0.8,
         culprits=lost,
+        proven=True,
     )
 
 
@@ -172,23 +182,40 @@ def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
     return all(r.in_flight for r in alive) or flight_records.all_wait(snapshot)
 
 
-def _network(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    if not alive or snapshot.missing or snapshot.unwatched or not _all_wait(snapshot, alive):
+def _all_pending(snapshot: Snapshot, alive: list[RankState]) -> bool:
+    """Return True if every rank waits for something, although some ranks may be one collective ahead.
+
+    If only two hosts cannot reach each other, a collective may end on the others.
+    """
+    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
+
+
+def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    if not alive or snapshot.missing or snapshot.unwatched:
         return None
-    culprit = stalled_host(snapshot)
-    return None if culprit is None else network_stall(culprit)
+    culprit = stalled_network(snapshot, num_timeouts)
+    if culprit is None or not (_all_wait(snapshot, alive) or (culprit.links and _all_pending(snapshot, alive))):
+        return None
+    return network_stall(culprit)
 
 
 def network_stall(culprit: NetworkCulprit) -> Diagnosis:
-    """Return the diagnosis that all ranks wait because of the network of one host."""
+    """Return the diagnosis that all ranks wait because of the network of one host, or between hosts."""
+    device = culprit.device or "IFACE"
+    detail = (
+        f"On {culprit.hosts[0]}: `ip -s link`, `ss -tni state established`, `ethtool {device}`; then cable, switch "
+        "port and the switch's own log."
+        if len(culprit.hosts) == 1
+        else next_steps(culprit)
+    )
     return Diagnosis(
         cause="network_stall",
-        summary=f"every rank is inside a collective, and on {culprit.host} {culprit.summary}",
-        detail=f"On {culprit.host}: `ip -s link`, `ss -tni state established`, `ethtool {culprit.device or 'IFACE'}`; "
-        "then cable, switch port and the switch's own log. TCP goes on by itself when the link is back; RDMA does not.",
+        summary=f"every rank is inside a collective, and {culprit.summary}",
+        detail=f"{detail} TCP goes on by itself when packets pass again; RDMA does not.",
         confidence=culprit.confidence,
-        hosts=(culprit.host,),
-        evidence=Evidence(device=culprit.device),
+        hosts=culprit.hosts,
+        proven=True,
+        evidence=culprit.evidence,
     )
 
 

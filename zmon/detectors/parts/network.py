@@ -1,57 +1,74 @@
-"""Find the host whose network makes ranks wait inside collectives, by the state of links and connections.
+"""Find the hosts whose network makes ranks wait inside collectives, by the state of links and connections.
 
-A link that was up a minute ago and is down now is proof. Otherwise the connections tell. When a host is cut off, all
-others send it the same data again and again; only the cut-off host does so towards everybody. Over a slow link data
-takes long to arrive: few bytes are acknowledged in each second in which bytes are under way. Data that a peer does not
-read, or that a rank does not send, does not count. A slow rank therefore makes no link look slow. With only two hosts,
-nothing shows which one is at fault. A host is never a culprit only because it has more connections than others.
+A link that was up a minute ago and is down now is proof. Otherwise the connections tell: data that times out, is sent
+again and times out again does not arrive, or its acknowledgement does not. Data that a peer does not read, or that a
+rank does not send, does not time out. `cut_hosts.py` infers from the pairs of hosts with such connections where the
+network is cut. If two hosts cannot reach each other, nothing shows which of them is at fault, or whether a switch
+between them is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from zmon.schema.host import HostWindow, NicSample, TcpPeer, TcpSample
+from msgspec import UNSET
+
+from zmon.detectors.parts.cut_hosts import cut_hosts
+from zmon.detectors.parts.host_links import Pair, host_links, pair, reached_pairs, used_device
+from zmon.format import listed
+from zmon.schema.evidence import Evidence, HostLink
+from zmon.schema.host import HostWindow, NicSample
 from zmon.schema.job_snapshot import Snapshot
 
-_TICK_SECONDS = 0.01  # the kernel's unit of a connection's busy time; a fast connection may have none
+SHOWN = 16  # number of links in the evidence
+_SHOWN_PAIRS = 4
 
 
 class NetworkCulprit(NamedTuple):
-    """The host whose network is at fault, and the reason in words."""
+    """The hosts whose network is at fault, and the reason in words; no hosts if it is at fault between many."""
 
-    host: str
+    hosts: tuple[str, ...]
     summary: str
     confidence: float
     device: str | None = None
-
-
-class _Traffic(NamedTuple):
-    """The bytes that were acknowledged, and the seconds in which bytes were under way."""
-
-    acked_bytes: int
-    busy_seconds: float
+    links: tuple[HostLink, ...] = ()
 
     @property
-    def rate(self) -> float:
-        return self.acked_bytes / max(self.busy_seconds, _TICK_SECONDS)
+    def evidence(self) -> Evidence:
+        """The evidence of a finding about these hosts."""
+        return Evidence(device=self.device, links=self.links or UNSET)
+
+    @property
+    def place(self) -> str:
+        """The network that is at fault, in words."""
+        return f"the network {'of' if len(self.hosts) == 1 else 'between'} {' and '.join(self.hosts) or 'hosts'}"
 
 
-def stalled_host(snapshot: Snapshot) -> NetworkCulprit | None:
-    """Return the one host whose network stands still; None if no host, or more than one, shows that."""
+def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | None:
+    """Return the hosts whose network stands still; None if no link is down and all data is acknowledged.
+
+    Data does not arrive if it timed out `num_timeouts` times in a row.
+    """
     down = [(window.host, device) for window in snapshot.hardware for device in _lost_links(window)]
     if len({host for host, _ in down}) == 1:
         host, device = down[0]
-        return NetworkCulprit(host, f"the link of {', '.join(device for _, device in down)} is down", 0.95, device)
-    shares = {window.host: share for window in snapshot.hardware if (share := _stuck_ratio(window, snapshot.job_id))}
-    most = max(shares.values(), default=0.0)
-    hosts = [host for host, share in shares.items() if share == most]
-    if len(hosts) != 1 or most < 1.0 or len(snapshot.hardware) < 3:
+        return _link_down(host, ", ".join(device for _, device in down), device)
+    links = host_links(snapshot)
+    if not any((link.num_timeouts or 0) >= num_timeouts for link in links):
         return None
-    return NetworkCulprit(
-        hosts[0], "its ranks send the same data again to every peer, and no peer acknowledges it", 0.7
-    )
+    # If data times out between two hosts, the first timeout counts elsewhere too: it may be a little later there.
+    waiting = [link for link in links if link.num_timeouts]
+    reached, silent = reached_pairs(snapshot)
+    cut = {pair(link) for link in waiting} | silent
+    idle = {pair(link) for link in links} - cut
+    hosts = cut_hosts(cut, idle, reached - cut)
+    device = next((link.device for link in waiting if (link.host,) == hosts), None)
+    if len(cut) == 1:
+        summary, confidence = _pair_text(hosts, waiting, idle, reached)
+    else:
+        summary, confidence = _cut_text(hosts, waiting, cut)
+    return NetworkCulprit(hosts, summary, confidence, device, tuple(waiting[:SHOWN]))
 
 
 def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
@@ -59,77 +76,67 @@ def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
     lost = {
         window.host: device
         for window in snapshot.hardware
-        if (device := _device(window)) is not None and device in _lost_links(window)
+        if (device := used_device(window)) is not None and device in _lost_links(window)
     }
     if len(lost) != 1:
         return None
     ((host, device),) = lost.items()
-    return NetworkCulprit(host, f"the link of {device} is down, and its ranks use it", 0.95, device)
+    return _link_down(host, f"{device}, which its ranks use,", device)
 
 
-def slow_host(snapshot: Snapshot, times: float, busy_seconds: float) -> NetworkCulprit | None:
-    """Return the host if the connections between the other hosts are `times` as fast as its own, or faster; else None.
+def _link_down(host: str, devices: str, device: str) -> NetworkCulprit:
+    return NetworkCulprit((host,), f"on {host} the link of {devices} is down", 0.95, device)
 
-    A rate is the acknowledged bytes per busy second. Connections that were busy for less than `busy_seconds` do not
-    count. The comment of `quicker_ratio` has the rates that trials showed.
-    """
-    links = _links(snapshot)
-    hosts = {host for pair in links for host in pair}
-    slowest: tuple[float, str, float, float] = (0.0, "", 0.0, 0.0)
-    for host in hosts:
-        own = _sum(traffic for pair, traffic in links.items() if host in pair)
-        others = _sum(traffic for pair, traffic in links.items() if host not in pair)
-        if others.acked_bytes and own.busy_seconds >= busy_seconds:
-            ratio = others.rate / max(own.rate, 1.0)
-            slowest = max(slowest, (ratio, host, own.rate, others.rate))
-    ratio, host, own_rate, others_rate = slowest
-    if ratio < times:
-        return None
-    device = next((_device(window) for window in snapshot.hardware if window.host == host), None)
-    return NetworkCulprit(
-        host,
-        f"its connections{f' ({device})' if device else ''} carry {own_rate / 1e6:.1f} MB/s while they are busy, those "
-        f"between the other hosts {others_rate / 1e6:.1f} MB/s ({ratio:.1f} times as fast)",
-        0.85,
-        device,
+
+def next_steps(culprit: NetworkCulprit) -> str:
+    """Return what to do about a pair of hosts, or about hosts that cannot reach each other."""
+    link = culprit.links[0]
+    address, device = link.addresses[0], link.device or "IFACE"
+    return (
+        f"On {link.host}, and likewise on {link.peer}: `ip route get {address}`, `ip neigh show {address}`, "
+        f"`ss -ti dst {address}`, `ping -c 3 {address}`, then `ping -c 3 -M do -s 8972 {address}` (`-s 1472` if `ip "
+        f"link show {device}` has an MTU of 1500). If only short packets pass, a device on the path has a smaller MTU. "
+        f"If none pass: a firewall rule, a route, a duplicate address. If all pass: `ethtool -S {device}` (errors), "
+        "and the switches between the two; a bad member of a LAG, or a bad ECMP path, hits only some connections."
     )
 
 
-def _links(snapshot: Snapshot) -> dict[tuple[str, str], _Traffic]:
-    """Return the traffic of the job's ranks from host to host in the last few seconds."""
-    host_of = {
-        address: window.host for window in snapshot.hardware if window.now.tcp for address in window.now.tcp.addresses
-    }
-    links: dict[tuple[str, str], _Traffic] = {}
-    for window in snapshot.hardware:
-        if window.now.tcp is None or window.recent is None:
-            continue
-        before = _by_peer(window.recent, snapshot.job_id)
-        for key, now in _by_peer(window.now.tcp, snapshot.job_id).items():
-            pair, sent = (window.host, host_of.get(now.peer, window.host)), _since(before.get(key), now)
-            if sent is not None and pair[0] != pair[1]:
-                links[pair] = _sum((links.get(pair, _Traffic(0, 0.0)), sent))
-    return links
+def _pair_text(
+    hosts: tuple[str, ...], waiting: Sequence[HostLink], idle: set[Pair], reached: set[Pair]
+) -> tuple[str, float]:
+    """Describe two hosts between which no data passes, and return the confidence that only these two are cut off."""
+    both = pair(waiting[0])
+    text = f"no data passes between {' and '.join(sorted(both))}: {_waiting_text(waiting)}"
+    if both in reached:
+        text += "; but short packets pass, so an MTU on the path, or one of several paths, is likely at fault"
+    if not hosts:
+        return f"{text}; whether the two reach other hosts is not known", 0.5
+    if all(any(host in each for each in reached - {both}) for host in hosts):
+        return f"{text}; both reach other hosts, so the path between them is at fault, or a rule on one of them", 0.9
+    alone = "there are no other hosts" if not idle else "one of them has no connections to other hosts"
+    return f"{text}; {alone}, so nothing shows which of the two, or the path between them, is at fault", 0.6
 
 
-def _by_peer(sample: TcpSample, job_id: str) -> dict[tuple[int, str], TcpPeer]:
-    return {(peer.rank, peer.peer): peer for peer in sample.peers if peer.job_id == job_id}
+def _cut_text(hosts: tuple[str, ...], waiting: Sequence[HostLink], cut: set[Pair]) -> tuple[str, float]:
+    """Describe several pairs of hosts between which no data passes, and return the confidence in the named hosts."""
+    most = max(link.num_timeouts or 0 for link in waiting)
+    again = f"the same data was sent again up to {most} times in a row, and no answer comes"
+    if hosts:
+        others = sorted({host for each in cut for host in each} - set(hosts))
+        return f"no data passes between {' and '.join(hosts)} and {listed(others, _SHOWN_PAIRS)}: {again}", 0.8
+    names = listed([" and ".join(sorted(each)) for each in sorted(cut, key=sorted)], _SHOWN_PAIRS)
+    reason = "they do not point at one host, so a switch between the hosts is likely at fault"
+    return f"no data passes between these pairs of hosts: {names} ({again}); {reason}", 0.6
 
 
-def _since(before: TcpPeer | None, now: TcpPeer) -> _Traffic | None:
-    """Return the traffic between two samples; None if it is unknown, or if other connections are open now."""
-    if before is None or before.num_sockets != now.num_sockets:
-        return None
-    if None in (before.acked_bytes, before.busy_seconds, now.acked_bytes, now.busy_seconds):
-        return None
-    acked = (now.acked_bytes or 0) - (before.acked_bytes or 0)
-    busy = (now.busy_seconds or 0.0) - (before.busy_seconds or 0.0)
-    return _Traffic(acked, busy) if acked >= 0 and busy >= 0 else None
-
-
-def _sum(traffic: Iterable[_Traffic]) -> _Traffic:
-    every = list(traffic)
-    return _Traffic(sum(t.acked_bytes for t in every), sum(t.busy_seconds for t in every))
+def _waiting_text(waiting: Sequence[HostLink]) -> str:
+    """Describe the connections in which data waits, in each direction."""
+    return ", ".join(
+        f"{link.num_waiting} of {link.num_connections} connections from {link.host}"
+        f"{f' ({link.device})' if link.device else ''} to {' '.join(link.addresses)} sent the same data again "
+        f"{link.num_timeouts} times in a row"
+        for link in waiting
+    )
 
 
 def is_physical(nic: NicSample) -> bool:
@@ -156,23 +163,3 @@ def _lost_links(window: HostWindow) -> list[str]:
     own = window.worked & frozenset(window.now.tcp.devices if window.now.tcp else ())
     lost = (nic for nic in now if nic.up is False and nic.device in were_up | own)
     return [nic.device for nic in lost if _may_carry(window, nic)]
-
-
-def _device(window: HostWindow) -> str | None:
-    """Return the interface that the ranks of this host use; None if they use several, or none is known."""
-    devices = window.now.tcp.devices if window.now.tcp else ()
-    return devices[0] if len(devices) == 1 else None
-
-
-def _stuck_ratio(window: HostWindow, job_id: str) -> float | None:
-    """Return the share of the peer addresses that acknowledge nothing any more; None if no peer is known."""
-    now, before = window.now.tcp, window.before.tcp
-    if now is None or before is None:
-        return None
-    sent_again = {(p.rank, p.peer): p.retransmitted_segments for p in before.peers if p.job_id == job_id}
-    stuck: dict[str, bool] = {}
-    for peer in now.peers:
-        if peer.job_id == job_id and peer.peer not in now.addresses:
-            rose = peer.retransmitted_segments > sent_again.get((peer.rank, peer.peer), 0)
-            stuck[peer.peer] = stuck.get(peer.peer, False) or (rose and peer.send_queue_bytes > 0)
-    return sum(stuck.values()) / len(stuck) if stuck else None

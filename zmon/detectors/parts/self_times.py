@@ -10,7 +10,7 @@ Pure; all values in seconds; all lists by step.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise, takewhile
@@ -40,6 +40,7 @@ class SelfTimes:
 
     steps: Sequence[AlignedStep]
     seconds: Sequence[Sequence[float]]  # rank → step → seconds
+    roles: Sequence[Sequence[int]] = ()  # the ranks of each role, if they are compared within their roles
 
     @classmethod
     def from_steps(cls, steps: Sequence[AlignedStep]) -> SelfTimes:
@@ -52,14 +53,32 @@ class SelfTimes:
         columns = [list(column) for column in self.seconds]
         for work in _works(self.steps):
             _subtract_work(columns, work)
-        return SelfTimes(self.steps, columns)
+        return SelfTimes(self.steps, columns, self.roles)
+
+    def within(self, roles: Sequence[Sequence[int]]) -> SelfTimes:
+        """Return the self times as if all roles took equally long: each rank keeps only its delay within its role.
+
+        A rank that is alone in its role has no delay, because nobody does the same work.
+        """
+        if len(roles) < 2:
+            return self
+        columns: list[list[float]] = [[] for _ in self.seconds]
+        for row in zip(*self.seconds, strict=True):
+            middle = median(row)
+            for ranks in roles:
+                ordered = sorted(row[rank] for rank in ranks)
+                for rank in ranks:
+                    own = row[rank]
+                    columns[rank].append(middle + (own - _median_without(own, ordered) if len(ranks) > 1 else 0.0))
+        return SelfTimes(self.steps, columns, roles)
 
     def split(self, phase: str) -> tuple[SelfTimes, SelfTimes]:
         """Return the self times in one phase alone, and in all other phases."""
         nothing = (0.0,) * len(self.seconds)
-        alone = list(zip(*(step.phases.get(phase, nothing) for step in self.steps), strict=True))
-        others = [[a - b for a, b in zip(*columns, strict=True)] for columns in zip(self.seconds, alone, strict=True)]
-        return SelfTimes(self.steps, alone), SelfTimes(self.steps, others)
+        columns = list(zip(*(step.phases.get(phase, nothing) for step in self.steps), strict=True))
+        alone = SelfTimes(self.steps, columns).within(self.roles)
+        others = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(self.seconds, alone.seconds, strict=True)]
+        return alone, SelfTimes(self.steps, others, self.roles)
 
     def num_covering(self, num_steps: int, seconds: float) -> int | None:
         """Return the number of last steps, at least `num_steps`, that cover `seconds`; None if there are too few.
@@ -89,6 +108,23 @@ class SelfTimes:
         newest = behind[num_steps // _THIRDS :]
         return median(behind) < least_seconds or fmean(newest) < least_seconds
 
+    def phase_ratio(
+        self, phase: str, lag: Lag, num_steps: int, input_ratio: float, deviations: float, by_phase: Mapping[str, float]
+    ) -> float:
+        """Return the share of a lag that one phase has; `by_phase` has the seconds of the lag by phase.
+
+        It is 1 or 0 if only the phase, or only the rest, is late beyond chance. If both or none are, it is the share of
+        seconds.
+        """
+        least_seconds = (1 - input_ratio) * lag.seconds
+        in_phase, in_rest = (
+            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, deviations))
+            for part in self.split(phase)
+        )
+        late = sum(seconds for seconds in by_phase.values() if seconds > 0)
+        share = by_phase.get(phase, 0.0) / late if late else 0.0
+        return share if in_phase == in_rest else float(in_phase)
+
     def lags(self, num_steps: int, least_seconds: float, deviations: float | None = None) -> list[Lag]:
         """Return the lags of at least `least_seconds` over the last steps, the largest first.
 
@@ -106,7 +142,7 @@ class SelfTimes:
             thirds = [median(part) for part in _blocks(self._behind(rank, block * _THIRDS), block)]
             lag = fmean(thirds)
             if lag >= least_seconds and min(thirds) >= lag / 2:
-                lags.append(Lag(rank, lag, median(self._others(rank, num_steps))))
+                lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if deviations is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
         columns = [(self.seconds[lag.rank], self.num_lasting(lag, num_steps)) for lag in lags]
@@ -129,6 +165,14 @@ class SelfTimes:
         """Return the median of the other ranks, by step."""
         own = self.seconds[rank][-num_steps:]
         return [_median_without(value, row) for value, row in zip(own, self._ordered[-num_steps:], strict=True)]
+
+    def _others_seconds(self, rank: int, num_steps: int) -> float:
+        """Return the self time of the other ranks that do the same work, over the last steps."""
+        peers = next((ranks for ranks in self.roles if rank in ranks), ())
+        if len(peers) < 2:
+            return median(self._others(rank, num_steps))
+        rows = (step.self_seconds for step in self.steps[-num_steps:])
+        return median(median(row[peer] for peer in peers if peer != rank) for row in rows)
 
     def _behind(self, rank: int, num_steps: int) -> list[float]:
         """Return the seconds by which the rank is behind the median of the others, by step."""

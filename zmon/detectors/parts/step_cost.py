@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
+from statistics import fmean, median
 
 from zmon.schema.aligned_step import AlignedStep, Baseline
 
@@ -12,16 +12,27 @@ SHOWN = 8  # number of ranks in the evidence
 
 def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
     """Return the seconds by which the step would have ended earlier without these ranks."""
-    others = max(seconds for rank, seconds in enumerate(step.self_seconds) if rank not in ranks)
+    others = max((seconds for rank, seconds in enumerate(step.self_seconds) if rank not in ranks), default=0.0)
     return max(max(step.self_seconds) - others, 0.0)
 
 
-def late_by_phase(steps: Sequence[AlignedStep], rank: int) -> dict[str, float]:
-    """Return the seconds by which this rank takes longer than the median of the others, by phase."""
+def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
+    """Return the seconds by which a step would be shorter without these ranks, on average.
+
+    Short steps are sampled, and each sample has the mean of the steps since the one before. The mean of the samples has
+    every delay of the ranks in them; the means have the delays between them. The larger one counts.
+    """
+    means = [step.mean or step for step in steps]
+    return max(fmean(saved_seconds(step, ranks) for step in each) for each in (steps, means))
+
+
+def late_by_phase(steps: Sequence[AlignedStep], rank: int, peers: Sequence[int]) -> dict[str, float]:
+    """Return the seconds by which this rank takes longer than the median of its peers, by phase."""
+    others = [peer for peer in peers if peer != rank]
     names = {name for step in steps for name in step.phases}
     columns = {name: [step.phases[name] for step in steps if name in step.phases] for name in names}
     return {
-        name: median(column[rank] - median(column[:rank] + column[rank + 1 :]) for column in columns[name])
+        name: median(column[rank] - median(column[peer] for peer in others) for column in columns[name])
         for name in sorted(names)
     }
 

@@ -1,4 +1,7 @@
-"""Strike a host: cut its data link, cut it off altogether, slow its link down, or set its clock wrong."""
+"""Strike a host: cut its data link, cut it off altogether, slow its link down, or set its clock wrong.
+
+Or strike a pair of hosts: cut or slow down only the path between them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from zmon.drills.network import LINK_BYTES_PER_SECOND, Host, why_not
 from zmon.errors import ZmonError
 
 SLOWER = 0.1  # factor on the bandwidth of the link
+PAIR_SLOWER = 0.05  # factor on the bandwidth between two hosts, which carries only a part of what their links carry
 CLOCK_SECONDS = 30.0  # the clock is wrong by this much
 OFF_SECONDS = 15.0  # the clock stays wrong this long
 TOLERANCE_SECONDS = 5.0  # for the time that the agent reports, because the two clocks are read one after the other
@@ -51,6 +55,35 @@ def link_slow(scene: Scene) -> Injection:
     return Injection(onset, lambda: host.set_bandwidth(LINK_BYTES_PER_SECOND))
 
 
+def pair_cut(scene: Scene) -> Injection:
+    """Lose all packets between the host and one other host of the job, each way or only one way."""
+    host, peer = _pair(scene)
+    ways = scene.random.choice((((host, peer), (peer, host)), ((host, peer),), ((peer, host),)))
+    onset = time.time()
+    for sender, receiver in ways:
+        sender.lose_packets_to(receiver)
+
+    def lift() -> None:
+        for sender, receiver in ways:
+            sender.pass_packets_to(receiver)
+
+    return Injection(onset, lift, peer=peer.name)
+
+
+def pair_slow(scene: Scene) -> Injection:
+    """Slow the path between the host and one other host of the job down to a twentieth, both ways."""
+    host, peer = _pair(scene)
+    onset = time.time()
+    for sender, receiver in ((host, peer), (peer, host)):
+        sender.set_bandwidth_to(receiver, PAIR_SLOWER * LINK_BYTES_PER_SECOND)
+
+    def lift() -> None:
+        for each in (host, peer):
+            each.set_bandwidth(LINK_BYTES_PER_SECOND)
+
+    return Injection(onset, lift, peer=peer.name)
+
+
 def clock_off(scene: Scene) -> Injection:
     """Set the clock of the host's agent and ranks wrong for a while, then right again."""
     stage, seconds = _stage(scene), scene.random.choice((-1, 1)) * CLOCK_SECONDS
@@ -82,6 +115,13 @@ def _host(scene: Scene) -> Host:
     if host is None:
         raise ZmonError(f"cannot strike {scene.host}", "the stage has no such host", f"see {scene.job.folder}/log")
     return host
+
+
+def _pair(scene: Scene) -> tuple[Host, Host]:
+    """Return the host to strike, and a random other host of the job."""
+    host, hosts = _host(scene), _stage(scene).hosts
+    names = {state.host for state in scene.stage.ranks(scene.job.spec.job_id).values()} & hosts.keys()
+    return host, hosts[scene.random.choice(sorted(names - {host.name}))]
 
 
 def _stage(scene: Scene) -> FourHosts:

@@ -11,6 +11,7 @@ from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import SAMPLES_SOURCES, in_order
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
@@ -42,7 +43,15 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         efficiency_unknown=efficiency.reason if isinstance(efficiency, Unknown) else "",
         expected=expected if isinstance(expected, ExpectedStep) else None,
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
+        pauses=snapshot.pauses,
+        samples_source=_samples_source(snapshot),
     )
+
+
+def _samples_source(snapshot: Snapshot) -> str:
+    """Return the least certain source of the ranks' samples; empty if the samples of a rank are unknown."""
+    sources = {r.samples_source for r in snapshot.reported_ranks}
+    return "" if "" in sources else in_order(sources, SAMPLES_SOURCES)[-1]
 
 
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:

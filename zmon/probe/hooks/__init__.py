@@ -13,17 +13,22 @@ from zmon import probe
 from zmon.probe.autoload import is_launched_rank, restore_environment
 
 # Installed once, before or after the rank attaches. `backward` follows `ddp`, so that its wrapper is the outer one.
-HOOKS = ("world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving")
+HOOKS = (
+    "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
+)  # fmt: skip
 AT_RANK = ("device", "worker_server")  # these need the rank's box
 
 
-def attach(job_id: str | None = None, labels: dict[str, str] | None = None) -> bool:
+def attach(job_id: str | None = None, labels: dict[str, str] | None = None, role: str = "") -> bool:
     """Begin to watch this rank; call this before the process group is created.
 
-    Returns False, after one line on stderr, if the rank cannot be watched.
+    `role` names the ranks that do the same work, such as the stage of a pipeline: a rank is compared with those of its
+    role. Returns False, after one line on stderr, if the rank cannot be watched.
     """
     if not probe.attach_box(job_id, labels):
         return False
+    if role:
+        probe.identify(role=role)
     try:
         import torch  # noqa: F401 - without torch a job has steps and phases, but no collectives
     except ImportError:

@@ -2,6 +2,10 @@
 
 The time between a batch and the backward pass is the forward phase, including the copy to the device and the loss. Data
 that a job reads without DataLoader is not recognized, and the time counts for the phase in which it is read.
+
+The start of a DataLoader in the middle of training, until its first batch, is the activity `loader_start`: it may start
+worker processes, which takes much longer than a step. A job that starts a loader for each batch is an exception. Its
+starts belong to its steps.
 """
 
 from __future__ import annotations
@@ -15,10 +19,13 @@ from torch.utils.data import dataloader
 from zmon import probe
 from zmon.probe.hooks.batches import samples_loaded
 from zmon.probe.hooks.replacing import hide_frames
-from zmon.probe.rank import PHASE_NUMBER, RankTimeline
+from zmon.probe.rank import LOADER_START, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.probe.samples import DECLARED
 
 _DATA, _FORWARD = PHASE_NUMBER["data"], PHASE_NUMBER["forward"]
+_MIN_STEPS = 2  # steps between two starts, at least; with fewer, the job starts a loader for each batch
+
+_started_at_step = 0  # the step in which a loader was last started
 
 
 def install() -> None:
@@ -30,16 +37,23 @@ def install() -> None:
 
 
 def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
+    is_start = next_phase is None
+
     @functools.wraps(original)
     def loading(self: Any) -> Any:
         timeline = probe.current
         if timeline is None:
             return original(self)
+        if is_start:
+            _begin_start(timeline)
         if timeline.explicit_phases:
-            result = original(self)
-            if next_phase is not None:
-                _count_samples(timeline, self, result)
-            return result
+            try:
+                result = original(self)
+                if next_phase is not None:
+                    _count_samples(timeline, self, result)
+                return result
+            finally:
+                _end_start(timeline, is_start)
         phase_after = phase_before = timeline.current_phase
         timeline.phase(_DATA)
         try:
@@ -50,6 +64,7 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
                 _count_samples(timeline, self, result)
             return result
         finally:
+            _end_start(timeline, is_start)
             timeline.phase(phase_after)
 
     loading.__zmon__ = True  # type: ignore[attr-defined]
@@ -63,3 +78,21 @@ def _count_samples(timeline: RankTimeline, iterator: Any, batch: Any) -> None:
         samples = samples_loaded(iterator, batch)
         if samples is not None:
             counter.load(id(iterator._dataset), samples)
+
+
+@probe.guarded
+def _begin_start(timeline: RankTimeline) -> None:
+    """Turn to `loader_start`, unless a loader was started just before or the job marks its activities itself."""
+    global _started_at_step
+    if not timeline.acts_for_rank() or timeline.activity != TRAIN:
+        return
+    step, previous = timeline.step, _started_at_step
+    _started_at_step = step
+    if not timeline.explicit_activity and step - previous >= _MIN_STEPS:
+        timeline.turn_to(LOADER_START)
+
+
+def _end_start(timeline: RankTimeline, is_start: bool) -> None:
+    """Turn back to training once the loader has returned its first batch."""
+    if timeline.activity == LOADER_START and not is_start:
+        timeline.turn_to(TRAIN)

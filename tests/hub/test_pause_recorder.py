@@ -1,0 +1,128 @@
+"""Tests of which pauses count as healed: all ranks of the launch live and have finished a step since."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.build import killed, rank_state, snapshot, waiting
+from tests.detectors.stalls import stopped
+from zmon.detectors.stall import Stall
+from zmon.hub.pause_recorder import PauseRecorder
+from zmon.hub.pause_store import PauseStore
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.pause import Place
+from zmon.schema.rank import RankState
+
+PLACE = Place("data", "loader.py:40, read")
+
+
+class Scene:
+    """A recorder behind the stall detector, pass by pass."""
+
+    def __init__(self, folder: Path) -> None:
+        self.recorder = PauseRecorder(PauseStore(folder))
+
+    def turn(self, *ranks: RankState, frames: dict[int, str] | None = None) -> Snapshot:
+        job = replace(snapshot(*ranks), frames=frames or {})
+        job = replace(job, pauses=self.recorder.pauses(job))
+        self.recorder.observe(job, Stall().detect(job))
+        return job
+
+    def learned(self) -> dict[Place, float]:
+        job = snapshot(*map(rank_state, range(4)))
+        return {pause.place: pause.longest_seconds for pause in self.recorder.pauses(job)}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene(tmp_path)
+
+
+def pause(seconds: float, **changes: object) -> list[RankState]:
+    """Return a job that waits for the loader of rank 2."""
+    loading = waiting(2, seconds, in_flight=None, phase="data", **changes)
+    return [waiting(0, seconds, **changes), waiting(1, seconds, **changes), loading, waiting(3, seconds, **changes)]
+
+
+def moving(steps: int = 101, **changes: object) -> list[RankState]:
+    return [rank_state(rank, steps=steps, **changes) for rank in range(4)]
+
+
+FRAMES = {2: PLACE.frame}
+
+
+def test_pause_after_which_all_ranks_go_on_is_recorded_with_its_length(scene: Scene) -> None:
+    scene.turn(*pause(2.0))
+    scene.turn(*pause(6.2), frames=FRAMES)
+    assert scene.learned() == {}
+    scene.turn(*moving())
+    assert scene.learned() == {PLACE: 6.2}
+
+
+def test_place_stays_known_if_a_later_pass_has_no_stack(scene: Scene) -> None:
+    scene.turn(*pause(2.0), frames=FRAMES)
+    scene.turn(*pause(6.2))
+    scene.turn(*moving())
+    assert scene.learned() == {PLACE: 6.2}
+
+
+def test_pause_is_recorded_once(scene: Scene) -> None:
+    scene.turn(*pause(6.2), frames=FRAMES)
+    for steps in range(101, 105):
+        job = scene.turn(*moving(steps))
+    assert [each.number for each in job.pauses] == [1]
+
+
+def test_second_pause_that_follows_at_once_is_another_one(scene: Scene) -> None:
+    scene.turn(*pause(6.2), frames=FRAMES)
+    scene.turn(*pause(3.0, steps=101), frames={2: "loader.py:50, skip"})
+    scene.turn(*moving(102))
+    assert scene.learned() == {PLACE: 6.2, Place("data", "loader.py:50, skip"): 3.0}
+
+
+def test_other_launches_of_the_name_know_the_pause(scene: Scene) -> None:
+    scene.turn(*(replace(r, labels={"name": "ranker"}) for r in pause(6.2)), frames=FRAMES)
+    scene.turn(*moving(labels={"name": "ranker"}))
+    later = snapshot(
+        *(rank_state(rank, job_id="job-2", run_uid=f"new-{rank}", labels={"name": "ranker"}) for rank in range(4))
+    )
+    assert [each.place for each in scene.recorder.pauses(later)] == [PLACE]
+
+
+def test_pause_that_ends_with_a_dead_rank_is_not_recorded(scene: Scene) -> None:
+    scene.turn(*pause(6.2), frames=FRAMES)
+    scene.turn(*moving()[:3], killed(3, steps=101))
+    scene.turn(*(killed(rank, steps=101) for rank in range(4)))
+    assert scene.learned() == {}
+
+
+def test_pause_that_ends_with_another_launch_is_not_recorded(scene: Scene) -> None:
+    scene.turn(*pause(6.2), frames=FRAMES)
+    scene.turn(*(rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)))
+    assert scene.learned() == {}
+
+
+def test_pause_is_open_until_every_rank_has_finished_a_step(scene: Scene) -> None:
+    scene.turn(*pause(6.2), frames=FRAMES)
+    scene.turn(*moving()[:3], rank_state(3, steps=100))
+    assert scene.learned() == {}
+    scene.turn(*moving(102))
+    assert scene.learned() == {PLACE: 6.2}
+
+
+def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
+    """After SIGCONT the ranks are past their leases for a moment more."""
+    scene.turn(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
+    scene.turn(*pause(9.2), frames=FRAMES)
+    scene.turn(*moving())
+    assert scene.learned() == {}
+    scene.turn(*pause(4.0, steps=101), frames=FRAMES)
+    scene.turn(*moving(102))
+    assert scene.learned() == {PLACE: 4.0}
+
+
+def test_pause_without_a_stack_is_not_recorded(scene: Scene) -> None:
+    scene.turn(*pause(6.2))
+    scene.turn(*moving())
+    assert scene.learned() == {}

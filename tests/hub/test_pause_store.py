@@ -1,0 +1,69 @@
+"""Tests of the pauses on disk: they survive a restart, stay few, and expire after a day."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.build import NOW
+from zmon.hub.pause_store import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
+from zmon.schema.pause import HealedPause, Place
+
+LOADING, SAVING = Place("data", "loader.py:40, read"), Place("other", "train.py:88, save")
+
+
+def test_longest_pause_number_and_last_time_are_recorded_by_place(tmp_path: Path) -> None:
+    store = PauseStore(tmp_path)
+    for seconds, place in ((6.2, LOADING), (3.0, SAVING), (5.0, LOADING)):
+        store.record("ranker", [place], seconds, NOW + seconds)
+    assert store.pauses("ranker", NOW + 10) == (
+        HealedPause(LOADING, 6.2, 2, NOW + 5.0), HealedPause(SAVING, 3.0, 1, NOW + 3.0),
+    )  # fmt: skip
+
+
+def test_pauses_survive_a_restart_of_the_hub(tmp_path: Path) -> None:
+    PauseStore(tmp_path / "pauses").record("ranker", [LOADING], 6.2, NOW)
+    assert PauseStore(tmp_path / "pauses").pauses("ranker", NOW + 1) == (HealedPause(LOADING, 6.2, 1, NOW),)
+    assert json.loads((tmp_path / "pauses/ranker.json").read_text())["schema"] == 1
+    assert [path.name for path in (tmp_path / "pauses").iterdir()] == ["ranker.json"]
+
+
+def test_jobs_of_another_name_have_pauses_of_their_own(tmp_path: Path) -> None:
+    store = PauseStore(tmp_path)
+    store.record("ranker", [LOADING], 6.2, NOW)
+    assert store.pauses("other", NOW) == ()
+
+
+def test_pauses_expire_after_a_day_and_their_file_is_deleted(tmp_path: Path) -> None:
+    store = PauseStore(tmp_path)
+    store.record("ranker", [LOADING], 6.2, NOW)
+    assert store.pauses("ranker", NOW + MAX_AGE_SECONDS - 1)
+    assert store.pauses("ranker", NOW + MAX_AGE_SECONDS) == ()
+    PauseStore(tmp_path).pauses("other", NOW + MAX_AGE_SECONDS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_only_the_newest_places_are_recorded(tmp_path: Path) -> None:
+    store = PauseStore(tmp_path)
+    for line in range(MAX_PLACES + 10):
+        store.record("ranker", [Place("data", f"loader.py:{line}, read")], 2.0, NOW + line)
+    frames = {pause.place.frame for pause in PauseStore(tmp_path).pauses("ranker", NOW + 100)}
+    assert len(frames) == MAX_PLACES
+    assert "loader.py:9, read" not in frames
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"schema": 2, "name": "ranker", "pauses": []}'])
+def test_damaged_file_is_ignored_and_replaced(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "ranker.json").write_text(damage)
+    store = PauseStore(tmp_path)
+    assert store.pauses("ranker", NOW) == ()
+    store.record("ranker", [LOADING], 6.2, NOW)
+    assert PauseStore(tmp_path).pauses("ranker", NOW)
+
+
+def test_pauses_stay_in_memory_if_they_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "pauses").write_text("a file where the folder should be")
+    store = PauseStore(tmp_path / "pauses")
+    store.record("ranker", [LOADING], 6.2, NOW)
+    assert store.error is not None
+    assert store.pauses("ranker", NOW + 7200)

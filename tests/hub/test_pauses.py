@@ -1,0 +1,99 @@
+"""Tests of pauses through the whole hub: a warning at first, info the second time, also after a restart of the hub."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.build import rank_state, waiting
+from tests.hub.fakes import FakeAgent, HubClient, hub_over, poll
+from zmon.schema.rank import RankState
+
+STACK = 'Thread 1 (idle): "MainThread"\n    read (/home/ann/loader.py:40)\n    <module> (/home/ann/train.py:9)\n'
+
+
+class Job(FakeAgent):
+    """A fake agent whose job pauses in the loader of rank 2."""
+
+    steps = 100
+
+    def __init__(self) -> None:
+        super().__init__(*(rank_state(rank) for rank in range(4)))
+        self.stack = STACK
+
+    def pause(self, seconds: float) -> None:
+        self.ranks = [self._rank(rank, seconds) for rank in range(4)]
+
+    def go_on(self) -> None:
+        self.steps += 1
+        self.ranks = [rank_state(rank, steps=self.steps, step=self.steps) for rank in range(4)]
+
+    def _rank(self, rank: int, seconds: float) -> RankState:
+        loading = {"in_flight": None, "phase": "data"} if rank == 2 else {}
+        return waiting(rank, seconds, steps=self.steps, step=self.steps, **loading)
+
+
+async def severities(hub: HubClient, query: str = "") -> list[str]:
+    """Return the severities of all findings, the newest first."""
+    return [finding["severity"] for finding in await hub.findings(query)]
+
+
+async def pause_and_go_on(hub: HubClient, job: Job) -> None:
+    job.pause(1.8)
+    assert await poll(hub.findings)
+    job.pause(5.0)
+
+    async def places() -> list[object]:
+        return [f for f in await hub.findings() if f["evidence"].get("silence", {}).get("places")]
+
+    assert await poll(places)
+    await hub.passes(3)
+    job.go_on()
+
+    async def over() -> bool:
+        return not await hub.findings()
+
+    assert await poll(over)
+
+
+@pytest.mark.slow
+def test_pause_that_healed_at_a_place_is_info_the_next_time_also_for_the_next_hub(tmp_path: Path) -> None:
+    job = Job()
+
+    async def main() -> None:
+        async with job.serve():
+            async with hub_over(tmp_path, job) as hub:
+                await pause_and_go_on(hub, job)
+                assert await severities(hub) == ["warning"]
+                (view,) = (await hub.get("/api/v1/jobs"))["jobs"]
+                assert view["pauses"][0]["place"] == {"phase": "data", "frame": "loader.py:40, read"}
+                assert (view["pauses"][0]["longest_seconds"], view["pauses"][0]["number"]) == (5.0, 1)
+                await pause_and_go_on(hub, job)
+                assert await severities(hub) == ["info", "warning"]
+            async with hub_over(tmp_path, job) as hub:
+                await pause_and_go_on(hub, job)
+                assert await severities(hub) == ["info", "info", "warning"]
+
+    asyncio.run(asyncio.wait_for(main(), 40))
+
+
+def test_warning_that_rises_stays_one_finding(tmp_path: Path) -> None:
+    job = Job()
+
+    async def main() -> None:
+        async with job.serve(), hub_over(tmp_path, job) as hub:
+            job.pause(5.0)
+            (first,) = await poll(hub.findings)
+            assert first["severity"] == "warning"
+            job.pause(21.0)
+
+            async def risen() -> bool:
+                return await severities(hub) == ["critical"]
+
+            assert await poll(risen)
+            (second,) = await hub.findings("")
+            assert (second["id"], second["cause"], second["ranks"]) == (first["id"], "input_stall", [2])
+            assert "critical after 20 s" in second["summary"]
+            assert await hub.metric('zmon_finding{cause="input_stall"') == [1.0]
+
+    asyncio.run(asyncio.wait_for(main(), 20))

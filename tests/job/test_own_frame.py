@@ -1,0 +1,119 @@
+"""The innermost frame of the job's own code, from stacks as py-spy and faulthandler write them."""
+
+import faulthandler
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+
+from zmon.agent.stacks import PY_SPY
+from zmon.job.own_frame import own_frame
+
+VENV = "/opt/venv/lib/python3.11/site-packages"
+LOADING = f"""Python v3.11.7 (/usr/bin/python3.11)
+
+Thread 0x7F (idle): "QueueFeederThread"
+    Condition.wait (/usr/lib/python3.11/threading.py:327)
+    feed (/home/ann/other.py:7)
+Thread 28241 (idle): "MainThread"
+    _PollLikeSelector.select (/usr/lib/python3.11/selectors.py:415)
+    _BaseDataLoaderIter.__next__ ({VENV}/torch/utils/data/dataloader.py:725)
+    Reader.read (/home/ann/job/loader.py:40)
+    <module> (/home/ann/job/train.py:11)
+"""
+SAVING = f"""Thread 0x00007f0 (most recent call first):
+  File "/home/ann/other.py", line 7 in feed
+
+Current thread 0x00007f1 (most recent call first):
+  File "{VENV}/numpy/lib/npyio.py", line 546 in save
+  File "/home/ann/job/train.py", line 88 in save_weights
+  File "/home/ann/job/train.py", line 120 in <module>
+"""
+
+
+def test_the_stack_of_py_spy_gives_the_line_of_the_job_that_waits_for_its_loader() -> None:
+    assert own_frame(LOADING) == "loader.py:40, read"
+
+
+def test_the_stack_of_faulthandler_gives_the_line_of_the_job_that_saves() -> None:
+    assert own_frame(SAVING) == "train.py:88, save_weights"
+
+
+def test_a_traceback_in_last_words_gives_its_innermost_frame() -> None:
+    assert own_frame('  File "train.py", line 12 in main') == "train.py:12, main"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/usr/lib/python3.11/threading.py",
+        "/root/.pyenv/versions/3.13.1/lib/python3.13t/selectors.py",
+        "threading.py",
+        "multiprocessing/connection.py",
+        "torch/utils/data/dataloader.py",
+        "/src/pytorch/torch/nn/modules/module.py",
+        f"{VENV}/torch/optim/sgd.py",
+        f"{VENV}/torch/_dynamo/eval_frame.py",
+        f"{VENV}/numpy/lib/npyio.py",
+        "/usr/lib/python3/dist-packages/pandas/io.py",
+        "/root/.pex/wheels/1a/numpy-1.26.whl/numpy/core.py",
+        "/srv/zmon/probe/hooks/loading.py",
+        "/srv/zmon/zmon/__init__.py",
+        "<frozen runpy>",
+        "<string>",
+    ],
+)
+def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path: str) -> None:
+    assert own_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "loader.py:40, read"
+    assert own_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
+        "loader.py:40, read"
+    )
+
+
+@pytest.mark.parametrize("path", ["/home/ann/torch/train.py", "/home/ann/zmon/drills/jobs/ddp.py", "train.py"])
+def test_folders_of_the_job_with_the_name_of_a_library_are_its_own(path: str) -> None:
+    assert own_frame(f"    read ({path}:40)") == f"{path.rpartition('/')[2]}:40, read"
+
+
+def test_a_trainer_that_is_an_installed_package_is_the_jobs_own_code() -> None:
+    stack = (
+        f"    save ({VENV}/numpy/lib/npyio.py:546)\n    write ({VENV}/tune/checkpoint.py:60)\n"
+        f"    run ({VENV}/tune/main.py:9)\n    spawn ({VENV}/torch/multiprocessing/spawn.py:90)\n"
+        "    <module> (<string>:1)"
+    )
+    assert own_frame(stack) == "checkpoint.py:60, write"
+
+
+@pytest.mark.parametrize("text", ["", "its process is gone", "    wait (/usr/lib/python3.11/threading.py:3)"])
+def test_a_text_without_a_frame_of_the_job_gives_none(text: str) -> None:
+    assert own_frame(text) is None
+
+
+def test_what_faulthandler_writes_about_this_process_is_understood() -> None:
+    release = threading.Event()
+    other = threading.Thread(target=release.wait)
+    other.start()
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file)
+        release.set()
+        other.join()
+        file.seek(0)
+        stacks = file.read()
+    line = f"{Path(__file__).name}:{sys._getframe().f_lineno - 5}"
+    assert own_frame(stacks) == f"{line}, test_what_faulthandler_writes_about_this_process_is_understood"
+
+
+@pytest.mark.skipif(PY_SPY is None, reason="py-spy is not installed")
+def test_what_py_spy_writes_about_a_process_is_understood(tmp_path: Path) -> None:
+    script = tmp_path / "loader.py"
+    script.write_text("import time\ndef read():\n    print('up', flush=True)\n    time.sleep(60)\nread()\n")
+    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"
+        dump = [str(PY_SPY), "dump", "--nonblocking", "--full-filenames", "--pid", str(process.pid)]
+        stacks = subprocess.run(dump, capture_output=True, text=True, check=False).stdout
+        process.kill()
+    assert own_frame(stacks) in ("loader.py:4, read", "loader.py:3, read")

@@ -1,0 +1,103 @@
+"""The identity of the rank that wrote a box: its fields, and their encoding in the identity cell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple, get_type_hints
+
+
+def text(raw: bytes) -> str:
+    """Decode a fixed-width field to text."""
+    return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
+
+
+def field(value: str, size: int) -> bytes:
+    """Encode text for a fixed-width field; it is never cut in the middle of a character."""
+    return value.encode("utf-8", "replace")[: size - 1].decode("utf-8", "ignore").encode()
+
+
+def _labels(raw: bytes) -> dict[str, str]:
+    try:
+        labels = json.loads(text(raw) or "{}")
+    except (ValueError, RecursionError) as error:
+        raise ValueError("its labels are not a JSON object of strings") from error
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise ValueError("its labels are not a JSON object of strings")
+    return labels
+
+
+class Packed(NamedTuple):
+    """The encoding of one value in a cell: its struct code, and the conversions to and from it."""
+
+    code: str
+    encode: Callable[[Any], Any] = int
+    decode: Callable[[Any], Any] = int
+
+
+def _text(size: int) -> Packed:
+    return Packed(f"{size}s", lambda value: field(value, size), text)
+
+
+def _json(size: int) -> Packed:
+    return Packed(f"{size}s", lambda labels: field(json.dumps(labels), size), _labels)
+
+
+_LONG, _INT = Packed("q"), Packed("i")
+_UID = Packed("16s", bytes.fromhex, bytes.hex)
+_MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
+_RESTARTS = Packed("i4x", lambda n: -1 if n is None else n, lambda n: None if n < 0 else n)  # 4 bytes are unused
+_JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
+_BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
+LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The rank that wrote the box.
+
+    The fields are those of the identity cell, in this order and with these encodings.
+    """
+
+    pid: Annotated[int, _LONG]
+    run_uid: Annotated[str, _UID]
+    start_ns: Annotated[int, _LONG]
+    start_unix: Annotated[float, _MOMENT]
+    launcher_pid: Annotated[int, _LONG]
+    launcher_start: Annotated[int, _LONG]  # clock ticks after boot, as in /proc/<pid>/stat
+    rank: Annotated[int, _INT]
+    local_rank: Annotated[int, _INT]
+    world_size: Annotated[int, _INT]
+    local_world_size: Annotated[int, _INT]  # 0: unknown how many ranks share this host
+    attempt: Annotated[int, _INT]
+    restart_count: Annotated[int, _INT]
+    max_restarts: Annotated[int | None, _RESTARTS]  # None: the launcher does not restart ranks
+    job_id: Annotated[str, _JOB_ID]
+    device: Annotated[str, _text(64)]
+    backend: Annotated[str | None, _BACKEND]
+    socket: Annotated[str, _text(256)]
+    labels: Annotated[dict[str, str], _json(LABELS_BYTES)]
+    role: Annotated[str, _text(64)] = ""  # a rank is compared with ranks of its role; "": the job named none
+    edge: Annotated[str, _text(16)] = "python"  # the implementation of the probe's hot path
+    samples_source: Annotated[str, _text(16)] = ""  # where the numbers of samples come from; "": unknown
+
+
+CURRENT_FIELDS: dict[str, Packed] = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Identity, include_extras=True).items()
+}
+# The fields of layout 4, from `pid` to `labels`.
+FIELDS_4 = {**dict(list(CURRENT_FIELDS.items())[:17]), "labels": _json(1024)}
+
+
+def packed_identity(identity: Identity) -> list[Any]:
+    """Return the values of the identity cell."""
+    return [packed.encode(getattr(identity, name)) for name, packed in CURRENT_FIELDS.items()]
+
+
+def unpacked_identity(fields: dict[str, Packed], values: Sequence[Any]) -> Identity:
+    """Decode the values of an identity cell with these fields; raises ValueError if they are invalid.
+
+    A field that the cell does not have gets its default.
+    """
+    return Identity(*[packed.decode(value) for packed, value in zip(fields.values(), values, strict=True)])

@@ -1,0 +1,73 @@
+"""The recorder of pauses that healed: a stall that only silence showed, and that ended because all ranks went on.
+
+It learns within a launch and across launches of jobs of one name. The stall detector judges the next pause at the same
+place by what is learned (zmon/detectors/parts/silence.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+from msgspec import UNSET
+
+from zmon.hub.baseline_recorder import curve_name
+from zmon.hub.pause_store import PauseStore
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.pause import HealedPause, Silence
+
+
+@dataclass(frozen=True, slots=True)
+class _Standstill:
+    """A job that stands still, or stood still a moment ago and has not finished a step since then."""
+
+    steps: dict[str, int]  # run uid → steps that the rank had finished
+    silence: Silence | None  # the last report; None: something proved the stall, so it is no pause
+
+
+class PauseRecorder:
+    """The recorder of one hub."""
+
+    def __init__(self, store: PauseStore) -> None:
+        self._store = store
+        self._standstills: dict[str, _Standstill] = {}  # by job
+
+    def pauses(self, snapshot: Snapshot) -> tuple[HealedPause, ...]:
+        """Return the pauses that healed in jobs of this job's name in the last day, the longest first."""
+        return self._store.pauses(curve_name(snapshot), snapshot.time)
+
+    def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
+        """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
+        job_id, standstill = snapshot.job_id, self._standstills.get(snapshot.job_id)
+        steps = {r.run_uid: r.steps for r in snapshot.ranks}
+        if standstill is not None:
+            complete = not snapshot.unwatched and steps.keys() == standstill.steps.keys()
+            moved = complete and all(steps[uid] > number for uid, number in standstill.steps.items())
+            if moved and all(r.alive for r in snapshot.ranks):
+                self._record(snapshot, standstill.silence)
+            if moved or not steps.keys() & standstill.steps.keys():
+                standstill = None
+        silence = next((f.evidence.silence for f in stalls if f.evidence.silence is not UNSET), None)
+        if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
+            standstill = _Standstill(steps, None)
+        elif silence is not None and (standstill is None or standstill.silence is not None):
+            known = standstill.silence.places if standstill and standstill.silence else ()
+            silence = silence if silence.places else Silence(
+                silence.seconds, silence.critical_seconds, known, silence.healed_seconds
+            )  # fmt: skip
+            standstill = _Standstill(standstill.steps if standstill else steps, silence)
+        if standstill is None:
+            self._standstills.pop(job_id, None)
+        else:
+            self._standstills[job_id] = standstill
+
+    def retain(self, job_ids: Iterable[str]) -> None:
+        """Forget the jobs that are not among these."""
+        retained = set(job_ids)
+        self._standstills = {job_id: s for job_id, s in self._standstills.items() if job_id in retained}
+
+    def _record(self, snapshot: Snapshot, silence: Silence | None) -> None:
+        if silence is not None and silence.places and isfinite(silence.seconds):
+            self._store.record(curve_name(snapshot), silence.places, silence.seconds, snapshot.time)
