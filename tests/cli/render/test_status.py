@@ -9,11 +9,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.build import NOW, finding
+from tests.build import NOW, finding, rank_state
 from tests.metrics.scene import JOB_VIEW
 from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.doctor import Check
 from zmon.format import duration, number
+from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
@@ -105,6 +107,16 @@ def test_blind_is_shown_first_and_no_findings_is_not_shown():
     text = output_of([JOB_VIEW], [], True)
     assert text.startswith("BLIND")
     assert "no findings" not in text
+
+
+def test_ranks_that_are_gone_do_not_idle():
+    def cost(*alive):
+        rows = tuple(rank_row(rank_state(rank, alive=lives)) for rank, lives in enumerate(alive))
+        return output_of([JOB_VIEW], [finding(evidence=Evidence(ranks=rows))], False)
+
+    assert "4 ranks idle for" in cost(True, True, True, True)
+    assert "3 ranks idle for" in cost(True, True, True, False)
+    assert "idle" not in cost(False, False, False, False)
 
 
 def test_ages_of_blind_hub_are_those_of_its_last_known_state():

@@ -145,8 +145,9 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
     """
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
-    if finding.is_stall and finding.job_id in sizes:
-        return f"{sizes[finding.job_id]} ranks idle for {duration(now - finding.onset)}"
+    gone = sum(not row.alive for row in finding.evidence.ranks or ())  # a process that is gone does not idle
+    if finding.is_stall and sizes.get(finding.job_id, 0) > gone:
+        return f"{sizes[finding.job_id] - gone} ranks idle for {duration(now - finding.onset)}"
     return ""
 
 
