@@ -15,6 +15,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
+from zmon.schema.job import EndedJob
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
@@ -209,3 +210,13 @@ def finding(**changes: Any) -> Finding:
         runbook="docs/runbooks.md#rank_frozen", evidence=Evidence(pids=(1002,)),
     )  # fmt: skip
     return replace(frozen, **changes)
+
+
+def ended_job(**changes: Any) -> EndedJob:
+    """Return the end of a job that an exception of rank 2 ended, an hour ago."""
+    end = EndedJob(
+        time=NOW - 3600, attempt=0, step=118, finding="f9", cause="rank_exited", severity="critical", ranks=(2,),
+        hosts=("node-1",), summary="rank 2 on node-1 exited at step 118: ValueError: bad sample",
+        detail="Read the end of rank 2's log", runbook="docs/runbooks.md#rank_exited",
+    )  # fmt: skip
+    return replace(end, **changes)

@@ -17,7 +17,7 @@ from dashboards.views.context import ViewContext
 from dashboards.words import clock, escaped_html, link, number
 from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 
 STATES = {  # by state of a job without a finding: word, sign, colour, line
     "init": ("HEALTHY", "✔", GREEN, "starting up"),
@@ -30,9 +30,11 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
     "done": ("FINISHED", "■", GREY, "the job is done"),
     "exited": ("ENDED", "■", GREY, "the job was stopped or has failed"),
 }
+ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
+FAILED = "FAILED"  # the word of a job that a fault ended
 UNKNOWN_STATE = ("UNKNOWN", "?", GREY, "the hub does not know the state of this job")
 
-ENDED = ("done", "exited")  # states in which a job has no speed and no ranks
+MAX_ENDED_JOBS = 5  # the table of jobs has all of them
 MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 
@@ -50,11 +52,12 @@ def headline(glance: Glance) -> Headline:
     """Return the most urgent headline.
 
     The first of these that applies: a critical finding, a stalled job, blindness, no job, a job that the hub does not
-    know, a warning, the state of the job."""
+    know, a warning, a fault that ended the job, the state of the job."""
     worst = glance.findings[0] if glance.findings else None
     state = glance.job.state if glance.job else None
     if worst and worst.severity == CRITICAL:
         word = "STALLED" if worst.is_stall else worst.detector.upper()
+        word = FAILED if worst.is_stall and state == "exited" else word
         return Headline(word, "✖", VERMILLION, worst.text(glance.as_of))
     if state == "stalled":
         return Headline(*STATES["stalled"])
@@ -66,9 +69,28 @@ def headline(glance: Glance) -> Headline:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another one below")
     if worst and not is_info(worst.severity):
         return Headline(worst.severity.upper(), "!", ORANGE, worst.text(glance.as_of))
+    if glance.job.ended:
+        return _ended_headline(glance.job, glance.as_of)
     if state in (None, "unknown"):
         return Headline(*UNKNOWN_STATE)
     return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # a state of a newer hub is shown unchanged
+
+
+def _ended_headline(job: JobView, now: float) -> Headline:
+    """Return the headline of a job that a fault ended, or whose next launch has not finished a step yet."""
+    line = ended_text(job, now)
+    if job.has_failed:
+        return Headline(FAILED, "✖", VERMILLION, line)
+    _, _, _, doing = STATES.get(job.state, ("", "", "", job.state))
+    return Headline("RESTARTED", "!", ORANGE, f"{doing}; {line}")
+
+
+def ended_text(job: JobView, now: float) -> str:
+    """Return when and why the last launch of the job ended; "" if no fault ended it."""
+    if job.ended is None:
+        return ""
+    who = "" if job.has_failed else "the launch before "
+    return f"{who}ended {duration(max(0.0, now - job.ended.time))} ago by {job.ended.cause}: {job.ended.summary}"
 
 
 def show(context: ViewContext, *, all_jobs: bool = False) -> None:
@@ -76,10 +98,9 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
 
     `all_jobs`: if no job has a fault, the banner counts all jobs instead of showing one of them.
     """
-    glance, head = context.now, headline(context.now)
-    if all_jobs and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED"):
+    glance, head, worst = context.now, headline(context.now), main_finding(context.now)
+    if all_jobs and glance.jobs and head.word in ("HEALTHY", "FINISHED", "ENDED", FAILED, "RESTARTED") and not worst:
         glance, head = replace(glance, job_id=None), _summary_headline(glance)
-    worst = main_finding(glance)
     word = (
         f'<p class="word" role="status"><span aria-hidden="true">{head.sign}</span> {escape(head.word)}'
         f" <small>{escape(glance.job_id or '')}</small></p>"
@@ -96,6 +117,9 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
             summary,
             finding_view.next_step_html(worst, context.address),
         )
+    elif glance.job_id and glance.job and glance.job.ended:
+        next_step = finding_view.ended_next_step_html(glance.job.ended, context.address)
+        _sections(glance, head, f"{word}<p>{escaped_html(head.line)}</p>{notes}", next_step)
     else:
         _sections(glance, head, f"{word}<p>{escaped_html(head.line)}</p>{notes}")
     if worst:
@@ -104,14 +128,30 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
         st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.text(glance.as_of))} · {lead}</p>')
+    if all_jobs:
+        _ended_jobs(context)
     _past_findings(context)
+
+
+def _ended_jobs(context: ViewContext) -> None:
+    """Draw a line for each job that a fault ended whose finding has resolved."""
+    open_ids = {finding.id for finding in (*context.now.findings, *context.now.elsewhere)}
+    ended = [job for job in context.now.jobs if job.ended and job.ended.finding not in open_ids]
+    for job in ended[:MAX_ENDED_JOBS]:
+        lead = link("job", context.address.moved(job_id=job.job_id).params(), "open")
+        text = escaped_html(ended_text(job, context.now.as_of))
+        st.html(f'<p class="zmon-other" data-testid="zmon-ended"><b>{escape(job.job_id)}</b> {text} · {lead}</p>')
+    if len(ended) > MAX_ENDED_JOBS:
+        st.caption(f"{len(ended) - MAX_ENDED_JOBS} more jobs that a fault ended are in the table.")
 
 
 def _summary_headline(glance: Glance) -> Headline:
     """Return a headline with the number of jobs in each state."""
-    states = Counter(job.state for job in glance.jobs)
-    alive = states.keys() - {"done", "exited"}
+    states = Counter("failed" if job.has_failed else job.state for job in glance.jobs)
+    alive = states.keys() - {"done", "exited", "failed"}
     word, sign, colour, _ = UNKNOWN_STATE if "unknown" in states else STATES["train" if alive else "done"]
+    if any(job.ended for job in glance.jobs):
+        word, sign, colour = FAILED, "✖", ORANGE if alive else VERMILLION
     counts = ", ".join(f"{num_jobs} {state}" for state, num_jobs in states.most_common())
     return Headline(word, sign, colour, f"{len(glance.jobs)} job{'s' if len(glance.jobs) > 1 else ''}: {counts}")
 
@@ -201,10 +241,14 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
 
 
 def ranks_watched(job: JobView | None) -> str:
-    """Return how many ranks of how many are watched; a job that has ended has no ranks to watch."""
+    """Return how many ranks agents report; or that they are gone, if a fault ended the job."""
     if job is None:
         return UNKNOWN
-    return NONE if job.state in ENDED else f"{number(job.ranks_seen)} of {number(job.world_size)}"
+    if job.has_failed:
+        return f"{number(job.world_size)} gone"
+    if job.state in ENDED:
+        return NONE
+    return f"{number(job.ranks_seen)} of {number(job.world_size)}"
 
 
 def _reported(report: dict[str, float | None], key: str) -> str:

@@ -11,7 +11,7 @@ from dashboards.views import banner, frame, hosts
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
 from dashboards.words import clock, link, number, share
-from zmon.format import NONE, UNKNOWN
+from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -52,11 +52,12 @@ def _alert(firing: Firing, context: ViewContext) -> str:
 
 
 def _jobs(context: ViewContext) -> None:
-    """Draw a row for each job, those with findings first."""
+    """Draw a row for each job, first those with findings, then those that a fault ended."""
     st.markdown("#### Which jobs are there?")
     worst = {finding.job_id: finding for finding in reversed((*context.now.findings, *context.now.elsewhere))}
     views = {job.job_id: job for job in context.now.jobs}
-    order = sorted(context.now.job_ids, key=lambda job_id: job_id not in worst)
+    ended = {job.job_id for job in context.now.jobs if job.ended}
+    order = sorted(context.now.job_ids, key=lambda job_id: (job_id not in worst, job_id not in ended))
     if not order:
         st.html(f'<p class="zmon-unknown">Jobs: {"none is known" if context.now.hub_answers else UNKNOWN}.</p>')
         return
@@ -77,9 +78,12 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
     if job is None or (context.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
         tint = GREY if not worst else tint
     diagnosis = f"{worst.cause} {culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
+    if job and job.ended and not worst:
+        tint, ago = ORANGE, duration(max(0.0, context.now.time - job.ended.time))
+        diagnosis = f"{job.ended.cause}, ended {ago} ago"
     cells = [
         link("job", context.address.moved(job_id=job_id).params(), job_id),
-        escape(job.state if job else UNKNOWN),
+        escape(("failed" if job.has_failed else job.state) if job else UNKNOWN),
         escape(diagnosis),
         number(job.step if job else None),
         *banner.speed(job, context),

@@ -12,6 +12,7 @@ from dashboards.words import clock, escaped_html, link, number
 from zmon.format import duration
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
+from zmon.schema.job import EndedJob
 
 _PACKAGE = Path(__file__).parents[1]  # docs/ is inside the package in a wheel, and beside it in a checkout
 RUNBOOKS = (_PACKAGE if (_PACKAGE / "docs").is_dir() else _PACKAGE.parent) / "docs" / "runbooks.md"
@@ -29,6 +30,12 @@ def next_step_html(finding: Finding, address: Address) -> str:
     """Return HTML with the next step, and links to details."""
     step = f'<p class="next"><b>Do this next</b><br>{escaped_html(finding.detail)}</p>'
     return f"{step}<p>{_links(finding, address)}</p>"
+
+
+def ended_next_step_html(end: EndedJob, address: Address) -> str:
+    """Return HTML with the step that was advised when the job ended, and a link to the incident."""
+    step = f'<p class="next"><b>Do this next</b> (as advised at its end)<br>{escaped_html(end.detail)}</p>'
+    return f"{step}<p>{link('incidents', address.moved(incident=end.finding).params(), 'the incident')}</p>"
 
 
 def age_and_cost(finding: Finding, now: float) -> str:

@@ -2,15 +2,17 @@
 
 import json
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
 from aiohttp.test_utils import unused_port
 
-from tests.build import finding
+from tests.build import ended_job, finding
 from tests.cli.test_cli import assert_one_line
 from tests.metrics.scene import JOB_VIEW
+from zmon.schema.api import PlanTable
 
 
 @pytest.fixture
@@ -141,3 +143,40 @@ def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp
     monkeypatch.setenv("ZMON_HUB_URL", unused_url)
     assert command("--config", config, "status")[0] == 3
     assert command("--config", config, "status", "--hub", hub.url)[0] == 0
+
+
+# -- jobs that a fault ended -------------------------------------------------------------------------------
+
+ENDED = replace(JOB_VIEW, state="exited", ranks_seen=0, findings=(), ended=ended_job())
+
+
+def test_status_with_a_job_that_a_fault_ended_exits_with_1(command, hub):
+    hub.answers["/api/v1/jobs"]["jobs"] = [ENDED]
+    code, out, _ = command("status", "--hub", hub.url)
+    assert code == 1
+    assert "ValueError: bad sample" in out
+    code, out, _ = command("status", "--hub", hub.url, "--json")
+    assert code == 1
+    assert json.loads(out)["jobs"][0]["ended"]["cause"] == "rank_exited"
+
+
+def test_status_of_another_job_exits_with_0(command, hub):
+    hub.answers["/api/v1/jobs"]["jobs"] = [replace(ENDED, job_id="old"), replace(JOB_VIEW, findings=())]
+    hub.answers[f"/api/v1/jobs/{JOB_VIEW.job_id}/plan"] = PlanTable(JOB_VIEW.job_id, (), None)
+    code, out, _ = command("status", "--hub", hub.url, "--job", JOB_VIEW.job_id)
+    assert (code, "ValueError" in out) == (0, False)
+
+
+def test_status_shows_an_ended_job_whose_plan_is_forgotten(command, hub):
+    hub.answers["/api/v1/jobs"]["jobs"] = [ENDED]
+    code, out, _ = command("status", "--hub", hub.url, "--job", ENDED.job_id)
+    assert code == 1
+    assert "ValueError: bad sample" in out
+
+
+def test_status_of_an_older_hub_shows_its_jobs(command, hub):
+    """An older hub does not send the field `ended`."""
+    job = msgspec.to_builtins(JOB_VIEW)
+    del job["ended"]
+    hub.answers["/api/v1/jobs"]["jobs"] = [job]
+    assert command("status", "--hub", hub.url)[0] == 0

@@ -1,6 +1,9 @@
 """Tests of the cluster page: its jobs, its alerts, and its GPUs."""
 
+import time
+
 from dashboards.colours import BLUE, GREY
+from tests.build import ended_job
 from tests.dashboards.world import JOB, changed, page_text
 
 
@@ -34,3 +37,19 @@ def test_cluster_page_shows_gpu_with_unknown_utilization_in_grey(open_page, worl
 def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
     world.jobs = [JOB, changed(JOB, job_id="video"), changed(JOB, job_id="old", state="done")]
     assert "3 jobs: 2 train, 1 done" in page_text(open_page("cluster"))
+
+
+def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
+    end = ended_job(time=time.time() - 3 * 3600)
+    gone = changed(JOB, job_id="video", state="exited", ranks_seen=0, samples_per_second=None, ended=end)
+    world.jobs = [JOB, gone]
+    page = page_text(open_page("cluster"))
+    assert "2 jobs: 1 train, 1 failed" in page
+    assert "<b>video</b> ended 3 h ago by rank_exited: rank 2 on node-1 exited at step 118" in page
+    assert "<td>failed</td><td>rank_exited, ended 3 h ago</td><td>604</td><td>–</td><td>–</td>" in page
+    assert page.index("job_id=video", page.index("zmon-jobs")) < page.index("job_id=ads", page.index("zmon-jobs"))
+
+
+def test_cluster_page_shows_no_rate_of_a_job_that_is_done(open_page, world):
+    world.jobs = [changed(JOB, state="done")]
+    assert "<td>–</td><td>–</td>" in page_text(open_page("cluster"))

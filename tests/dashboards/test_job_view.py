@@ -6,6 +6,7 @@ import pytest
 
 from dashboards.panels import job
 from dashboards.panels.scaling import EFFICIENCY
+from tests.build import ended_job
 from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
@@ -137,3 +138,38 @@ def test_stalled_job_is_selected_before_healthy_job(open_page, world):
     selectbox(app, "Job").select("ads").run()
     assert "HEALTHY" in page_text(app)
     assert "Also critical in other" in page_text(app)
+
+
+# -- jobs that a fault ended -------------------------------------------------------------------------------
+
+
+def failed_job(**changes):
+    end = ended_job(time=time.time() - 3 * 3600)
+    return changed(JOB, state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=end, **changes)
+
+
+def test_ended_job_shows_reason_next_step_and_no_numbers_of_a_running_job(open_page, world):
+    world.jobs, world.has_ranks = [failed_job()], False
+    app = open_page()
+    page = page_text(app)
+    assert "FAILED" in page
+    assert "ended 3 h ago by rank_exited: rank 2 on node-1 exited at step 118: ValueError: bad sample" in page
+    assert "Read the end of rank 2" in page
+    assert "incident=f9" in page
+    assert [banner_value(app, label) for label in ("Step time", "Samples/s", "Ranks watched")] == ["–", "–", "2 gone"]
+    assert "the job has ended" in page
+
+
+def test_job_that_starts_again_shows_how_its_last_launch_ended(open_page, world):
+    world.jobs = [changed(failed_job(), state="init", ranks_seen=2)]
+    page = page_text(open_page())
+    assert "RESTARTED" in page
+    assert "starting up; the launch before ended 3 h ago by rank_exited" in page
+
+
+def test_open_finding_about_a_dead_job_is_not_called_a_stall(open_page, world):
+    world.jobs = [failed_job()]
+    world.findings = [changed(STALL, id="f9", cause="rank_exited")]
+    page = page_text(open_page())
+    assert "FAILED" in page
+    assert "STALLED" not in page

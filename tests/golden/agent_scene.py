@@ -11,9 +11,9 @@ from typing import Any
 from aiohttp import web
 
 from tests.agent.agent_client import FakeSource, absent, fail
-from tests.agent.test_flight import dump, entry
 from tests.boxes import Box, Clock
 from tests.build import NOW
+from tests.job.test_flight import dump, entry
 from tests.metrics.scene import FULL_HOST
 from zmon.box import BoxWriter
 from zmon.probe.ledger import Ledger

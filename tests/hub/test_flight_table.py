@@ -2,10 +2,10 @@
 
 import msgspec
 
-from tests.agent.test_flight import NOW, dump, entry
 from tests.build import dead, rank_state, snapshot
-from zmon.agent import flight
+from tests.job.test_flight import NOW, dump, entry
 from zmon.hub.flight_table import flight_table
+from zmon.job import flight
 from zmon.schema.api import RankEvidence
 from zmon.schema.unknown import Unknown
 

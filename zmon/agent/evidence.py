@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 
-from zmon.agent import flight
 from zmon.agent.stacks import PY_SPY, read
+from zmon.job import flight
 from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0

@@ -1,4 +1,4 @@
-"""`zmon analyze`: run the detectors on a step log, written by zmon or by another tool."""
+"""`zmon analyze`: run the detectors on a step log or a trace, written by zmon or by another tool."""
 
 from __future__ import annotations
 
@@ -7,45 +7,93 @@ from pathlib import Path
 
 import click
 import msgspec
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from zmon.cli.options import json_option
 from zmon.cli.render.analysis import caveats, report
+from zmon.cli.render.flight_analysis import flight_document, flight_report
+from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
+from zmon.errors import UsageError
 from zmon.offline.analyze import Attempt, StepTable, play, read
+from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
+from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.schema.names import JOB_ID
 
 
 @click.command()
-@click.argument("steps", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("steps", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "wanted",
+    type=click.Choice([each.value for each in Format]),
+    help="Format of the files. Default: the one that their content shows.",
+)
 @click.option("--job", metavar="ID", help="ID of the job to analyze. Required if the log has several jobs.")
 @click.option("--attempt", type=int, help="Number of the attempt to analyze. Default: all attempts.")
 @json_option
 @detectors_option
 def analyze(
-    steps: tuple[Path, ...], job: str | None, attempt: int | None, as_json: bool, detectors: tuple[Detector, ...]
+    steps: tuple[Path, ...],
+    wanted: str | None,
+    job: str | None,
+    attempt: int | None,
+    as_json: bool,
+    detectors: tuple[Detector, ...],
 ) -> None:
-    """Analyze a step log of zmon or of another tool: which rank slowed the job, and why.
+    """Analyze a step log of zmon, or a log or trace of another tool: which rank slowed or stopped the job, and why.
 
-    STEPS are .parquet or .jsonl files, one from each node, with the columns that zmon steps writes. A log of another
-    tool needs at least the columns rank, step and duration. Without columns for exposed time or phases, zmon cannot
-    tell which rank waits for which. The output has the findings, where the time went, and a heat map of the self time
-    of the ranks.
+    STEPS are files, or directories of files: .parquet or .jsonl with the columns that zmon steps writes, one from each
+    node (steps); Chrome traces of torch.profiler, one of each rank (kineto); dumps of torch's flight recorder, one of
+    each rank (flight-recorder); operations of pipeline-parallel steps, with the columns of StragglerAnalysis by
+    ByteDance-Seed (straggler-analysis).
 
-    Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the log does not have enough data).
+    A step log of another tool needs at least the columns rank, step and duration. Without columns for exposed time or
+    phases, zmon cannot tell which rank waits for which. The output has the findings, where the time went, and a heat
+    map of the self time of the ranks; of flight records, the collectives that are stuck.
+
+    Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the files do not have enough data).
     """
-    log = read(steps, job)
+    selected = choose(steps, Format(wanted) if wanted else None)
+    files, form = selected.files, selected.format
+    if form is not Format.STEPS and (job is not None or attempt is not None):
+        raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
+    if form is Format.FLIGHT_RECORDER:
+        analysis = _stuck(selected)
+        _print(flight_document(analysis) if as_json else None, flight_report(analysis))
+        sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
+    what_ifs = None
+    if form is Format.STRAGGLER_ANALYSIS:
+        trace = straggler_analysis.read(files)
+        log, what_ifs = trace.steps, trace.what_ifs
+    else:
+        log = kineto.read(files) if form is Format.KINETO else read(files, job)
+    log.notes = [*selected.notes, *log.notes]
     attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
         raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
-    if as_json:
-        click.echo(msgspec.json.encode(document(log, attempts)).decode())
-    else:
-        console = Console()
-        console.print(report(log, attempts, console.width), soft_wrap=False)
+    answer = document(log, attempts)
+    extra = [] if what_ifs is None else [what_if_table(what_ifs, trace.workers)]
+    if what_ifs is not None:
+        answer["what_if"] = what_if_document(what_ifs, trace.workers)
+    _print(answer if as_json else None, report(log, attempts, Console().width, extra))
     conclusive = log.has_exposed_time and any(replayed.job_state.time.num_steps for replayed in attempts)
     sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if conclusive else 3)
+
+
+def _stuck(selected: Chosen) -> FlightAnalysis:
+    dumps = flight_recorder.read(selected.files)
+    name = selected.files[0].absolute().parent.name
+    return analyze_dumps(dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", (*selected.notes, *dumps.notes))
+
+
+def _print(answer: object | None, text: RenderableType) -> None:
+    if answer is not None:
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        Console().print(text, soft_wrap=False)
 
 
 def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:

@@ -36,16 +36,21 @@ BLIND = 3  # exit code: the state is unknown
 def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:
     """Show the state of all jobs and their findings.
 
-    Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the hub does not answer, or no agent answers the hub).
+    A job that a fault ended is shown for a day, or until a newer launch of it has finished a step.
+
+    Exit codes: 0 no findings, 1 findings, or a job that a fault ended, 2 misuse, 3 unknown (the hub does not answer,
+    or no agent answers the hub).
     """
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with aiohttp.ClientSession() as session:
+            jobs = await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0)
+            has_ended = any(job.job_id == job_id and job.ended for job in jobs.jobs)
             return (
-                await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0),
+                jobs,
                 await client.ask(session, base, endpoints.FINDINGS, FindingsRequest(job_id, active=True), 3.0),
-                await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0) if job_id else None,
+                await _plan(session, base, job_id, has_ended) if job_id else None,
             )
 
     try:
@@ -61,6 +66,16 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
         click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
     else:
         Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
-        if plan is not None:
-            Console().print(*map(time_table, shown), plan_table(plan), sep="\n")
-    sys.exit(BLIND if jobs.blind else 1 if findings.findings else 0)
+        if job_id:
+            Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
+    sys.exit(BLIND if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
+
+
+async def _plan(session: aiohttp.ClientSession, base: str, job_id: str, has_ended: bool) -> PlanTable | None:
+    """Return the plan of a job; None if the job has ended and its ranks are forgotten."""
+    try:
+        return await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0)
+    except NotServed:
+        if has_ended:
+            return None
+        raise

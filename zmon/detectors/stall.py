@@ -14,10 +14,13 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exit_finding
+from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.frames import places_text
+from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.silence import Judgement, Patience, judge
@@ -31,7 +34,7 @@ from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
-class Stall(Patience, Limits):
+class Stall(Patience, Limits, LoopLimits):
     """The detector `stall`; thresholds in seconds."""
 
     # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
@@ -45,9 +48,6 @@ class Stall(Patience, Limits):
     # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
     # its host is not lost.
     unseen_seconds: float = 5.0
-    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
-    # it kills them.
-    ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
@@ -59,6 +59,12 @@ class Stall(Patience, Limits):
     separate = False
     causes = (
         "rank_exited",
+        "uneven_end",
+        "connection_lost",
+        "rendezvous_failed",
+        "launcher_gone",
+        "sequence_lag",
+        "crash_loop",
         "rank_frozen",
         "collective_mismatch",
         "host_lost",
@@ -81,7 +87,8 @@ class Stall(Patience, Limits):
         """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
         rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
         finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
-        return (finding,) if finding else ()
+        finding = crash_loop_finding(snapshot, self.name, finding, self) or finding
+        return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
         return exit_finding(snapshot, self.name, self)

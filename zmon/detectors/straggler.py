@@ -115,10 +115,7 @@ class Straggler(Thresholds):
             return False
         if finding.cause == "network_slow":
             measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if (
-                len(measured) > 2
-                and slow_network(snapshot, self.alike_ratio, self.alike_ratio, self.busy_seconds) is None
-            ):
+            if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
                 return True
             grown_ratio = self.over_ratio * self.grown_ratio
             steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
@@ -263,7 +260,7 @@ class Straggler(Thresholds):
         baseline = snapshot.baseline
         if not exposed_too_long(steps, baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        culprit = slow_network(snapshot, self.quicker_ratio, self.alike_ratio, self.busy_seconds)
+        culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)
         if culprit is None:
             return None
         exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)

@@ -43,8 +43,12 @@ class ClusterView:
 
     @property
     def jobs(self) -> list[str]:
-        """The IDs of the jobs that the hub watches; empty if it did not answer."""
-        return [] if isinstance(self.job_list, Unreachable) else [job.job_id for job in self.job_list.jobs]
+        """The IDs of the jobs that the hub watches; empty if it did not answer.
+
+        A job that a fault ended, and that no agent reports any more, is not among them.
+        """
+        jobs = [] if isinstance(self.job_list, Unreachable) else self.job_list.jobs
+        return [job.job_id for job in jobs if job.ranks_seen or not job.ended]
 
     @property
     def hosts(self) -> list[str]:

@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -25,11 +26,12 @@ from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
+from zmon.hub.ended_jobs import FOLDER, EndedJobs
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
-from zmon.job.timeline import snapshots
+from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -49,6 +51,7 @@ class Hub:
         self.links = self._agents.links
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
+        self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
         self.snapshots: tuple[Snapshot, ...] = ()
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
@@ -92,25 +95,45 @@ class Hub:
         silent = [link.report for link in self.links if link.report and not link.reachable]
         hardware = [window for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self.snapshots = tuple(self._with_steps(snapshot, reports) for snapshot in aligned)
+        self._record_earlier_ends(superseded(reports, aligned, now))
+        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
         for snapshot in self.snapshots:
-            self._run_detectors(snapshot, now)
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
+        self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
+    def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
+        """Record the faults that ended these launches, which others followed before the hub saw their ends."""
+        stall = next((detector for detector in self.detectors if detector.name == STALL), None)
+        for snapshot in launches:
+            if stall is not None and not self.ended_jobs.is_judged(snapshot):
+                with self._isolated("earlier launches", snapshot.job_id):
+                    self.ended_jobs.update(snapshot, next(iter(stall.detect(snapshot)), None))
+
+    def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
+        """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
+        snapshot = self._with_steps(snapshot, reports)
+        self._run_detectors(snapshot, now)
+        return snapshot
+
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
         with self._isolated("history", snapshot.job_id):
-            stalls = self.journal.active_of(snapshot.job_id, STALL)
+            stalls = self._stalls(snapshot)
+            snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
         return snapshot
+
+    def _stalls(self, snapshot: Snapshot) -> list[Finding]:
+        """Return the open findings of a job that does not move."""
+        return [finding for finding in self.journal.active_of(snapshot.job_id, STALL) if finding.is_stall]
 
     @contextlib.contextmanager
     def _isolated(self, part: str, job_id: str) -> Iterator[None]:
@@ -138,6 +161,12 @@ class Hub:
             if detector.name in findings:
                 with self._isolated(f"journal of {detector.name}", snapshot.job_id):
                     self._update_journal(snapshot, detector, remaining, now)
+        if STALL in findings:
+            with self._isolated("ended jobs", snapshot.job_id):
+                stalls = self._stalls(snapshot)
+                fault = next((finding for finding in findings[STALL] if finding.is_stall), None)
+                published = next(iter(stalls), None)
+                self.ended_jobs.update(snapshot, fault, published, partial(view, snapshot, self.job_states, stalls))
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
@@ -145,10 +174,11 @@ class Hub:
         for finding in findings:
             if self.journal.open_or_update(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        if detector.separate or not findings:
-            active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
-            undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
-            self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *undecided)])
+        active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
+        # Of a detector that reports one fault at a time, later reports update the open finding of the same kind.
+        updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
+        undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
+        self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
@@ -162,13 +192,21 @@ class Hub:
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
 
-    def jobs(self) -> list[JobView]:
+    def reported_jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports."""
-        active = self.journal.active()
+        active, now = self.journal.active(), time.time()
         return [
-            view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id])
+            replace(
+                view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id]),
+                ended=self.ended_jobs.ended(snapshot.job_id, now),
+            )
             for snapshot in self.snapshots
         ]
+
+    def jobs(self) -> list[JobView]:
+        """Return a view of every job that an agent reports, and of those that a fault ended within the last day."""
+        reported = self.reported_jobs()
+        return [*reported, *self.ended_jobs.views(time.time(), {job.job_id for job in reported})]
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""

@@ -6,7 +6,7 @@ Pure. The clocks of two hosts are never compared: ages are durations measured on
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
@@ -59,6 +59,27 @@ def snapshots(
     unwatched = {state.run_uid for report in silent for state in report.ranks}
     unwatched -= {state.run_uid for report in reports for state in report.ranks}
     return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
+
+
+def superseded(reports: Sequence[AgentReport], newest: Iterable[Snapshot], time: float) -> Iterator[Snapshot]:
+    """Yield a snapshot of each launch that is not the newest of its job, oldest first within a job.
+
+    Its boxes stay for some minutes. A launch may be followed by the next one before the hub looked at its end.
+    """
+    newest_uids = {r.run_uid for snapshot in newest for r in snapshot.reported_ranks}
+    jobs: defaultdict[str, list[RankState]] = defaultdict(list)
+    for report in reports:
+        for state in report.ranks:
+            if state.run_uid not in newest_uids:
+                jobs[state.job_id].append(state)
+    for job_id, states in sorted(jobs.items()):
+        launches = []
+        while states:
+            launches.append(newest_attempt(states))
+            uids = {r.run_uid for r in launches[-1]}
+            states = [r for r in states if r.run_uid not in uids]
+        for launch in reversed(launches):
+            yield _snapshot(job_id, launch, set(), (), time, ())
 
 
 def _snapshot(

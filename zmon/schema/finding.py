@@ -8,7 +8,7 @@ import msgspec
 
 from zmon.format import clock
 from zmon.schema.evidence import Evidence
-from zmon.schema.names import SCHEMA, STALL
+from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
 
 _FRESH_SECONDS = 3.0  # the hub rewrites the summary at each pass, and people ask it every two seconds
 
@@ -50,7 +50,7 @@ class Finding:
     @property
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
-        return self.detector == STALL
+        return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")
 
 
 def decode_finding(line: bytes) -> Finding:

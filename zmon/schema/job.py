@@ -9,6 +9,24 @@ from zmon.schema.expected import ExpectedStep
 from zmon.schema.pause import HealedPause
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
+EXITED = "exited"  # the state of a job whose processes are gone
+
+
+@dataclass(frozen=True, slots=True)
+class EndedJob:
+    """The end of a job's last launch, if a fault ended it. It stays for a day, or until a newer launch has stepped."""
+
+    time: float  # unix seconds at which the last rank ended, by the hub's clock
+    attempt: int
+    step: int | None
+    finding: str  # id of the finding
+    cause: str
+    severity: str
+    ranks: tuple[int, ...]  # culprits
+    hosts: tuple[str, ...]
+    summary: str
+    detail: str  # what to do next
+    runbook: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +56,12 @@ class JobView:
     expected_unknown: str = ""  # why the expected step is unknown
     pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
     samples_source: str = ""  # where the numbers of samples come from, see SAMPLES_SOURCES; "": unknown
+    ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
+
+    @property
+    def has_failed(self) -> bool:
+        """True if a fault ended the job, and none of its processes is left."""
+        return self.ended is not None and self.state == EXITED
 
     @property
     def samples_inference(self) -> str:

@@ -9,6 +9,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostWindow, SourceStatus
+from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.pause import HealedPause
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
@@ -53,6 +54,7 @@ class Snapshot:
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
     frames: Mapping[int, str] = field(default_factory=dict)
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
+    earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.build import NOW, finding, rank_state
+from tests.build import NOW, ended_job, finding, rank_state
 from tests.metrics.scene import JOB_VIEW
 from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
 from zmon.detectors.parts.new_finding import rank_row
@@ -17,6 +17,7 @@ from zmon.doctor import Check
 from zmon.format import duration, number
 from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView
+from zmon.schema.pause import HealedPause, Place
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
@@ -39,6 +40,19 @@ def test_unknown_values_are_shown_as_unknown():
     text = output_of([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
+
+
+def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():
+    pauses = (
+        HealedPause(Place("data", "loader.py:40, read"), 6.2, 4, NOW),
+        *(HealedPause(Place("other", f"train.py:{line}, save"), 3.0, 1, NOW) for line in range(3)),
+    )
+    text = output_of([HEALTHY, replace(HEALTHY, job_id="pausing", pauses=pauses)], [], False)
+    assert (
+        "pausing: pauses that healed: 6.2 s in data, loader.py:40, read (4 times), 3.0 s in other, train.py:0, save "
+        "(1 time), 3.0 s in other, train.py:1, save (1 time) and 1 more"
+    ) in text
+    assert text.count("pauses that healed") == 1
 
 
 def test_finding_is_shown_with_culprit_onset_cost_and_next_step():
@@ -211,3 +225,39 @@ def test_unknown_severity_is_sorted_between_critical_and_warning():
     text = output_of([JOB_VIEW], several, False)
     places = [text.index(f"{word.upper()} {word}_cause") for word in ("critical", "fatal", "warning")]
     assert places == sorted(places)
+
+
+# -- jobs that a fault ended -------------------------------------------------------------------------------
+
+ENDED = replace(
+    JOB_VIEW, state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, findings=(), ended=ended_job()
+)
+
+
+def test_ended_job_is_shown_with_its_age_and_reason():
+    lines = output_of([HEALTHY, ENDED], [], False).splitlines()
+    assert lines[0] == (
+        "rank_exited: job job ended 1 h ago: rank 2 on node-1 exited at step 118: ValueError: bad sample"
+    )
+    rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:4]}
+    assert rows == {
+        "next": "as advised at its end: Read the end of rank 2's log",
+        "runbook": "docs/runbooks.md#rank_exited",
+        "evidence": "`zmon incident f9`",
+    }
+
+
+def test_ended_job_has_no_numbers_of_a_running_job():
+    (line,) = [line for line in output_of([ENDED], [], False).splitlines() if "exited" in line and "│" in line]
+    assert [cell.strip() for cell in line.split("│")[1:7]] == ["job", "exited", "4 gone", "100", "–", "–"]
+
+
+def test_end_of_earlier_launch_is_shown_while_the_next_one_starts():
+    text = output_of([replace(ENDED, state="init", ranks_seen=4)], [], False)
+    assert "rank_exited: the launch before this one of job job ended 1 h ago" in text
+    assert "4/4" in text
+
+
+def test_end_whose_finding_is_open_is_shown_once():
+    text = output_of([ENDED], [finding(id="f9", cause="rank_exited")], False)
+    assert "ended 1 h ago" not in text

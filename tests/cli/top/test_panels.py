@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import NOW
+from tests.build import NOW, ended_job
 from tests.cli.top.scene import healthy, job, row, stalled
 from zmon.cli.top.panels import (
     HubState,
     Outage,
+    findings_panel,
     job_line,
     job_rows,
     rank_rows,
@@ -142,3 +143,27 @@ def test_unknown_severity_is_counted_under_its_name():
     state = stalled()
     state = replace(state, findings=tuple(replace(each, severity="fatal") for each in state.findings))
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain
+
+
+# -- jobs that a fault ended -------------------------------------------------------------------------------
+
+
+def ended():
+    gone = job("a-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
+    return replace(healthy(), jobs=(job("a-healthy"), gone))
+
+
+def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
+    state = ended()
+    accounts = {job_.job_id: job_.time for job_ in state.jobs}
+    first, second = job_rows(state, None, accounts, 120)
+    assert (first[0][0].strip(), first[0][1:]) == ("!a-failed", ("exited", "4 gone", "604", "–", "–", "ended"))
+    assert (first[1], second[1]) == (True, False)
+
+
+def test_ended_job_is_shown_with_its_reason_in_place_of_findings():
+    panel = findings_panel(ended(), None)
+    (line,) = panel.renderables
+    assert line.plain.startswith("rank_exited: job a-failed ended 1 h ago: rank 2 on node-1 exited at step 118")
+    assert findings_panel(ended(), "a-healthy").plain == "no findings"
+    assert "no findings, 1 ended by a fault" in state_line("http://hub", ended(), None, NOW).plain

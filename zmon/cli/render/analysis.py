@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -15,10 +17,12 @@ _MAX_RANKS = 32  # ranks in the heat map
 _MARGIN = 8  # width of the column with the number of the rank
 
 
-def report(log: StepTable, attempts: list[Attempt], width: int) -> RenderableType:
-    """Return the output for one log."""
+def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
+    """Return the output for one log, with `extra` parts of its format below the caveats."""
     parts: list[RenderableType] = [Text(line, style="bold") for line in findings(log, attempts)]
     parts += [Text(f"({line})", style="dim") for line in caveats(log, attempts)]
+    for part in extra:
+        parts += [Text(""), part]
     for attempt in attempts:
         parts += [Text(""), _time(attempt), Text(""), _heat_map(log, attempt, width)]
     return Group(*parts)
@@ -39,6 +43,7 @@ def findings(log: StepTable, attempts: list[Attempt]) -> list[str]:
 def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
     """Return a line for each thing that is missing from the log or was not read."""
     lines = [f"{count:,} rows left out: {reason}" for reason, count in log.left_out.most_common(5)]
+    lines += log.notes
     if log.every > 1:
         lines.append(f"the log is long: only every {log.every}th step was read")
     if not log.has_exposed_time:
@@ -81,6 +86,6 @@ def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
         text.append(f"(the {len(ratios.ranks)} slowest of {attempt.ranks} ranks)\n")
     for rank, cells in zip(ratios.ranks, ratios.cells, strict=True):
         text.append(f"{rank:>{_MARGIN - 1}} {''.join(map(shade, cells))}\n")
-    first, last = f"{ratios.first_steps[0]:,}", f"{ratios.first_steps[-1]:,}"
+    first, last = (f"{log.number(step):,}" for step in (ratios.first_steps[0], ratios.first_steps[-1]))
     text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(ratios.first_steps) - len(first), 1)}}")
     return text

@@ -10,16 +10,17 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.format import NONE, UNKNOWN, clock, duration, listed, number
+from zmon.format import NONE, UNKNOWN, clock, counted, duration, listed, number
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 from zmon.schema.names import severity_order
 
 BLIND = "BLIND: no agent answers the hub; below is the last known state"  # the time follows, if it is known
 NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
-_ENDED = ("done", "exited")  # states in which a job has no speed
+_ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
+_MAX_PAUSES = 3  # pauses that healed, the longest first
 
 
 def status_table(
@@ -36,10 +37,40 @@ def status_table(
         now = now if as_of is None else as_of
     if findings:
         parts += [findings_table(findings, jobs, now, _MAX_IN_FULL), Text()]
+    ended = unexplained_ends(jobs, findings)
+    for job in ended:
+        parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
+    parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
     if jobs and not findings and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
+
+
+def unexplained_ends(jobs: Sequence[JobView], findings: Sequence[Finding]) -> list[JobView]:
+    """Return the jobs that a fault ended whose finding is not among these, the newest end first."""
+    shown = {finding.id for finding in findings}
+    ended = [(job.ended.time, job) for job in jobs if job.ended and job.ended.finding not in shown]
+    return [job for _, job in sorted(ended, key=lambda item: -item[0])]
+
+
+def ended_headline(job: JobView, now: float) -> str:
+    """Return the end of a job that a fault ended in one line: cause, age and reason."""
+    if job.ended is None:
+        return ""
+    who = f"job {job.job_id}" if job.has_failed else f"the launch before this one of job {job.job_id}"
+    return f"{job.ended.cause}: {who} ended {duration(now - job.ended.time)} ago: {job.ended.summary}"
+
+
+def _ended_rows(job: JobView) -> list[tuple[str, str]]:
+    end = job.ended
+    if end is None:
+        return []
+    return [
+        ("next", f"as advised at its end: {end.detail}"),
+        ("runbook", end.runbook),
+        ("evidence", f"`zmon incident {end.finding}`"),
+    ]
 
 
 def findings_table(
@@ -52,7 +83,7 @@ def findings_table(
     parts: list[RenderableType] = []
     for index, finding in enumerate(worst_first):
         if in_full is None or index < in_full:
-            parts += [Text(headline(finding, now), style=_style(finding)), _finding(finding, sizes, now)]
+            parts += [Text(headline(finding, now), style=_style(finding)), _labelled(_rows(finding, sizes, now))]
         else:
             parts.append(Text(f"{headline(finding, now)}: {finding.text(now)}", style=_style(finding)))
     return Group(*parts)
@@ -70,6 +101,14 @@ def culprit(finding: Finding) -> str:
     if finding.ranks:
         return f"rank{'s' if len(finding.ranks) > 1 else ''} {listed([str(rank) for rank in finding.ranks])}{where}"
     return listed(hosts, 4) or "no culprit known"
+
+
+def healed_pauses(job: JobView) -> str:
+    """Return the longest pauses of a job that ended by themselves, in one line; empty if there were none."""
+    pauses = [
+        f"{duration(pause.longest_seconds)} in {pause.place} ({counted(pause.number, 'time')})" for pause in job.pauses
+    ]
+    return f"pauses that healed: {listed(pauses, _MAX_PAUSES)}" if pauses else ""
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
@@ -91,12 +130,10 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
 
 def job_columns(job: JobView) -> tuple[str, ...]:
     """Return the cells of a job: state, ranks, step, step time, samples per second."""
-    return (
-        job.state,
-        f"{job.ranks_seen}/{job.world_size}",
-        UNKNOWN if job.step is None else f"{job.step:,}",
-        *((NONE, NONE) if job.state in _ENDED else (duration(job.step_seconds), _rate(job))),
-    )
+    step = UNKNOWN if job.step is None else f"{job.step:,}"
+    ranks = f"{job.world_size} gone" if job.has_failed else f"{job.ranks_seen}/{job.world_size}"
+    speed = (NONE, NONE) if job.state in _ENDED else (duration(job.step_seconds), _rate(job))
+    return job.state, ranks, step, *speed
 
 
 def _rate(job: JobView) -> str:
@@ -127,11 +164,12 @@ def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[
     return rows
 
 
-def _finding(finding: Finding, sizes: Mapping[str, int], now: float) -> Table:
+def _labelled(rows: Sequence[tuple[str, str]]) -> Table:
+    """Return labelled lines as a table without borders."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for name, text in _rows(finding, sizes, now):
+    for name, text in rows:
         line = Text(text)
         line.highlight_regex(r"`[^`]+`", "bold")  # commands to copy
         table.add_row(Text(f"  {name}", style="dim"), line)
@@ -153,8 +191,8 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
 
 def _jobs(jobs: Sequence[JobView]) -> RenderableType:
     """Return the jobs, first the jobs with findings. If there are any, only some of the healthy jobs are shown."""
-    affected = [job for job in jobs if job.findings]
-    healthy = [job for job in jobs if not job.findings]
+    affected = [job for job in jobs if job.findings or job.ended]
+    healthy = [job for job in jobs if not (job.findings or job.ended)]
     left_out = max(0, len(healthy) - _MAX_HEALTHY) if affected else 0
     table = Table()
     table.add_column("job", overflow="fold")

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
-from zmon.cli.render.status import NO_JOB, findings_table, job_columns
+from zmon.cli.render.status import NO_JOB, ended_headline, findings_table, job_columns, unexplained_ends
 from zmon.format import clock, counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
@@ -48,8 +48,8 @@ class HubState:
 
     @property
     def listed(self) -> list[JobView]:
-        """The jobs in display order, first the jobs with findings."""
-        return sorted(self.jobs, key=lambda job: (not job.findings, job.job_id))
+        """The jobs in display order, first the jobs with findings, then those that a fault ended."""
+        return sorted(self.jobs, key=lambda job: (not job.findings, not job.ended, job.job_id))
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,9 @@ def state_line(url: str, state: HubState | None, outage: Outage | None, now: flo
     by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
     findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
     jobs = counted(len(state.jobs), "job")
-    return Text(f"{clock(state.time)}  {jobs}, {findings}  {url}")
+    num_ended = len(unexplained_ends(state.jobs, state.findings))
+    ended = f", {num_ended} ended by a fault" if num_ended else ""
+    return Text(f"{clock(state.time)}  {jobs}, {findings}{ended}  {url}")
 
 
 def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping[str, float]], width: int) -> list[Row]:
@@ -84,19 +86,21 @@ def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping
     room = max(_MIN_JOB_WIDTH, width - _OTHER_COLUMNS_WIDTH)
 
     def row(job: JobView) -> Row:
-        mark = (">" if job.job_id == selected else " ") + ("!" if job.findings else " ")
-        largest = next(iter(shares(job.time, before.get(job.job_id, {}))), "no step")
-        return (mark + shortened(job.job_id, room), *job_columns(job), largest), bool(job.findings)
+        is_affected = bool(job.findings or job.ended)
+        mark = (">" if job.job_id == selected else " ") + ("!" if is_affected else " ")
+        largest = next(iter(shares(job.time, before.get(job.job_id, {}))), "ended" if job.has_failed else "no step")
+        return (mark + shortened(job.job_id, room), *job_columns(job), largest), is_affected
 
     return [row(job) for job in state.listed]
 
 
 def findings_panel(state: HubState, job_id: str | None) -> RenderableType:
-    """Return the findings of one job or of all, the worst first."""
+    """Return the findings of one job or of all, the worst first, then the jobs that a fault ended."""
     findings = [f for f in state.findings if job_id in (None, f.job_id)]
-    if findings:
-        return findings_table(findings, state.jobs, state.as_of)
-    return Text("no findings" if state.jobs else NO_JOB)
+    ended = [job for job in unexplained_ends(state.jobs, findings) if job_id in (None, job.job_id)]
+    parts: list[RenderableType] = [findings_table(findings, state.jobs, state.as_of)] if findings else []
+    parts += [Text(ended_headline(job, state.as_of), style="bold red") for job in ended]
+    return Group(*parts) if parts else Text("no findings" if state.jobs else NO_JOB)
 
 
 def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[str, float]]) -> Text:

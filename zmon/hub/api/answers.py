@@ -139,7 +139,12 @@ class Answers:
             if account.histogram:
                 histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
         page = metrics.hub_page(
-            hub.jobs(), histograms, hub.journal.published(), hub.pass_seconds, hub.last_pass_time, zmon.__version__
+            hub.reported_jobs(),
+            histograms,
+            hub.journal.published(),
+            hub.pass_seconds,
+            hub.last_pass_time,
+            zmon.__version__,
         )
         return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 

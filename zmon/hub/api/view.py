@@ -9,11 +9,13 @@ from zmon.hub.job_state import JobStates
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAMPLES_SOURCES, in_order
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
+
+_RESTARTING = ("rank_exited", "crash_loop")  # causes that do not say that the living ranks stand still
 
 
 def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
@@ -60,10 +62,10 @@ def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
         return "unknown"
     stalls = [f.cause for f in active if f.is_stall]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
-    if alive and any(cause != "rank_exited" for cause in stalls):
+    if alive and any(cause not in _RESTARTING for cause in stalls):
         return "stalled"
     if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
         return "done"
     if not alive:
-        return "exited"
+        return EXITED
     return Counter(alive).most_common(1)[0][0]

@@ -15,6 +15,7 @@ from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
+from zmon.offline.analyze.rank_states import rank_state
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
@@ -50,7 +51,7 @@ def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = de
     """Replay one attempt pass by pass with these detectors, and return their findings."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
-    states = tuple(_state(log, attempt, rank, max(ranks) + 1) for rank in ranks)
+    states = tuple(rank_state(log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank]) for rank in ranks)
     job_state = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
     result = Attempt(attempt, job_state, len(ranks), max(ranks) + 1, len(steps), [])
     open_spans: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}
@@ -64,9 +65,10 @@ def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = de
         for key, finding in current.items():
             span = open_spans.get(key)
             if span is None:
-                span = open_spans[key] = FindingSpan(finding, attempt, snapshot.steps[0].step, 0)
+                span = open_spans[key] = FindingSpan(finding, attempt, log.number(snapshot.steps[0].step), 0)
                 result.spans.append(span)
-            span.finding, span.last_step = finding, snapshot.steps[-1].step
+            span.finding = finding if finding.step is None else replace(finding, step=log.number(finding.step))
+            span.last_step = log.number(snapshot.steps[-1].step)
         for key in [key for key in open_spans if key not in current and key[0] not in remaining.held_open]:
             del open_spans[key]
     return result
@@ -131,16 +133,3 @@ def _mean(steps: Sequence[Measures]) -> Measures:
 def _known_mean(amounts: Sequence[int | None]) -> int | None:
     known = [amount for amount in amounts if amount is not None]
     return round(sum(known) / len(known)) if len(known) == len(amounts) else None
-
-
-def _state(log: StepTable, attempt: int, rank: int, world_size: int) -> RankState:
-    """Return the state of a rank that trains and is never overdue, because a log has only its steps."""
-    return RankState(
-        job_id=log.job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,
-        world_size=world_size, host=log.hosts[attempt, rank], pid=0, device="unknown", backend=None, launcher="",
-        restart_count=attempt, max_restarts=None, labels={}, alive=True, process_state=None, exit_status=None,
-        gone_seconds=None, stopped_seconds=None, activity="train", activity_seconds=0.0, phase="other", step=0,
-        step_seconds=0.0, state_seconds=0.0, in_flight=None, sequences={}, lease_seconds=None, overdue_seconds=0.0,
-        steps=0, step_seconds_total=0.0, measures=Measures(), memory=None, report={}, last_words=None,
-        last_step_time=None, last_checkpoint_time=None, overhead_seconds=0.0, dropped_records=0, resident_bytes=None,
-    )  # fmt: skip

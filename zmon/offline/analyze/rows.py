@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from zmon.errors import UsageError
+from zmon.offline.analyze import files
 from zmon.schema.names import OPS, PHASES
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
@@ -43,10 +42,17 @@ class StepTable:
     left_out: Counter[str] = field(default_factory=Counter)  # number of rows by reason
     every: int = 1  # only steps whose number is a multiple of `every` were read
     has_exposed_time: bool = False  # at least one rank separates exposed time from self time
+    roles: dict[Key, str] = field(default_factory=dict)  # the pipeline stage of a rank, if the log has it
+    numbers: dict[int, int] = field(default_factory=dict)  # step here → number in the trace, if they differ
+    notes: list[str] = field(default_factory=list)  # a line for each thing that the log lacks or that was assumed
 
     def attempts(self) -> list[int]:
         """Return the numbers of the attempts, ascending."""
         return sorted({attempt for attempt, _ in self.records})
+
+    def number(self, step: int) -> int:
+        """Return the number of the step in the trace, which may have only some of the job's steps."""
+        return self.numbers.get(step, step)
 
 
 def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
@@ -54,7 +60,7 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
 
     Raises UsageError if a file cannot be read, or if the files have several jobs and `job_id` is None.
     """
-    opened = [(path, *_rows(path)) for path in paths]
+    opened = [(path, *files.rows(path)) for path in paths]
     number = sum(rows for _, rows, _ in opened)
     log = StepTable(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))))
     jobs: set[str] = set()
@@ -78,56 +84,6 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     return log
 
 
-def _rows(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
-    """Return the approximate number of rows, and the rows; None stands for a line that is not a row.
-
-    Raises UsageError.
-    """
-    if path.suffix == ".parquet":
-        return _parquet(path)
-    if path.suffix not in (".jsonl", ".json", ".ndjson"):
-        raise UsageError(f"cannot read {path}", "its format is unknown", "The name must end in .parquet or .jsonl")
-    try:
-        with path.open("rb") as file:
-            number = sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
-    return number, _json_lines(path)
-
-
-def _json_lines(path: Path) -> Iterator[Mapping[str, Any] | None]:
-    with path.open("rb") as file:
-        for line in file:
-            if line.strip():
-                try:
-                    row = msgspec.json.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    row = None
-                yield row if isinstance(row, dict) else None
-
-
-def _parquet(path: Path) -> tuple[int, Iterator[Mapping[str, Any] | None]]:
-    try:
-        import pyarrow  # type: ignore[import-untyped]
-        from pyarrow import parquet
-    except ImportError as error:
-        next_step = "Run pip install 'zmon[parquet]', or export the log as .jsonl"
-        raise UsageError(f"cannot read {path}", "pyarrow is not installed", next_step) from error
-    try:
-        file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
-
-    def rows() -> Iterator[Mapping[str, Any]]:
-        try:
-            for batch in file.iter_batches():
-                yield from batch.to_pylist()
-        except (pyarrow.ArrowException, ValueError) as error:
-            raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
-
-    return file.metadata.num_rows, rows()
-
-
 def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if row is None:
         log.left_out["not a row"] += 1
@@ -148,6 +104,8 @@ def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if step % log.every == 0:
         key = attempt, rank
         log.hosts.setdefault(key, str(row.get("host") or "unknown"))
+        if role := row.get("role"):
+            log.roles[key] = str(role)
         measures, has_exposed_time = _measures(row, duration)
         log.has_exposed_time |= has_exposed_time
         log.records[key][step] = StepRecord(step, start, duration, measures, _count(row, "device_memory_peak"))

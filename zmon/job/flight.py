@@ -1,4 +1,6 @@
-"""Read the collectives that a rank has in flight from torch's flight recorder.
+"""Reads a dump of torch's flight recorder: the entries of a rank, and the collectives that it has in flight.
+
+Pure. The agent reads the dumps of live ranks, `zmon analyze` those that a job left on disk.
 
 The recorder also has the collectives that C++ issued and Python does not see: those of DDP's reducer and of compiled
 graphs. It is on unless TORCH_FR_BUFFER_SIZE is 0, and holds the last 2,000 operations of every kind except gloo's send
@@ -40,7 +42,9 @@ _Count = Annotated[int, msgspec.Meta(ge=-1, le=_MAX_BYTES)]
 _Shape = Annotated[list[_Count], msgspec.Meta(max_length=64)]  # torch has no tensor of more dimensions
 
 
-class _Entry(msgspec.Struct):
+class Entry(msgspec.Struct):
+    """One operation of a rank, with the names that torch gives its fields."""
+
     process_group: list[str]  # name, description
     profiling_name: str
     collective_seq_id: _Count
@@ -57,21 +61,26 @@ class _Entry(msgspec.Struct):
 
     @property
     def backend(self) -> str:
+        """The backend that ran it, such as `nccl`."""
         return self.profiling_name.partition(":")[0][:MAX_NAME]
 
     @property
     def group(self) -> str:
+        """The backend and name of its process group."""
         name = self.process_group[0] if self.process_group else ""
         return f"{self.backend}:{name[:MAX_NAME]}"
 
     @property
     def done(self) -> bool:
+        """True if the operation has ended without a timeout."""
         return self.state == "completed" or (self.retired and self.backend != "nccl")
 
 
-class _Dump(msgspec.Struct):
+class FlightDump(msgspec.Struct):
+    """The dump of one rank."""
+
     pg_config: dict[str, Any] = {}
-    entries: list[_Entry] = []  # torch leaves the key out if there are no entries
+    entries: list[Entry] = []  # torch leaves the key out if there are no entries
 
 
 def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str | None]:
@@ -80,10 +89,10 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str |
     `dumps` are the answers of the worker server's handlers `fr_trace_json` and `dump_nccl_trace_json`.
     """
     groups: set[str] = set()
-    entries: dict[tuple[Any, ...], _Entry] = {}  # newer torch has the same entries in both answers
+    entries: dict[tuple[Any, ...], Entry] = {}  # newer torch has the same entries in both answers
     for dump in dumps:
         try:
-            decoded = msgspec.json.decode(dump, type=_Dump)
+            decoded = msgspec.json.decode(dump, type=FlightDump)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return None, f"the flight record cannot be understood: {str(error)[:200]}"
         groups.update(decoded.pg_config)
@@ -91,10 +100,11 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str |
             entries[e.group, e.profiling_name, e.collective_seq_id, e.p2p_seq_id, e.op_id, e.time_created_ns] = e
     if not groups and not entries:
         return None, "the flight record is empty: no process group yet, or TORCH_FR_BUFFER_SIZE=0"
-    return _flight(sorted(entries.values(), key=lambda e: e.time_created_ns), now), None
+    return flight_record(sorted(entries.values(), key=lambda e: e.time_created_ns), now), None
 
 
-def _flight(entries: list[_Entry], now: float) -> FlightRecord:
+def flight_record(entries: Sequence[Entry], now: float | None) -> FlightRecord:
+    """Return what is in flight and what is done, of entries in order of time. Ages are unknown if `now` is None."""
     last: dict[str, int] = {}
     for e in reversed(entries):
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
@@ -106,12 +116,13 @@ def _flight(entries: list[_Entry], now: float) -> FlightRecord:
         if len(unfinished) <= MAX_PENDING
         else unfinished[: MAX_PENDING // 2] + unfinished[-MAX_PENDING // 2 :]
     )
-    return FlightRecord(tuple(_pending(e, now) for e in shown), len(unfinished), last)
+    return FlightRecord(tuple(pending_collective(e, now) for e in shown), len(unfinished), last)
 
 
-def _pending(e: _Entry, now: float) -> PendingCollective:
+def pending_collective(e: Entry, now: float | None) -> PendingCollective:
+    """Return one entry that is not done, in the shape of zmon's API."""
     sizes, dtypes = (e.input_sizes, e.input_dtypes) if e.input_sizes else (e.output_sizes, e.output_dtypes)
-    age = now - e.time_created_ns / 1e9
+    age = -1.0 if now is None else now - e.time_created_ns / 1e9
     return PendingCollective(
         group=e.group,
         sequence=e.p2p_seq_id if e.is_p2p else e.collective_seq_id,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zmon.agent import flight
+from zmon.job import flight
 
 NOW = 1_800_000_000.0
 

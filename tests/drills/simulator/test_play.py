@@ -1,0 +1,55 @@
+"""Tests of plays: the real detectors and the real journal on simulated ranks."""
+
+import pytest
+
+from zmon.drills.simulator.composition import Composition, Shape, Strike
+from zmon.drills.simulator.play import play
+from zmon.drills.simulator.session import line, outcome, play_many
+from zmon.drills.tally import NEVER
+
+SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
+STRUCK = 70  # a step after the leases are learned
+
+
+def played(*strikes, shape=SHAPE):
+    return play(Composition(7, 0, shape, strikes))
+
+
+@pytest.mark.parametrize(
+    ("what", "causes"),
+    [("kill", ("rank_exited",)), ("raise", ("rank_exited",)), ("stop", ("rank_frozen",)), ("block", ("compute_hang",))],
+)
+def test_fault_of_one_rank_is_right(what, causes):
+    result = played(Strike(what, 2, step=STRUCK, message="bad sample in shard 17"))
+    assert (result.verdict, result.causes, result.ranks) == ("right", causes, (2,))
+    assert result.page_seconds is not None
+
+
+def test_owner_who_ends_the_job_is_quiet():
+    assert played(Strike("cancel", step=STRUCK)).verdict == "quiet"
+
+
+@pytest.mark.parametrize("what", ["agent_restart", "hub_restart"])
+def test_restart_of_a_part_is_quiet(what):
+    assert played(Strike(what, step=STRUCK, seconds=3.0)).verdict == "quiet"
+
+
+def test_second_fault_is_true_as_well():
+    result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
+    assert (result.verdict, result.culprits, result.ranks) == ("right", (1,), (1,))
+
+
+def test_fault_that_never_strikes_is_skipped_with_its_reason():
+    result = played(Strike("kill", 1, step=10_000), shape=Shape(ranks=2, step_seconds=2.0))
+    assert result.skipped == "no fault struck within 240 s"
+
+
+def test_line_has_the_seed_and_the_truth():
+    result = played(Strike("stop", 2, step=STRUCK))
+    assert line(result).startswith("7:0 right: rank_frozen, rank 2; true: rank 2; stop of rank 2 at forward of step 70")
+
+
+@pytest.mark.slow
+def test_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
+    plays = play_many(seed=18, first=0, number=46)
+    assert not [line(each) for each in plays if outcome(each).verdict in (*NEVER, "broken")]

@@ -1,0 +1,243 @@
+"""Tests of a hub's record of ended jobs: it outlives boxes, agents and the hub."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, NOW, finding, finished, raised, rank_state, snapshot, terminated
+from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
+from tests.job.test_ended import VIEW
+from zmon.hub import ended_jobs
+from zmon.hub.ended_jobs import EndedJobs
+
+
+def failed(**changes):
+    """Return the ranks of a job that rank 2 ended with an exception."""
+    return [raised(2, 2.0, **changes), *(terminated(rank, 1.0, **changes) for rank in (0, 1, 3))]
+
+
+def another(number, ranks):
+    """Return these ranks as those of a later launch of the job."""
+    return [
+        replace(rank, run_uid=f"launch {number} of {rank.rank}", start=rank.start + 10 * number, attempt=number)
+        for rank in ranks
+    ]
+
+
+async def jobs(hub_client):
+    return (await hub_client.get("/api/v1/jobs"))["jobs"]
+
+
+async def ended(hub_client):
+    """Return the end of the only job; None if there is no job yet."""
+    return next((job["ended"] for job in await jobs(hub_client)), None)
+
+
+def run_hub(tmp_path, scenario, agent):
+    async def main():
+        async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
+            return await scenario(hub_client)
+
+    return asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(run_scenario):
+    agent = FakeAgent(*failed())
+
+    async def scenario(hub_client):
+        end = await poll(lambda: ended(hub_client))
+        assert (end["cause"], end["ranks"], end["hosts"]) == ("rank_exited", [2], ["node-a"])
+        assert "ValueError: bad batch 17" in end["summary"]
+        agent.ranks = ()
+
+        async def forgotten():
+            return not await hub_client.findings()
+
+        assert await poll(forgotten)
+        (job,) = await jobs(hub_client)
+        assert (job["state"], job["ended"], job["findings"]) == ("exited", end, [])
+        assert (job["step_seconds"], job["samples_per_second"]) == (None, None)
+        assert await hub_client.metric("zmon_finding{") == []  # the page ends
+        assert await hub_client.metric("zmon_job_info") == []
+
+    run_scenario(scenario, agent)
+
+
+def test_restarted_hub_still_shows_the_end(tmp_path):
+    agent = FakeAgent(*failed())
+
+    async def first(hub_client):
+        return await poll(lambda: ended(hub_client))
+
+    async def second(hub_client):
+        return await ended(hub_client)
+
+    end = run_hub(tmp_path, first, agent)
+    agent.ranks = ()
+    assert run_hub(tmp_path, second, agent) == end
+
+
+def test_hub_that_starts_after_the_death_records_it(tmp_path):
+    """The boxes stay for some minutes."""
+    agent = FakeAgent(*(replace(rank, gone_seconds=500.0) for rank in failed()))
+    end = run_hub(tmp_path, lambda hub_client: poll(lambda: ended(hub_client)), agent)
+    assert end["ranks"] == [2]
+
+
+def test_newer_launch_clears_the_end_with_its_first_step(run_scenario):
+    agent = FakeAgent(*failed())
+
+    async def scenario(hub_client):
+        assert await poll(lambda: ended(hub_client))
+        starting = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
+        agent.ranks = another(1, starting)
+        await hub_client.passes()
+        (job,) = await jobs(hub_client)
+        assert (job["state"], job["ended"]["cause"]) == ("init", "rank_exited")
+        agent.ranks = another(1, healthy())
+        await hub_client.passes()
+        assert await ended(hub_client) is None
+
+    run_scenario(scenario, agent)
+
+
+@pytest.mark.parametrize(
+    "ranks",
+    [[finished(rank) for rank in range(4)], [terminated(rank, 9.0) for rank in range(4)]],
+    ids=["clean end", "cancelled"],
+)
+def test_hub_records_no_end_without_a_fault(run_scenario, ranks):
+    agent = FakeAgent(*ranks)
+
+    async def scenario(hub_client):
+        await hub_client.passes(5)
+        assert await ended(hub_client) is None
+        agent.ranks = ()
+        await hub_client.passes()
+        assert await jobs(hub_client) == []
+
+    run_scenario(scenario, agent)
+
+
+def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(run_scenario):
+    """The hub sees the ranks of the second launch before the end of the first one has settled."""
+    first = [*another(0, healthy())]
+    agent = FakeAgent(*first)
+
+    async def scenario(hub_client):
+        await hub_client.passes()
+        dead = another(0, failed())
+        agent.ranks = [*dead, *another(1, [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)])]
+        await hub_client.passes(5)
+        (snapshot_,) = hub_client.hub.snapshots
+        assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
+
+    run_scenario(scenario, agent)
+
+
+def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(run_scenario, monkeypatch):
+    agent = FakeAgent(*failed())
+
+    async def scenario(hub_client):
+        assert await poll(lambda: ended(hub_client))
+        agent.ranks = [
+            *failed(),
+            *another(1, [rank_state(r, step=900, steps=900, step_seconds_total=18.0) for r in range(4)]),
+        ]
+        await hub_client.passes()
+        writes = []
+        monkeypatch.setattr(EndedJobs, "_write", lambda *arguments: writes.append(arguments))
+        await hub_client.passes(5)
+        assert writes == []
+        assert hub_client.hub.snapshots[0].earlier_ends == ()
+
+    run_scenario(scenario, agent)
+
+
+def launch(number, ranks):
+    """Return these ranks as those of a launch of a launcher that has restarts left."""
+    return [replace(rank, max_restarts=20, restart_count=number) for rank in another(number, ranks)]
+
+
+def test_crash_loop_is_one_finding_that_pages_and_survives_a_restart_of_the_hub(tmp_path):
+    agent = FakeAgent()
+    starting = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
+
+    async def play(hub_client, *numbers):
+        """Fail these launches one after the other; return the findings that were open meanwhile."""
+        active = []
+        for number in numbers:
+            for ranks in (launch(number, failed()), launch(number + 1, starting)):
+                agent.ranks = ranks
+                await hub_client.passes(4)
+                active += [(f["cause"], f["severity"], f["id"]) for f in await hub_client.findings()]
+        return active
+
+    first = run_hub(tmp_path, lambda hub_client: play(hub_client, 0, 1), agent)
+    assert {severity for _, severity, _ in first} == {"warning"}
+    looping = run_hub(tmp_path, lambda hub_client: play(hub_client, 2, 3), agent)
+    assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
+    assert len({id_ for _, _, id_ in looping}) == 1
+
+    async def recover(hub_client):
+        agent.ranks = launch(5, [rank_state(r, step=900, steps=900, step_seconds_total=18.0) for r in range(4)])
+
+        async def resolved():
+            return not await hub_client.findings()
+
+        assert await poll(resolved)
+        return await ended(hub_client)
+
+    assert run_hub(tmp_path, recover, agent) is None
+
+
+# -- the store ---------------------------------------------------------------------------------------------
+
+
+def record_end(store, job_id, time=NOW):
+    ranks = [replace(rank, job_id=job_id) for rank in failed()]
+    ended_launch = replace(snapshot(*ranks), time=time)
+    fault = finding(job_id=job_id, cause="rank_exited")
+    store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
+
+
+def test_number_of_records_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr(ended_jobs, "MAX_JOBS", 3)
+    store = EndedJobs(tmp_path / "ended")
+    for number in range(5):
+        record_end(store, f"job-{number}", NOW + number)
+    store.prune(NOW + 10, ())
+    assert [view.job_id for view in store.views(NOW + 10, ())] == ["job-2", "job-3", "job-4"]
+    assert len([*(tmp_path / "ended").iterdir()]) == 3
+
+
+def test_records_are_deleted_after_a_day(tmp_path):
+    store = EndedJobs(tmp_path / "ended")
+    record_end(store, JOB)
+    store.prune(NOW + 86_500, ())
+    assert [*(tmp_path / "ended").iterdir()] == []
+
+
+@pytest.mark.parametrize("content", [b"", b'{"job_id":"job","ends":[]', b"null", b'{"job_id":"other"}'])
+def test_damaged_record_is_left_out(tmp_path, content, caplog):
+    store = EndedJobs(tmp_path / "ended")
+    record_end(store, "good")
+    (tmp_path / "ended" / "job.json").write_bytes(content)
+    assert [view.job_id for view in EndedJobs(tmp_path / "ended").views(NOW, ())] == ["good"]
+    assert "job.json" in caplog.text
+
+
+def test_record_that_cannot_be_written_is_shown(tmp_path, caplog):
+    (tmp_path / "ended").write_text("a file in place of the folder")
+    store = EndedJobs(tmp_path / "ended")
+    record_end(store, JOB)
+    record_end(store, JOB, NOW + 1)
+    assert [view.job_id for view in store.views(NOW, ())] == [JOB]
+    assert len(caplog.records) == 1
+
+
+def test_record_is_readable_by_its_owner_only(tmp_path):
+    record_end(EndedJobs(tmp_path / "ended"), JOB)
+    assert (tmp_path / "ended").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "ended" / f"{JOB}.json").stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,127 @@
+"""Tests of the record of a job that a fault ended: what begins it, what changes it, what ends it."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import JOB, NOW, finding, raised, rank_state, snapshot
+from zmon.job import ended
+from zmon.job.ended import SHOWN_SECONDS, after_launch
+from zmon.job.restarts import launch_end
+from zmon.schema.job import JobView
+
+VIEW = JobView(
+    job_id=JOB, attempt=0, world_size=4, ranks_seen=4, state="exited", step=100, step_seconds=0.02,
+    step_seconds_p95=0.03, samples_per_second=500.0, report={"loss": 0.5}, time={"forward": 3.0}, hosts=("node-a",),
+    labels={"owner": "ann"}, findings=("f1",),
+)  # fmt: skip
+FAULT = finding(cause="rank_exited", summary="rank 2 on node-a exited at step 100: ValueError: bad sample")
+
+
+def ended_launch(gone=1.0, **changes):
+    return snapshot(*(raised(rank, gone, **changes) for rank in range(4)))
+
+
+def running(step=1, **changes):
+    """Return a snapshot of the next launch of the job, which has finished `step` steps."""
+    fields = {"start": NOW, "attempt": 1, "step": step, "steps": step, "step_seconds_total": 0.02 * step, **changes}
+    return snapshot(*(rank_state(rank, run_uid=f"next-{rank}", **fields) for rank in range(4)))
+
+
+def with_end(record, snapshot_, fault, view):
+    return ended.with_end(record, snapshot_, fault, launch_end(snapshot_, fault), view)
+
+
+@pytest.fixture
+def record():
+    return with_end(None, ended_launch(), FAULT, lambda: VIEW)
+
+
+def test_record_has_the_end_and_its_reason(record):
+    end = record.ended(NOW)
+    assert (end.cause, end.summary, end.finding) == ("rank_exited", FAULT.summary, "f1")
+    assert (end.time, end.step, end.ranks, end.hosts) == (NOW - 1.0, 100, (2,), ("node-a",))
+
+
+def test_view_of_an_ended_job_has_no_figures_of_a_running_job(record):
+    assert (record.view.step_seconds, record.view.samples_per_second, record.view.findings) == (None, None, ())
+    assert (record.view.labels, record.view.report) == ({"owner": "ann"}, {"loss": 0.5})
+    assert record.view.has_failed
+
+
+def test_record_stays_the_same_while_the_job_stays_ended(record):
+    later = replace(ended_launch(gone=61.0), time=NOW + 60)
+    text_of_later = replace(FAULT, detail="The last checkpoint was written 60 s ago.")
+    assert with_end(record, later, text_of_later, lambda: VIEW) is record
+
+
+def test_record_changes_when_the_severity_rises_and_keeps_its_time(record):
+    warning = with_end(None, ended_launch(), replace(FAULT, severity="warning"), lambda: VIEW)
+    critical = with_end(warning, ended_launch(gone=40.0), FAULT, lambda: VIEW)
+    assert (critical.ended(NOW).severity, critical.ended(NOW).time) == ("critical", NOW - 1.0)
+    assert len(critical.ends) == 1
+
+
+def test_end_is_shown_for_a_day(record):
+    assert record.ended(NOW + SHOWN_SECONDS - 2)
+    assert record.ended(NOW + SHOWN_SECONDS) is None
+
+
+def test_end_is_shown_until_a_newer_launch_has_finished_a_step(record):
+    starting = after_launch(record, running(step=0))
+    assert starting.ended(NOW)
+    stepped = after_launch(record, running(step=1))
+    assert stepped.ended(NOW) is None
+    assert stepped.ends == record.ends  # a crash loop may go on
+
+
+def test_clean_end_of_a_newer_launch_clears_the_record(record):
+    done = running(
+        step=0, activity="done", lease_seconds=None, alive=False, gone_seconds=1.0, exit_status="exit code 0"
+    )
+    assert after_launch(record, done) is None
+
+
+def test_newer_launch_that_its_owner_ended_clears_the_record(record):
+    """No finding is reported about it, although all of its ranks are gone."""
+    cancelled = running(step=3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM")
+    assert after_launch(record, cancelled) is None
+
+
+def test_launch_with_a_living_rank_was_only_unwatched(record):
+    alive = snapshot(*(raised(rank) for rank in range(3)), rank_state(3))
+    assert after_launch(record, alive) is None
+
+
+def test_launch_whose_end_is_no_fault_after_all_is_not_recorded(record):
+    assert after_launch(record, ended_launch(gone=20.0)) is None
+    assert after_launch(record, ended_launch(gone=2.0)) is record  # the diagnosis may come back within seconds
+
+
+def test_part_of_the_ranks_does_not_clear_the_record(record):
+    """The boxes of one host are pruned before those of another one."""
+    assert after_launch(record, snapshot(*(raised(rank, 900.0) for rank in range(2)))) is record
+
+
+def test_earlier_launch_does_not_replace_a_later_end(record):
+    """The agent of the later launch is silent, so the earlier one is the newest that is known."""
+    older = ended_launch(start=NOW - 600, run_uid="older")
+    assert with_end(record, older, replace(FAULT, id="f0"), lambda: VIEW) is record
+    assert after_launch(record, older) is record
+
+
+def test_next_launch_that_fails_is_another_end(record):
+    failed = running(step=5, alive=False, gone_seconds=1.0, exit_status="exit code 1")
+    second = with_end(record, failed, replace(FAULT, id="f2"), lambda: VIEW)
+    assert second.ended(NOW).finding == "f2"
+    assert [end.attempt for end in second.ends] == [0, 1]
+    assert second.earlier_ends(failed) == record.ends
+
+
+def test_launch_beyond_the_last_step_for_some_seconds_has_left_the_record(record):
+    assert after_launch(record, running(step=101)).ends == record.ends
+    assert after_launch(record, running(step=700)) is None
+
+
+def test_checkpoint_of_a_newer_launch_clears_the_record(record):
+    assert after_launch(record, running(step=2, last_checkpoint_time=NOW)) is None

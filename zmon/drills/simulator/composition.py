@@ -1,0 +1,195 @@
+"""The grammar of random compositions, and the draw of one: a job and the faults that strike it. Pure.
+
+A composition depends on its seed and its number only, so that each can be played again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+from typing import Literal
+
+Launcher = Literal["torchrun", "mpirun", "spawn", "none"]
+Place = Literal["data", "forward", "backward", "collective", "optimizer", "between", "loader_start", "init"]
+Model = Literal["ddp", "dlrm", "hybrid"]
+What = Literal[
+    "raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "stop", "block", "disk", "skip", "size",
+    "reset", "host_lost", "link_cut", "pair_cut", "no_rendezvous", "cancel", "swallow", "slow", "jitter", "pause",
+    "agent_restart", "hub_restart",
+]  # fmt: skip
+
+ENDS: tuple[What, ...] = ("raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "no_rendezvous")
+HANGS: tuple[What, ...] = ("stop", "block", "disk", "skip", "size")
+NETWORK: tuple[What, ...] = ("reset", "host_lost", "link_cut", "pair_cut")
+QUIET: tuple[What, ...] = ("cancel", "pause", "agent_restart", "hub_restart")
+SLOW: tuple[What, ...] = ("slow", "jitter", "swallow")
+KINDS = (*ENDS, *HANGS, *NETWORK, *QUIET, *SLOW)
+HEALING: tuple[What, ...] = ("stop", "link_cut", "pair_cut")  # these may end by themselves
+SPREADS: tuple[What, ...] = ("host_lost", "link_cut", "pair_cut")  # these need several hosts
+SECOND: tuple[What, ...] = ("raise", "kill", "stop", "block", "exit_zero", "pause", "agent_restart", "hub_restart")
+
+PAUSE_SECONDS = 18.0  # the longest pause of a composition: below the earliest page of a stall that silence proves
+STEP_SECONDS = (0.05, 0.25, 2.0)  # shorter steps have the same lease as those of 50 ms, and take longer to simulate
+WARM_SECONDS = 12.0  # the training before the fault: the leases are learned by then
+WARM_STEPS = 14
+_MESSAGES = (
+    "bad sample in shard 17",
+    "HTTPSConnectionPool(host='s3', port=443): Connection reset by peer",
+    "read timeout while fetching part-0007",
+    "connection refused by feature store",
+    "CUDA error: device-side assert triggered",
+    "",
+)
+_TYPES = ("builtins.ValueError", "builtins.RuntimeError", "builtins.OSError", "botocore.exceptions.ReadTimeoutError")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A job: its kind, launcher, ranks and pace."""
+
+    model: Model = "ddp"
+    launcher: Launcher = "torchrun"
+    max_restarts: int = 0
+    hosts: int = 1
+    ranks: int = 4
+    step_seconds: float = 0.25
+    noise: float = 0.1  # sigma of the log-normal distribution of self times
+    device: Literal["cpu", "cuda"] = "cpu"  # on `cuda` a rank issues a collective and goes on
+    wraps: bool = False  # the job raises its own exception from each that reaches its loop
+    handles_term: bool = False  # the job handles SIGTERM and exits with code 143
+    statuses_known: bool = True  # the kernel tells the exit status of a process
+    eval_steps: int = 0  # steps between two evaluations; 0: none
+    eval_by: Literal["all", "first"] = "all"
+    checkpoint_steps: int = 0
+    checkpoint_shown: bool = True  # False: it is saved by a library that no hook watches
+
+    def host_of(self, rank: int) -> int:
+        """Return the number of the host that the rank runs on."""
+        return rank * self.hosts // self.ranks
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One fault: what happens, to whom, at which place of which step, and after which time it heals."""
+
+    what: What
+    rank: int = 0  # for a fault of a host: a rank on it
+    peer: int | None = None  # the other rank of a connection, or a rank of the other host of a pair
+    step: int = 20  # 0: during init
+    place: Place = "forward"
+    op: int = 0  # for place `collective`: its position in the step
+    seconds: float | None = None  # it ends by itself after this time; None: never
+    amount: float = 0.0  # slow, jitter: added self time as a multiple of a step
+    message: str = ""
+    type: str = "builtins.ValueError"
+    code: int = 1  # the exit code
+    to: Literal["launcher", "ranks"] = "launcher"  # the receiver of the owner's signal
+    number: Literal["SIGTERM", "SIGINT"] = "SIGTERM"
+
+
+@dataclass(frozen=True)
+class Composition:
+    """A job with the faults that strike it; the same seed and number draw the same one."""
+
+    seed: int
+    number: int
+    shape: Shape
+    strikes: tuple[Strike, ...] = field(default_factory=tuple)
+
+    @property
+    def random(self) -> Random:
+        """The random generator of everything that the composition leaves open, such as the noise."""
+        return Random(f"{self.seed} {self.number} play")
+
+    def __str__(self) -> str:
+        shape = self.shape
+        job = f"{shape.model} {shape.launcher} {shape.ranks} ranks on {shape.hosts} hosts, {shape.step_seconds:g} s"
+        strikes = ", then ".join(f"{s.what} of rank {s.rank} at {s.place} of step {s.step}" for s in self.strikes)
+        return f"{strikes or 'nothing'} [{job}, {shape.device}]"
+
+
+def compose(seed: int, number: int) -> Composition:
+    """Draw the composition with this number; numbers go through all kinds of faults."""
+    draw = Random(f"{seed} {number}")
+    what = KINDS[number % len(KINDS)]
+    shape = _shape(draw, what)
+    strikes = [_strike(draw, shape, what)]
+    if draw.random() < 0.25:
+        strikes.append(_second(draw, shape, strikes[0]))
+    return Composition(seed, number, shape, tuple(strikes))
+
+
+def _shape(draw: Random, what: What) -> Shape:
+    hosts = draw.choice((2, 4)) if what in SPREADS else draw.choice((1, 1, 2, 4))
+    launchers: tuple[Launcher, ...] = ("torchrun", "torchrun", "mpirun", "none")
+    launcher = draw.choice((*launchers, "spawn") if hosts == 1 else launchers)
+    return Shape(
+        model=draw.choice(("ddp", "dlrm", "hybrid")),
+        launcher=launcher,
+        max_restarts=draw.choice((0, 0, 2)) if launcher == "torchrun" else 0,
+        hosts=hosts,
+        ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
+        step_seconds=draw.choice(STEP_SECONDS),
+        noise=draw.choice((0.02, 0.1, 0.3)),
+        device=draw.choice(("cpu", "cpu", "cuda")),
+        wraps=draw.random() < 0.25,
+        handles_term=draw.random() < 0.15,
+        statuses_known=draw.random() < 0.8,
+        eval_steps=draw.choice((0, 0, 30)),
+        eval_by=draw.choice(("all", "first")),
+        checkpoint_steps=draw.choice((0, 25)),
+        checkpoint_shown=draw.random() < 0.6,
+    )
+
+
+def _strike(draw: Random, shape: Shape, what: What) -> Strike:
+    rank = draw.randrange(shape.ranks)
+    places: tuple[Place, ...] = ("data", "forward", "backward", "collective", "optimizer", "between")
+    warm = WARM_STEPS + int(WARM_SECONDS / shape.step_seconds)
+    at_init = what == "no_rendezvous" or (what in ("raise", "kill", "stop", "exit_code", "cancel") and _hit(draw, 0.15))
+    if what == "pause":
+        places = (*places[:3], "between", "loader_start")
+    elif what in ("skip", "size"):
+        places = ("collective",)
+    elif what in ("slow", "jitter"):
+        places = ("data", "forward")
+    elif what == "disk":
+        places = ("between", "data")
+    others = [n for n in range(shape.ranks) if n != rank]
+    if what == "pair_cut":
+        others = [n for n in others if shape.host_of(n) != shape.host_of(rank)]
+    return Strike(
+        what=what,
+        rank=rank,
+        peer=draw.choice(others) if what in ("reset", "pair_cut") else None,
+        step=0 if at_init else warm + draw.randrange(12),
+        place="init" if at_init else draw.choice(places),
+        op=draw.randrange(4),
+        seconds=_seconds(draw, what),
+        amount=draw.choice((0.5, 1.0, 2.0)),
+        message=draw.choice(_MESSAGES),
+        type=draw.choice(_TYPES),
+        code=draw.choice((1, 2, 7, 137)),
+        to=draw.choice(("launcher", "ranks")),
+        number=draw.choice(("SIGTERM", "SIGINT")),
+    )
+
+
+def _seconds(draw: Random, what: What) -> float | None:
+    if what == "pause":
+        return draw.choice((2.0, 4.0, 8.0, 12.0, PAUSE_SECONDS))
+    if what in ("agent_restart", "hub_restart"):
+        return draw.uniform(1.0, 4.0)
+    return draw.choice((6.0, 15.0, 40.0)) if what in HEALING and _hit(draw, 0.4) else None
+
+
+def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
+    """Draw a second fault, which strikes within seconds of the first one, before or after it."""
+    second = _strike(draw, shape, draw.choice(SECOND))
+    near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))
+    place: Place = "forward" if second.place == "init" else second.place
+    return Strike(**{**vars(second), "step": near, "place": place})
+
+
+def _hit(draw: Random, probability: float) -> bool:
+    return draw.random() < probability

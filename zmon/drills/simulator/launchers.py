@@ -1,0 +1,78 @@
+"""The reaction of launchers to the end of a rank, and to their owner. Pure.
+
+torchrun ends the other ranks of its host with SIGTERM, after 30 s with SIGKILL, and may start all ranks again. mpirun
+does so on all hosts, after 5 s with SIGKILL. The parent of `torch.multiprocessing.spawn` sends SIGTERM. Without a
+launcher nobody ends the others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from zmon.drills.simulator.strikes import terminated
+
+if TYPE_CHECKING:
+    from zmon.drills.simulator.rank import SimulatedRank
+    from zmon.drills.simulator.world import World
+
+POLL_SECONDS = (0.01, 0.11)  # a launcher looks ten times a second
+KILL_SECONDS = {"torchrun": 30.0, "mpirun": 5.0, "spawn": 30.0}
+RESTART_SECONDS = (0.1, 1.0)
+OTHER_HOSTS_SECONDS = 5.0  # the launchers of other hosts notice that one wants to restart
+
+
+class Launchers:
+    """The launchers of one job."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ending: set[tuple[int, int]] = set()  # launches and hosts whose ranks are being ended
+        self._cancelled = False
+
+    def ended(self, rank: SimulatedRank) -> None:
+        """React to the end of a rank."""
+        world, shape = self._world, self._world.shape
+        failed = rank.ending is not None and rank.ending.status != "exit code 0"
+        if failed and shape.launcher != "none" and not self._cancelled:
+            hosts = [rank.host] if shape.launcher == "torchrun" else list(range(shape.hosts))
+            delay = world.draw.uniform(*POLL_SECONDS)
+            for host in hosts:
+                world.schedule(delay, partial(self._end_host, rank.attempt, host))
+        may_restart = shape.max_restarts > rank.attempt and not self._cancelled
+        if may_restart and failed:
+            for host in range(shape.hosts):
+                world.schedule(OTHER_HOSTS_SECONDS, partial(self._end_host, rank.attempt, host))
+        ranks = world.launches[rank.attempt]
+        if may_restart and all(each.ended is not None for each in ranks) and any(_failed(each) for each in ranks):
+            world.schedule(world.draw.uniform(*RESTART_SECONDS), world.launch)
+
+    def cancel(self, to: str, number: str) -> None:
+        """End the job as its owner does: by a signal to the launchers, or to all ranks."""
+        world, launcher = self._world, self._world.shape.launcher
+        self._cancelled = True
+        forwarded = {"torchrun": number, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
+        name = number if to == "ranks" or launcher == "none" else forwarded
+        for rank in world.ranks:
+            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name))
+        self._kill_later(world.ranks)
+
+    def _end_host(self, attempt: int, host: int) -> None:
+        """End the other ranks of a host, once."""
+        if (attempt, host) in self._ending or len(self._world.launches) > attempt + 1:
+            return
+        self._ending.add((attempt, host))
+        ranks = [rank for rank in self._world.launches[attempt] if rank.host == host]
+        for rank in ranks:
+            self._world.processes.signal(rank, "SIGTERM")
+        self._kill_later(ranks)
+
+    def _kill_later(self, ranks: list[SimulatedRank]) -> None:
+        world = self._world
+        for rank in ranks:
+            seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)
+            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL", False)))
+
+
+def _failed(rank: SimulatedRank) -> bool:
+    return rank.ending is not None and rank.ending.status != "exit code 0"

@@ -1,0 +1,70 @@
+"""Play one composition in the simulator: run the job until its faults have shown their effect, and score zmon."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from zmon.drills.simulator.composition import Composition
+from zmon.drills.simulator.truth import truth
+from zmon.drills.simulator.verdict import Play, judge
+from zmon.drills.simulator.watch import Watch
+from zmon.drills.simulator.world import World
+from zmon.schema.names import STALL
+
+STRIKE_SECONDS = 240.0  # a fault must strike within this time
+AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
+SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
+RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
+INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
+MOVED_STEPS = 5  # a job that has done more steps since then moves
+
+
+def play(composition: Composition) -> Play:
+    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects."""
+    with tempfile.TemporaryDirectory(prefix="zmon-simulated-") as folder:
+        world = World(composition)
+        watch = Watch(world, Path(folder))
+        while not world.struck and world.time < STRIKE_SECONDS:
+            watch.run(world.time + 1.0)
+        _let_show(world, watch)
+        truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
+        number = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
+        if not truths:
+            return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
+        if watch.errors:
+            return _with(number, verdict="broken", summary=str(watch.errors))
+        cancelled = any(each.strike.what == "cancel" for each in truths)
+        return _with(
+            number,
+            faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
+            culprits=tuple(sorted({rank for each in truths for rank in each.ranks})),
+            evidence=truths[0].evidence,
+            **judge(truths, watch.published, cancelled or _moves(world, watch), len(world.launches) > 1),
+        )
+
+
+def _let_show(world: World, watch: Watch) -> None:
+    """Run until the findings about all faults must have been published."""
+    composition, slow = world.composition, [s.strike for s in world.struck if s.strike.what in ("slow", "jitter")]
+    watch.run(world.time + (max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds) if slow else AFTER_SECONDS))
+    healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
+    watch.run(world.time + healing)
+    if _moves(world, watch):
+        return
+    watch.run(world.time + RISE_SECONDS)
+    if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
+        watch.run(world.time + INIT_SECONDS)
+
+
+def _moves(world: World, watch: Watch) -> bool:
+    """Return True if the job makes progress, or will: run a little to see it."""
+    if world.is_still or any(rank.ended is not None for rank in world.ranks):
+        return False
+    before = min(rank.now.step for rank in world.ranks)
+    watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
+    return min(rank.now.step for rank in world.ranks) > before
+
+
+def _with(play: Play, **fields: object) -> Play:
+    return Play(**{name: getattr(play, name) for name in play.__struct_fields__} | fields)

@@ -1,0 +1,97 @@
+"""The faults that a rank's own script causes, and the last words of each way in which a process ends. Pure.
+
+Faults from outside (signals, links, the owner) begin with a `Call` to the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from math import inf
+
+from zmon.drills.simulator.composition import Shape, Strike
+from zmon.drills.simulator.program import LOADER_START, Call, Instruction, Leave, Sleep, Spend, Turn
+from zmon.drills.simulator.rank import ProcessEnd
+from zmon.schema.rank import LastWords
+
+OUTSIDE = (
+    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "agent_restart", "hub_restart",
+)  # fmt: skip
+GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:9401"
+GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.1]:9401"
+STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
+_PHASES = {"collective": "backward", "between": "other", "loader_start": "data", "init": "other"}
+_FIELDS = {field.name for field in fields(LastWords)}
+
+
+def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
+    """Yield what the struck rank does."""
+    if strike.what in OUTSIDE:
+        yield Call(strike, after=strike.amount / 8 * shape.step_seconds)
+        return
+    yield Call(strike)
+    phase = _PHASES.get(strike.place, strike.place)
+    if strike.what == "pause":
+        yield from _pause(strike, phase)
+    elif strike.what == "block":
+        yield Spend(phase, inf)
+    elif strike.what == "disk":
+        yield Sleep(phase)
+    elif (ending := own_ending(strike, shape)) is not None:
+        yield Leave(ending)
+
+
+def _pause(strike: Strike, phase: str) -> Iterator[Instruction]:
+    if strike.place == "loader_start" and LOADER_START:
+        yield Turn(LOADER_START)
+    yield Spend(phase, strike.seconds or 0.0)
+    if strike.place == "loader_start" and LOADER_START:
+        yield Turn("train")
+
+
+def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
+    """Return how the struck rank ends by its own doing; None if it does not."""
+    match strike.what:
+        case "raise":
+            return raised(strike.type, strike.message, wrapped=shape.wraps)
+        case "raise_wrapped":
+            return raised(strike.type, strike.message, wrapped=True)
+        case "no_rendezvous":
+            return raised("torch.distributed.DistNetworkError", STORE_TIMEOUT, wrapped=shape.wraps)
+        case "abort":
+            return ProcessEnd("signal SIGABRT", None)
+        case "exit_zero":
+            return ProcessEnd("exit code 0", words("exit", "", ""))
+        case "exit_code":
+            return ProcessEnd(f"exit code {strike.code}", words("exception", "builtins.SystemExit", str(strike.code)))
+    return None
+
+
+def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
+    """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
+    own = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
+    return ProcessEnd("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
+
+
+def victim(message: str, wraps: bool) -> ProcessEnd:
+    """Return the end of a rank whose connection broke while it was in a collective."""
+    return raised("builtins.RuntimeError", message, wraps, in_collective=True)
+
+
+def terminated(name: str, handles_term: bool) -> ProcessEnd:
+    """Return the end of a rank by SIGTERM, SIGINT or SIGKILL."""
+    if name == "SIGKILL":
+        return ProcessEnd("signal SIGKILL", None)
+    if name == "SIGINT":
+        return ProcessEnd("signal SIGINT", words("exception", "builtins.KeyboardInterrupt", ""))
+    if handles_term:
+        return ProcessEnd("exit code 143", words("exception", "builtins.SystemExit", "143"))
+    return ProcessEnd("signal SIGTERM", words("signal", "SIGTERM", 'File "train.py", line 12 in main'))
+
+
+def words(kind: str, type_: str, message: str, root: str = "", in_collective: bool = False) -> LastWords:
+    """Return last words; their time is set when the process leaves them."""
+    where = "" if kind != "exception" else "train.py:88, train_step"
+    values = {"kind": kind, "type": type_, "message": message, "time": 0.0, "where": where, "root": root}
+    values["in_collective"] = in_collective
+    return LastWords(**{name: value for name, value in values.items() if name in _FIELDS})  # type: ignore[arg-type]

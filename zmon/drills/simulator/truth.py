@@ -1,0 +1,89 @@
+"""The right answer to each fault: the causes and culprits that zmon may report, and what proves them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from zmon.drills.simulator.composition import QUIET, SLOW, Composition, Shape, Strike, What
+
+# What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
+Evidence = Literal["lock", "state", "carrier", "sequence", "steps", "none"]
+
+CAUSES: dict[What, tuple[str, ...]] = {
+    "raise": ("rank_exited",),
+    "raise_wrapped": ("rank_exited",),
+    "kill": ("rank_exited",),
+    "abort": ("rank_exited", "collective_mismatch"),
+    "exit_code": ("rank_exited",),
+    "exit_zero": ("uneven_end",),
+    "no_rendezvous": ("rendezvous_failed",),
+    "stop": ("rank_frozen",),
+    "block": ("compute_hang", "input_stall", "lease_overrun"),
+    "disk": ("rank_frozen", "lease_overrun", "input_stall", "compute_hang"),
+    "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
+    "size": ("collective_mismatch",),
+    "reset": ("connection_lost",),
+    "host_lost": ("host_lost",),
+    "link_cut": ("network_stall",),
+    "pair_cut": ("network_stall", "network_slow"),
+    "swallow": ("sequence_lag", "uneven_end", "collective_mismatch"),
+    "slow": ("compute_straggler", "input_straggler", "work_imbalance"),
+    "jitter": ("input_jitter", "compute_jitter", "input_straggler", "compute_straggler"),
+    "pause": ("compute_hang", "input_stall", "lease_overrun"),
+}
+EVIDENCE: dict[What, Evidence] = {
+    **dict.fromkeys(("raise", "raise_wrapped", "kill", "abort", "exit_code", "exit_zero", "no_rendezvous"), "lock"),
+    **dict.fromkeys(("stop", "disk"), "state"),
+    **dict.fromkeys(("block", "skip", "size"), "sequence"),
+    **dict.fromkeys(("slow", "jitter", "swallow"), "steps"),
+    "link_cut": "carrier",
+    "host_lost": "none",
+    "pair_cut": "none",
+    "reset": "lock",
+}  # type: ignore[dict-item]
+NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter")  # no rank is at fault
+STANDS: tuple[What, ...] = ("size", "skip")  # without a majority of three ranks nobody is named
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The right answer to one fault that struck."""
+
+    strike: Strike
+    time: float
+    causes: tuple[str, ...]
+    ranks: frozenset[int]  # the ranks that a finding may name
+    hosts: frozenset[int]
+    evidence: Evidence
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing is to be paged."""
+        return self.strike.what in QUIET
+
+    @property
+    def ends_job(self) -> bool:
+        """True if the job cannot go on by itself."""
+        return not self.is_quiet and self.strike.what not in SLOW and self.strike.seconds is None
+
+
+def truth(composition: Composition, strike: Strike, time: float) -> Truth:
+    """Return the right answer to a fault that struck at that time."""
+    shape = composition.shape
+    hosts = {shape.host_of(strike.rank)}
+    if strike.peer is not None:
+        hosts.add(shape.host_of(strike.peer))
+    return Truth(
+        strike, time, CAUSES.get(strike.what, ()), _ranks(shape, strike), frozenset(hosts),
+        EVIDENCE.get(strike.what, "none"),
+    )  # fmt: skip
+
+
+def _ranks(shape: Shape, strike: Strike) -> frozenset[int]:
+    if strike.what == "host_lost":
+        host = shape.host_of(strike.rank)
+        return frozenset(rank for rank in range(shape.ranks) if shape.host_of(rank) == host)
+    if strike.what in NOBODY or strike.what in ("cancel", "agent_restart", "hub_restart"):
+        return frozenset()
+    return frozenset((strike.rank,))

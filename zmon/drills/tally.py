@@ -1,0 +1,73 @@
+"""Count the outcomes of random compositions: verdicts by fault, confidence against truth, unknowns that proof excludes.
+
+Pure. It serves the simulated plays and those of real jobs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+PROVED = ("lock", "state", "carrier", "sequence")  # evidence that shows the culprit
+NEVER = ("wrong name", "silent", "false page")  # must not happen, at any number of plays
+VERDICTS = ("right", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "unpaged", *NEVER, "broken")
+BANDS = (0.0, 0.4, 0.6, 0.75, 0.85, 0.93, 1.0)  # of the confidence
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of one play of a composition."""
+
+    fault: str  # the first fault
+    evidence: str  # what proves it
+    verdict: str
+    confidence: float | None = None  # of the first finding that names somebody
+    skipped: str | None = None
+
+
+def by_fault(outcomes: Sequence[Outcome]) -> dict[str, Counter[str]]:
+    """Return the verdicts of each fault; plays that were skipped are left out."""
+    counts: dict[str, Counter[str]] = {}
+    for outcome in outcomes:
+        if outcome.skipped is None:
+            counts.setdefault(outcome.fault, Counter())[outcome.verdict] += 1
+    return counts
+
+
+def unknown_ratio(outcomes: Iterable[Outcome]) -> float | None:
+    """Return the share of `unknown` among the plays whose fault is proved; None if there is none."""
+    proved = [outcome for outcome in outcomes if outcome.evidence in PROVED and outcome.skipped is None]
+    return sum(outcome.verdict == "unknown" for outcome in proved) / len(proved) if proved else None
+
+
+def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
+    """Return for each band of confidence: its name, the number of findings, and the share that was right."""
+    judged = [o for o in outcomes if o.confidence is not None and o.verdict in ("right", "wrong name", "wrong cause")]
+    rows = []
+    for low, high in pairwise(BANDS):
+        band = [o for o in judged if low < (o.confidence or 0.0) <= high]
+        if band:
+            rows.append((f"{low:g} to {high:g}", len(band), sum(o.verdict == "right" for o in band) / len(band)))
+    return rows
+
+
+def markdown(outcomes: Sequence[Outcome]) -> str:
+    """Return the tables of all outcomes in Markdown."""
+    counts = by_fault(outcomes)
+    shown = [verdict for verdict in VERDICTS if any(verdict in each for each in counts.values())]
+    lines = [f"| first fault | plays | {' | '.join(shown)} |", "|-" * (len(shown) + 2) + "|"]
+    for fault in sorted(counts):
+        cells = [str(counts[fault][verdict] or "") for verdict in shown]
+        lines.append(f"| {fault} | {counts[fault].total()} | {' | '.join(cells)} |")
+    total = sum(counts.values(), Counter[str]())
+    lines.append(f"| all | {total.total()} | {' | '.join(str(total[verdict] or '') for verdict in shown)} |")
+    lines += ["", "| confidence | findings | right |", "|-|-|-|"]
+    lines += [f"| {band} | {number} | {share:.0%} |" for band, number, share in calibration(outcomes)]
+    ratio = unknown_ratio(outcomes)
+    if ratio is not None:
+        lines += ["", f"{ratio:.1%} unknown where a lock, a state, a carrier or a sequence proves the fault"]
+    if skipped := Counter(outcome.skipped for outcome in outcomes if outcome.skipped):
+        lines += ["", *(f"{number} skipped: {reason}" for reason, number in skipped.most_common())]
+    return "\n".join(lines)

@@ -1,0 +1,135 @@
+"""The jobs that a fault ended, on disk as `ended/<job_id>.json`: a job is not forgotten with its boxes.
+
+Each change replaces the file at once, so a hub that is killed loses nothing. `zmon/job/ended.py` decides what is
+recorded and for how long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+
+import msgspec
+
+from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
+from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
+from zmon.schema.finding import Finding
+from zmon.schema.job import EndedJob, JobView
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.launch_end import LaunchEnd
+
+log = logging.getLogger("zmon.hub")
+
+FOLDER = "ended"  # name of the folder in the data directory
+MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
+_SUFFIX = ".json"
+
+
+class EndedJobs:
+    """The records of jobs that a fault ended, by job id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._records: dict[str, JobRecord] = {}
+        self._judged: dict[str, float] = {}  # job id → start of the newest launch whose end was judged
+        self.error: str | None = None  # why a record cannot be written
+        for path in self._files():
+            self._read(path)
+
+    def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
+        """Return the ends of the job's launches before this one, oldest first."""
+        record = self._records.get(snapshot.job_id)
+        return record.earlier_ends(snapshot) if record else ()
+
+    def is_judged(self, snapshot: Snapshot) -> bool:
+        """Return True if the end of this launch, or of a later one, has been judged since the hub started."""
+        return launch_start(snapshot) <= self._judged.get(snapshot.job_id, 0.0)
+
+    def update(
+        self,
+        snapshot: Snapshot,
+        fault: Finding | None,
+        published: Finding | None = None,
+        view: Callable[[], JobView] | None = None,
+    ) -> None:
+        """Update the record of a job; call it in every pass.
+
+        `fault` is what the stall detector reports about this launch now, None if nothing; `published` is the open
+        finding about it. `view` makes the job's view, None for a launch that another one followed. The launch is
+        recorded as ended once all of its watched ranks are gone.
+        """
+        record = self._records.get(snapshot.job_id)
+        if is_over(snapshot) and (fault is not None or is_settled(snapshot)):
+            start = launch_start(snapshot)
+            self._judged[snapshot.job_id] = max(start, self._judged.get(snapshot.job_id, start))
+        if fault is not None and fault.severity != "info" and is_over(snapshot):
+            end = launch_end(snapshot, fault)
+            self._put(snapshot.job_id, with_end(record, snapshot, published or fault, end, view))
+        elif fault is None and record is not None:
+            self._put(snapshot.job_id, after_launch(record, snapshot))
+
+    def ended(self, job_id: str, now: float) -> EndedJob | None:
+        """Return the end of the job; None if no fault ended it within the last day, or it goes on since then."""
+        record = self._records.get(job_id)
+        return record.ended(now) if record else None
+
+    def views(self, now: float, except_ids: Collection[str]) -> list[JobView]:
+        """Return the last view of each ended job that is not among these, by job id."""
+        records = (self._records[job_id] for job_id in sorted(self._records.keys() - set(except_ids)))
+        return [record.view for record in records if record.view and record.ended(now)]
+
+    def prune(self, now: float, reported: Collection[str]) -> None:
+        """Forget ends that are older than a day, and the oldest ones beyond the maximum number.
+
+        `reported` are the ids of the jobs that agents report.
+        """
+        self._judged = {job_id: start for job_id, start in self._judged.items() if job_id in reported}
+        newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
+        for number, record in enumerate(newest_first):
+            if number >= MAX_JOBS or now - record.ends[-1].ended > SHOWN_SECONDS:
+                self._put(record.job_id, None)
+
+    def _put(self, job_id: str, record: JobRecord | None) -> None:
+        if record == self._records.get(job_id):
+            return
+        path = self._folder / f"{job_id}{_SUFFIX}"
+        try:
+            if record is None:
+                del self._records[job_id]
+                path.unlink(missing_ok=True)
+            else:
+                self._records[job_id] = record
+                self._write(path, record)
+        except OSError as error:
+            text = f"cannot write {path}: {error.strerror}"
+            if text != self.error:
+                log.error("%s; the end of the job is lost when the hub ends", text)
+            self.error = text
+        else:
+            self.error = None
+
+    def _write(self, path: Path, record: JobRecord) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
+        partial = self._folder / f".{record.job_id}.partial"
+        partial.unlink(missing_ok=True)
+        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(record))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+
+    def _files(self) -> Iterable[Path]:
+        with contextlib.suppress(OSError):
+            return [path for path in self._folder.glob(f"*{_SUFFIX}") if not path.name.startswith(".")]
+        return []
+
+    def _read(self, path: Path) -> None:
+        try:
+            record = msgspec.json.decode(path.read_bytes(), type=JobRecord)
+            if record.ends and record.job_id == path.stem:
+                self._records[record.job_id] = record
+        except (OSError, msgspec.DecodeError) as error:
+            log.error("cannot use %s: %s; the end of that job is not shown", path, error)

@@ -1,0 +1,207 @@
+"""Decide from the flight records of a job that stood still which collective is stuck, and because of whom.
+
+The rules are those of the hub (zmon/detectors/parts/flight_records.py). Sizes and kinds are compared over all recorded
+operations, not only over those in flight: a mismatch may have ended them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from zmon.detectors.parts import flight_records
+from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.new_finding import new_finding
+from zmon.detectors.parts.wording import numbers
+from zmon.job.flight import op_of, pending_collective
+from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
+from zmon.offline.analyze.rank_states import rank_state
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
+from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL
+from zmon.schema.rank import RankState
+
+_UNCOUNTED = ("send", "recv", "coalesced")
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A collective in which one rank waits."""
+
+    rank: int
+    collective: PendingCollective
+    where: str  # the line of the job that issued it; empty if it is unknown
+
+
+@dataclass(frozen=True)
+class FlightAnalysis:
+    """The conclusion from the flight records of one job."""
+
+    job_id: str
+    world_size: int
+    ranks: tuple[int, ...]  # those whose record can be used
+    missing: tuple[int, ...]
+    pending: tuple[Pending, ...]
+    findings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def conclusive(self) -> bool:
+        """True if every rank's record is there, and a finding names a cause or nothing is in flight."""
+        return not self.missing and (bool(self.findings) or not self.pending)
+
+
+def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[str] = ()) -> FlightAnalysis:
+    """Return the conclusion from the dumps of a job, at least one."""
+    recorded = {rank: dump for rank, dump in dumps.items() if dump.entries}
+    members = _members(dumps)
+    world_size = max(max(ranks, default=0) for ranks in (*members.values(), dumps.keys())) + 1
+    missing = tuple(rank for rank in range(world_size) if rank not in recorded)
+    states = {rank: rank_state(job_id, 0, rank, world_size, "unknown") for rank in recorded}
+    snapshot = Snapshot(
+        job_id, 0.0, 0, world_size, tuple(states[rank] for rank in sorted(states)), missing, (), (),
+        flights={rank: _record(dump, members) for rank, dump in recorded.items()},
+    )  # fmt: skip
+    lines = list(notes)
+    empty = sorted(dumps.keys() - recorded.keys())
+    if empty:
+        lines.append(f"the record of ranks {numbers(empty)} is empty: TORCH_FR_BUFFER_SIZE=0, or no collective yet")
+    if absent := [rank for rank in missing if rank not in empty]:
+        lines.append(f"no record of ranks {numbers(absent)}: add their files, or they died before they could write one")
+    pending = [Pending(rank, *each) for rank, dump in sorted(recorded.items()) for each in _pending(dump)]
+    finding = _mismatch(snapshot, recorded, states) if states else None
+    if finding is None and states:
+        finding = _awaited(snapshot, recorded, pending)
+    return FlightAnalysis(
+        job_id,
+        world_size,
+        tuple(sorted(recorded)),
+        missing,
+        tuple(pending),
+        (finding,) if finding else (),
+        tuple(lines),
+    )
+
+
+def _members(dumps: Mapping[int, RankDump]) -> dict[str, frozenset[int]]:
+    """Return the ranks of each process group that some dump lists, by the name of the group."""
+    members: dict[str, frozenset[int]] = {}
+    for dump in dumps.values():
+        for name, ranks in dump.groups.items():
+            members[name] = members.get(name, frozenset()) | ranks
+    return members
+
+
+def _record(dump: RankDump, members: Mapping[str, frozenset[int]]) -> FlightRecord:
+    """Return the record of a rank. A group of which it is a member, and in which it has issued nothing, counts as 0."""
+    record = dump.record
+    if dump.entries[0].record_id > 0:  # the recorder has dropped older entries, perhaps of this group
+        return record
+    issued = {entry.group.partition(":")[2] for entry in dump.entries}
+    backend = dump.entries[0].backend
+    never = {f"{backend}:{name}": 0 for name, ranks in members.items() if dump.rank in ranks and name not in issued}
+    return replace(record, last={**never, **record.last})
+
+
+def _pending(dump: RankDump) -> list[tuple[PendingCollective, str]]:
+    return [(pending_collective(entry, None), entry.where) for entry in dump.entries if not entry.done]
+
+
+def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping[int, RankState]) -> Finding | None:
+    """Return a finding about the first collective for which ranks brought different operations or sizes."""
+    entries = {rank: _by_position(dump.entries) for rank, dump in dumps.items()}
+    conflict: Mismatch | None = first_mismatch(
+        Contribution(states[rank], group, sequence, op_of(entry.profiling_name), _same_bytes(entry))
+        for rank, positions in entries.items()
+        for (group, sequence), entry in positions.items()
+    )
+    if conflict is None:
+        return None
+    position = conflict.group, conflict.sequence
+    shapes = "; ".join(
+        f"rank {rank}: {_text(positions[position])}" for rank, positions in sorted(entries.items())[:8]
+        if position in positions
+    )  # fmt: skip
+    named = bool(conflict.minority) and not snapshot.missing
+    ranks = numbers([r.rank for r in conflict.minority])
+    return new_finding(
+        snapshot,
+        detector=STALL,
+        cause="collective_mismatch" if named else "unknown",
+        severity="critical" if named else "warning",
+        culprits=conflict.minority if named else (),
+        seconds_ago=0.0,
+        confidence=0.9 if named else 0.3,
+        stalled=False,
+        summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
+        f"{conflict.differences} ({f'rank {ranks} differs' if named else 'no rank is named'}); {shapes}",
+        detail="The ranks have taken different paths through the code, or split the work differently. Look at "
+        "those lines for a branch on the rank, an uneven number of batches, or an exception that was swallowed.",
+        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+    )
+
+
+def _by_position(entries: Sequence[StoredEntry]) -> dict[tuple[str, int], StoredEntry]:
+    """Return the entries that have a position of their own. Coalesced operations share one and are left out."""
+    positions: defaultdict[tuple[str, int], list[StoredEntry]] = defaultdict(list)
+    for entry in entries:
+        if not entry.is_p2p and entry.collective_seq_id > 0:
+            positions[entry.group, entry.collective_seq_id].append(entry)
+    return {
+        position: each[0]
+        for position, each in positions.items()
+        if len(each) == 1 and op_of(each[0].profiling_name) not in _UNCOUNTED
+    }
+
+
+def _same_bytes(entry: StoredEntry) -> int | None:
+    """Return the bytes of an operation that needs the same number on every rank; None for the others."""
+    same = op_of(entry.profiling_name) in SAME_SIZE_ON_GPUS or entry.profiling_name.endswith("_base")
+    return pending_collective(entry, None).num_bytes if same else None
+
+
+def _text(entry: StoredEntry) -> str:
+    sizes = " ".join(map(str, entry.input_sizes[:2] or entry.output_sizes[:2]))
+    return f"{op_of(entry.profiling_name)} {sizes}{f' at {entry.where}' if entry.where else ''}"
+
+
+def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
+    """Return a finding about the ranks that have not issued what the others wait in; None if it is not known."""
+    behind_on_device = flight_records.behind_on_device(snapshot)
+    culprits = flight_records.root_ranks(snapshot) or behind_on_device
+    if not culprits:
+        return None
+    ranks = {r.rank for r in culprits}
+    waiting = [each for each in pending if each.rank not in ranks and each.collective.op not in _UNCOUNTED]
+    first = min(waiting or pending, key=lambda each: (each.collective.sequence, each.rank))
+    stuck = first.collective
+    waiters = sorted(
+        {w.rank for w in waiting if (w.collective.group, w.collective.sequence) == (stuck.group, stuck.sequence)}
+    )
+    last = next((e for e in reversed(dumps[culprits[0].rank].entries) if e.done), None)
+    came = (
+        f"; the last operation of rank {culprits[0].rank} that is done is {op_of(last.profiling_name)} "
+        f"{last.collective_seq_id} of group {last.group}{f', from {last.where}' if last.where else ''}"
+        if last
+        else ""
+    )
+    lacks = "has been reached by no GPU of" if culprits is behind_on_device else "was not issued by"
+    return new_finding(
+        snapshot,
+        detector=STALL,
+        cause="compute_hang",
+        severity="critical",
+        culprits=culprits,
+        seconds_ago=0.0,
+        confidence=0.8 if len(culprits) == 1 else 0.6,
+        stalled=False,
+        summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {list(stuck.sizes)} is stuck: it {lacks} "
+        f"rank {numbers(sorted(ranks))}, and ranks {numbers(waiters)} wait in it"
+        f"{f', from {first.where}' if first.where else ''}{came}",
+        detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
+        "Its stack or its log has the reason: the records show where it was last.",
+        evidence=Evidence(group=stuck.group, sequence=stuck.sequence),
+    )

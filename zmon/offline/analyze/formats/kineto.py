@@ -1,0 +1,120 @@
+"""Reads Chrome traces of torch.profiler (Kineto), one file per rank, as .json or .json.gz.
+
+A step is a mark `ProfilerStep#N`, which the profiler writes at each call of `profiler.step()`. Communication is exposed
+where nothing of the rank hides it: on a GPU no other kernel runs, on a CPU no operator and no DataLoader. An operator
+that calls others hides nothing by itself, because it may wait inside. All other time of the step is self time.
+Its phases are known as far as the profiler marks them; the rest is `other`. Source: torch/profiler/profiler.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from zmon.errors import UsageError
+from zmon.offline.analyze import files
+from zmon.offline.analyze.formats.kineto_steps import Event, steps
+from zmon.offline.analyze.rows import StepTable
+from zmon.schema.names import JOB_ID
+
+MAX_BYTES = 2 << 30  # of one file, unpacked
+MAX_RANKS = 1 << 17
+_RANK = re.compile(r"rank[_-]?(\d{1,6})(?!\d)|(\d{1,6})$")
+_SUFFIXES = (".gz", ".json", ".trace", ".pt")
+
+
+class _Job(msgspec.Struct):
+    rank: int | None = None
+    world_size: int | None = None
+
+
+class _Trace(msgspec.Struct):
+    traceEvents: list[Event]  # the name in the file
+    distributedInfo: _Job = msgspec.field(default_factory=_Job)
+    host_name: str | None = None
+
+
+def read(paths: Sequence[Path]) -> StepTable:
+    """Read the traces of one job. Raises UsageError."""
+    table = StepTable(_job_id(paths[0]))
+    origin: dict[int, Path] = {}
+    sizes: Counter[int] = Counter()
+    for path in paths:
+        trace = _read(path)
+        rank = _rank(path, trace.distributedInfo, alone=len(paths) == 1)
+        if rank in origin:
+            raise UsageError(f"{origin[rank]} and {path} are of rank {rank}", "", "Analyze one trace of each rank")
+        origin[rank] = path
+        if trace.distributedInfo.world_size:
+            sizes[trace.distributedInfo.world_size] += 1
+        records = steps(trace.traceEvents)
+        if not records:
+            table.notes.append(f"{path} has no ProfilerStep marks: call profiler.step() in the training loop")
+            continue
+        table.hosts[0, rank] = trace.host_name or "unknown"
+        table.records[0, rank] = {record.step: record for record in records}
+        table.has_exposed_time |= any(record.measures.ops for record in records)
+    if len(sizes) > 1:
+        jobs = ", ".join(f"{size} ranks" for size in sorted(sizes))
+        raise UsageError("the traces are of several jobs", jobs, "Analyze those of one job")
+    if not table.records:
+        raise UsageError("no steps", table.notes[0] if table.notes else "the traces are empty")
+    _number_ranks(table, next(iter(sizes), len(origin)))
+    return table
+
+
+def _number_ranks(table: StepTable, world_size: int) -> None:
+    """Number the ranks by their order if only some of the job's ranks have a trace."""
+    ranks = sorted(rank for _, rank in table.records)
+    if len(ranks) == world_size:
+        return
+    listed = ", ".join(map(str, ranks[:16]))
+    table.notes.append(
+        f"traces of {len(ranks)} of {world_size} ranks: {listed}; they are numbered 0 to {len(ranks) - 1} by their "
+        "order, and a rank without a trace may be slower than all of them"
+    )
+    records, hosts = dict(table.records), dict(table.hosts)
+    table.records.clear()
+    table.hosts.clear()
+    for number, rank in enumerate(ranks):
+        table.records[0, number], table.hosts[0, number] = records[0, rank], hosts[0, rank]
+
+
+def _read(path: Path) -> _Trace:
+    with files.unpacked(path) as file:
+        data = file.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise UsageError(f"cannot read {path}", f"it has more than {MAX_BYTES >> 30} GiB", "Profile fewer steps")
+    try:
+        if data.lstrip()[:1] == b"[":
+            return _Trace(msgspec.json.decode(data, type=list[Event]))
+        return msgspec.json.decode(data, type=_Trace)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"cannot read {path}", f"it is not a Chrome trace: {str(error)[:200]}") from error
+
+
+def _rank(path: Path, job: _Job, alone: bool) -> int:
+    if job.rank is not None and 0 <= job.rank < MAX_RANKS:
+        return job.rank
+    match = _RANK.search(_stem(path))
+    if match is None and alone:
+        return 0
+    if match is None:
+        raise UsageError(f"{path} does not say its rank", "", "Name the files rank0.json, rank1.json, …")
+    return int(match[1] or match[2])
+
+
+def _stem(path: Path) -> str:
+    stem = path
+    while stem.suffix in _SUFFIXES:
+        stem = stem.with_suffix("")
+    return stem.name
+
+
+def _job_id(path: Path) -> str:
+    name = path.absolute().parent.name
+    return name if JOB_ID.fullmatch(name) else "unnamed"

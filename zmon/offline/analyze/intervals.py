@@ -1,0 +1,58 @@
+"""Split the time of a rank into computation and the communication that no computation hides. Pure; seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+Interval = tuple[float, float]  # begin, end
+
+
+def partition(parts: Iterable[Sequence[Interval]]) -> list[float]:
+    """Return the seconds of each part. Where parts overlap, the earlier part counts, so that no moment counts twice."""
+    covered: list[Interval] = []
+    seconds = []
+    for intervals in parts:
+        before = total(covered)
+        covered = union([*covered, *intervals])
+        seconds.append(total(covered) - before)
+    return seconds
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """Return the intervals in order, with those that touch or overlap as one."""
+    merged: list[Interval] = []
+    for begin, end in sorted(intervals):
+        if merged and begin <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        elif end > begin:
+            merged.append((begin, end))
+    return merged
+
+
+def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[Interval]:
+    """Return the parts of the intervals that lie in none of the others."""
+    holes, rest, index = union(others), list[Interval](), 0
+    for begin, end in union(intervals):
+        while index < len(holes) and holes[index][1] <= begin:
+            index += 1
+        at = begin
+        for hole_begin, hole_end in holes[index:]:
+            if hole_begin >= end:
+                break
+            if hole_begin > at:
+                rest.append((at, hole_begin))
+            at = max(at, hole_end)
+        if at < end:
+            rest.append((at, end))
+    return rest
+
+
+def total(intervals: Iterable[Interval]) -> float:
+    """Return the sum of the lengths of intervals that do not overlap."""
+    return sum(end - begin for begin, end in intervals)
+
+
+def within(intervals: Iterable[Interval], begin: float, end: float) -> list[Interval]:
+    """Return the parts of the intervals between `begin` and `end`."""
+    cut = [(max(first, begin), min(last, end)) for first, last in intervals]
+    return [(first, last) for first, last in cut if last > first]

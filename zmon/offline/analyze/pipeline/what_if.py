@@ -1,0 +1,116 @@
+"""What a pipeline-parallel job would gain if a stage, its slowest workers, or all workers were even. Pure; seconds.
+
+Durations that are replaced become what is usual for the kind of operation: the mean of all computing operations of the
+kind, which is the same work spread evenly, and the median of all communication of the kind, because a few late
+transfers say nothing about the usual one. A worker is one rank of the trace.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from zmon.offline.analyze.pipeline.schedule import Schedule
+
+# The slowest workers are this share of all, at least one, as in Lin et al.: hardware rarely fails on more at a time.
+SLOWEST_RATIO = 0.03
+
+
+@dataclass(frozen=True)
+class Worker:
+    """The position of one rank of the trace in the job."""
+
+    rank: int  # as the job numbers it
+    stage: int
+    data_rank: int  # the pipeline that it belongs to
+
+    @property
+    def name(self) -> str:
+        """The name of the position, as a host name would be written."""
+        return f"dp{self.data_rank}-stage{self.stage}"
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """The mean step if the operations of some workers took as long as usual."""
+
+    workers: tuple[int, ...]  # empty: all of them
+    stage: int | None
+    seconds: float
+    saved_seconds: float  # below 0: the usual duration is longer than theirs
+    explained_ratio: float | None  # share of what evenness of all workers would save; None: it would save nothing
+
+
+@dataclass(frozen=True)
+class PipelineReport:
+    """The what-ifs of one trace, as means over its steps."""
+
+    steps: int
+    recorded_seconds: float
+    seconds: float  # as it is, without the pauses between two operations of a rank
+    even: WhatIf
+    stages: tuple[WhatIf, ...]
+    slowest: WhatIf
+
+
+def report(schedules: Sequence[Schedule], workers: Mapping[int, Worker], computing: Collection[str]) -> PipelineReport:
+    """Return the what-ifs of these steps, at least one. `workers` has every rank of the operations."""
+    usual = _usual_seconds(schedules, computing)
+    seconds = fmean(schedule.replay(schedule.seconds) for schedule in schedules)
+    even_seconds = _replayed(schedules, usual, lambda rank: True)
+
+    def what_if(ranks: Collection[int], stage: int | None) -> WhatIf:
+        replayed = even_seconds if not ranks else _replayed(schedules, usual, lambda rank: rank in ranks)
+        gain, saved = seconds - even_seconds, seconds - replayed
+        return WhatIf(tuple(sorted(ranks)), stage, replayed, saved, saved / gain if gain > 0 else None)
+
+    stages = sorted({worker.stage for worker in workers.values()})
+    by_stage = [(stage, {rank for rank, worker in workers.items() if worker.stage == stage}) for stage in stages]
+    return PipelineReport(
+        steps=len(schedules),
+        recorded_seconds=fmean(_recorded_seconds(schedule) for schedule in schedules),
+        seconds=seconds,
+        even=what_if((), None),
+        stages=tuple(what_if(ranks, stage) for stage, ranks in by_stage),
+        slowest=what_if(_slowest_ranks(schedules, usual, computing), None),
+    )
+
+
+def _usual_seconds(schedules: Sequence[Schedule], computing: Collection[str]) -> dict[str, float]:
+    by_kind: defaultdict[str, list[float]] = defaultdict(list)
+    for schedule in schedules:
+        for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
+            by_kind[operation.kind].append(seconds)
+    return {kind: fmean(each) if kind in computing else median(each) for kind, each in by_kind.items()}
+
+
+def _slowest_ranks(
+    schedules: Sequence[Schedule], usual: Mapping[str, float], computing: Collection[str]
+) -> Collection[int]:
+    """Return the ranks that compute longest beyond what is usual."""
+    beyond: defaultdict[int, float] = defaultdict(float)
+    for schedule in schedules:
+        for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
+            beyond[operation.rank] += seconds - usual[operation.kind] if operation.kind in computing else 0.0
+    number = max(1, -(-round(len(beyond) * SLOWEST_RATIO * 100) // 100))
+    return set(sorted(beyond, key=lambda rank: (-beyond[rank], rank))[:number])
+
+
+def _replayed(schedules: Sequence[Schedule], usual: Mapping[str, float], replaced: Callable[[int], bool]) -> float:
+    """Return the mean step if the operations of the replaced ranks had their usual durations."""
+    return fmean(
+        schedule.replay(
+            [
+                usual[operation.kind] if replaced(operation.rank) else seconds
+                for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True)
+            ]
+        )
+        for schedule in schedules
+    )
+
+
+def _recorded_seconds(schedule: Schedule) -> float:
+    ends = max(operation.end for operation in schedule.operations)
+    return ends - min(operation.start for operation in schedule.operations)
