@@ -163,9 +163,10 @@ class Hub:
                     self._update_journal(snapshot, detector, remaining, now)
         if STALL in findings:
             with self._isolated("ended jobs", snapshot.job_id):
-                stalls = self._stalls(snapshot) if findings[STALL] else []
-                fault = next(iter(stalls), None)
-                self.ended_jobs.update(snapshot, fault, partial(view, snapshot, self.job_states, stalls))
+                stalls = self._stalls(snapshot)
+                fault = next((finding for finding in findings[STALL] if finding.is_stall), None)
+                published = next(iter(stalls), None)
+                self.ended_jobs.update(snapshot, fault, published, partial(view, snapshot, self.job_states, stalls))
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""

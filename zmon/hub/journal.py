@@ -116,7 +116,7 @@ class Journal:
         publish = self._may_replace_culprits(current, finding.ranks, now)
         if finding.cause == "unknown" != current.cause:  # a known cause stays
             source = finding if severity != current.severity else current  # the text says why the severity rose
-            return replace(current, severity=severity, summary=source.summary, detail=source.detail)
+            return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
         if _are_victims(current, finding):
             summary = current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary
             return replace(current, severity=severity, summary=summary)
