@@ -111,8 +111,8 @@ def test_rank_that_sleeps_for_a_moment_is_not_the_culprit():
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_dead_rank_takes_precedence_over_a_stopped_rank():
-    assert detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks == (1,)
+def test_dead_rank_and_stopped_rank_are_both_named():
+    assert set(detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks) == {1, 2}
 
 
 def test_rank_that_aborts_after_the_training_finished_is_a_warning():
