@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import killed, rank_state, snapshot
+from tests.build import finding, killed, rank_state, snapshot
 from zmon.hub.api.view import job_state
 
 
@@ -23,3 +23,9 @@ def test_state_of_a_job_is_the_activity_of_most_ranks(activities, expected):
 
 def test_job_has_exited_after_all_its_ranks_ended():
     assert job_state(snapshot(*map(killed, range(4))), []) == "exited"
+
+
+@pytest.mark.parametrize(("severity", "expected"), [("critical", "stalled"), ("warning", "stalled"), ("info", "train")])
+def test_pause_that_is_ordinary_for_the_job_is_part_of_its_activity(severity, expected):
+    stall = finding(severity=severity, cause="input_stall")
+    assert job_state(snapshot(*map(rank_state, range(4))), [stall]) == expected
