@@ -9,11 +9,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.build import NOW, ended_job, finding
+from tests.build import NOW, ended_job, finding, rank_state
 from tests.metrics.scene import JOB_VIEW
-from zmon.cli.render.status import culprit, doctor_table, status_table
+from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.doctor import Check
 from zmon.format import duration, number
+from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView
 from zmon.schema.pause import HealedPause, Place
 
@@ -21,10 +23,10 @@ UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("no
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
 
 
-def output_of(jobs, findings, blind, width=200, now=NOW):
+def output_of(jobs, findings, blind, width=200, now=NOW, as_of=None):
     """Return the output as text, on a wide terminal."""
     out = StringIO()
-    Console(file=out, width=width).print(status_table(jobs, findings, blind, now))
+    Console(file=out, width=width).print(status_table(jobs, findings, blind, now, as_of))
     return out.getvalue()
 
 
@@ -119,6 +121,43 @@ def test_blind_is_shown_first_and_no_findings_is_not_shown():
     text = output_of([JOB_VIEW], [], True)
     assert text.startswith("BLIND")
     assert "no findings" not in text
+
+
+def test_ranks_that_are_gone_do_not_idle():
+    def cost(*alive):
+        rows = tuple(rank_row(rank_state(rank, alive=lives)) for rank, lives in enumerate(alive))
+        return output_of([JOB_VIEW], [finding(evidence=Evidence(ranks=rows))], False)
+
+    assert "4 ranks idle for" in cost(True, True, True, True)
+    assert "3 ranks idle for" in cost(True, True, True, False)
+    assert "idle" not in cost(False, False, False, False)
+
+
+def test_ages_of_blind_hub_are_those_of_its_last_known_state():
+    lines = output_of([JOB_VIEW], [finding(as_of=NOW)], True, now=NOW + 125, as_of=NOW + 5).splitlines()
+    assert lines[0].endswith("below is the last known state, as of 08:00:05 UTC, 2 min ago")
+    assert lines[1].endswith("for 7.0 s")
+    assert "rank 2 on node-a froze (as of 08:00:00 UTC)" in lines[3]
+
+
+def test_summary_that_was_just_written_has_the_age_of_the_headline():
+    text = output_of([JOB_VIEW], [finding(as_of=NOW + 189)], False, now=NOW + 190)
+    assert "rank 2 on node-a froze" in text
+    assert "as of" not in text
+
+
+@pytest.mark.parametrize(
+    ("source", "rate"),
+    [("declared", "1,600"), ("", "1,600"), ("loader", "1,600 (inferred)"), ("new", "1,600 (inferred)")],
+)
+def test_inferred_rate_is_marked(source, rate):
+    assert job_columns(replace(JOB_VIEW, samples_source=source))[-1] == rate
+    assert job_columns(replace(JOB_VIEW, samples_source=source, samples_per_second=None))[-1] == "unknown"
+
+
+@pytest.mark.parametrize("state", ["done", "exited"])
+def test_job_that_has_ended_has_no_speed(state):
+    assert job_columns(replace(JOB_VIEW, state=state)) == (state, "3/4", "100", "–", "–")
 
 
 def test_output_without_jobs_shows_command_that_starts_job():

@@ -6,20 +6,20 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.learned_lease import LearnedLease
+from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box.boundary import Totals
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
-from zmon.process import ExitWatch, ProcessStat, process_stat
+from zmon.process import ProcessStat, process_stat
 from zmon.schema.api import Suspicion
 from zmon.schema.names import OPS
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
@@ -66,8 +66,7 @@ class RankBox:
         self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
         self._stat_at = 0
-        self._exit: ExitWatch | None = None
-        self._exit_status: str | None = None
+        self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
             self.identity = self.reader.identity()
@@ -79,10 +78,9 @@ class RankBox:
 
     def _open(self, reader: BoxReader) -> None:
         self.now: Now = reader.now()
-        holder = reader.holder()
-        if holder:  # 0 if the rank is in another PID namespace: its process cannot be watched
-            with contextlib.suppress(OSError):
-                self._exit = ExitWatch(holder)
+        if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
+            launcher = (self.identity.launcher_pid, self.identity.launcher_start)
+            self._ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._proc)
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
@@ -103,11 +101,10 @@ class RankBox:
         now_ns = self._refreshed_at = self._clock()
         if self._gone_at is None and self.reader is not None:
             self._refresh_living(self.reader, now_ns)
-        if self._gone_at is not None:
-            if self._exit is not None and self._exit_status is None:
-                self._exit_status = self._exit.exit_status()
-            if self.reader is not None and self.expired:
-                self._release(self.reader)
+        if self._ends is not None:
+            self._ends.refresh(now_ns, not self.alive)
+        if self.reader is not None and self.expired:
+            self._release(self.reader)
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
         previous, self.now = self.now, reader.now()
@@ -193,6 +190,7 @@ class RankBox:
         identity, totals, words, report, groups, sequences, entered = self._contents()
         now, now_ns = self.now, self._refreshed_at
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
+        said_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             job_id=identity.job_id,
             attempt=identity.attempt,
@@ -211,7 +209,7 @@ class RankBox:
             labels=identity.labels,
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
-            exit_status=self._exit_status,
+            exit_status=self._ends.status if self._ends else None,
             gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
             stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
             activity=now.activity,
@@ -242,9 +240,10 @@ class RankBox:
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
-            leaving_seconds=(
-                max(0.0, refreshed_time - words.time) if self.alive and words and words.kind == "exception" else None
-            ),
+            leaving_seconds=said_seconds if self.alive and words and words.kind == "exception" else None,
+            last_words_seconds=said_seconds,
+            launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
+            launcher_status=self._ends.launcher_status if self._ends else None,
             role=identity.role,
             edge=identity.edge,
             samples_source=identity.samples_source,
@@ -269,13 +268,12 @@ class RankBox:
         self.identity = self._final.identity
         self.reader = None
         reader.close()
-        if self._exit is not None:
-            self._exit.close()
-            self._exit = None
+        if self._ends is not None:
+            self._ends.close()
 
     def close(self) -> None:
         """Close the box and the watch on its process."""
         if self.reader is not None:
             self.reader.close()
-        if self._exit is not None:
-            self._exit.close()
+        if self._ends is not None:
+            self._ends.close()
