@@ -1,4 +1,4 @@
-"""Tests of the view of a job: the source of its samples is the least certain of its ranks."""
+"""Tests of the view of a job: its state in one word, and the source of its samples, the least certain of its ranks."""
 
 from pathlib import Path
 

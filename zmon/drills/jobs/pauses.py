@@ -17,7 +17,7 @@ def start_workers(seconds: float) -> None:
     """Begin an epoch with a new loader whose workers take so many seconds to start."""
     from torch.utils.data import DataLoader
 
-    next(iter(DataLoader(range(8), num_workers=1, worker_init_fn=partial(_open_data, seconds))))  # type: ignore[arg-type]
+    next(iter(DataLoader(range(8), num_workers=1, worker_init_fn=partial(_open_data, seconds))))
 
 
 def save_array(path: Path, seconds: float) -> None:
