@@ -60,6 +60,8 @@ def headline(glance: Glance) -> Headline:
         word = FAILED if worst.is_stall and state == "exited" else word
         return Headline(word, "✖", VERMILLION, worst.text(glance.as_of))
     if state == "stalled":
+        if worst and worst.is_stall and not is_info(worst.severity):  # it has not been proven yet
+            return Headline("STALLED", "!", ORANGE, worst.summary)
         return Headline(*STATES["stalled"])
     if glance.blind:
         return Headline("BLIND", "?", PURPLE, "zmon does not see everything: the job may be healthy or stalled")
