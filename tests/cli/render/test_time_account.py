@@ -36,9 +36,9 @@ def test_goodput_shows_the_time_that_was_lost_to_uneven_ranks():
     """The work of a step is kept although most ranks waited for one of them."""
     even = replace(JOB, time={"forward": 97.0, "imbalance": 3.0})
     uneven = replace(JOB, time={"forward": 40.0, "imbalance": 60.0})
-    kept = "goodput: 87.5% of the time was spent in steps whose work was kept"
-    assert lines_of(even)[-2] == kept
-    assert " ".join(lines_of(uneven)[-3:-1]) == f"{kept}; 60.0% was waiting for the slowest rank (imbalance)"
+    alone = "goodput: 87.5% of the time was spent in steps whose work was kept"
+    assert lines_of(even)[-2] == alone
+    assert " ".join(lines_of(uneven)[-3:-1]) == f"{alone}; 60.0% was waiting for the slowest rank (imbalance)"
 
 
 def test_unknown_goodput_has_its_reason():
