@@ -120,10 +120,7 @@ class Straggler(Thresholds):
             return False
         if finding.cause == "network_slow":
             measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if (
-                len(measured) > 2
-                and slow_network(snapshot, self.alike_ratio, self.alike_ratio, self.busy_seconds) is None
-            ):
+            if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
                 return True
             grown_ratio = self.over_ratio * self.grown_ratio
             steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
@@ -271,7 +268,7 @@ class Straggler(Thresholds):
         """Return a finding about the host, or the pair of hosts, with a slow link."""
         if not exposed_too_long(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        culprit = slow_network(snapshot, self.quicker_ratio, self.alike_ratio, self.busy_seconds)
+        culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)
         return culprit and slow_network_finding(snapshot, culprit, steps, self.quicker_ratio)
 
 
