@@ -155,13 +155,51 @@ def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(run_scen
     run_scenario(scenario, agent)
 
 
+def launch(number, ranks):
+    """Return these ranks as those of a launch of a launcher that has restarts left."""
+    return [replace(rank, max_restarts=20, restart_count=number) for rank in another(number, ranks)]
+
+
+def test_crash_loop_is_one_finding_that_pages_and_survives_a_restart_of_the_hub(tmp_path):
+    agent = FakeAgent()
+    starting = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
+
+    async def play(hub_client, *numbers):
+        """Fail these launches one after the other; return the findings that were open meanwhile."""
+        active = []
+        for number in numbers:
+            for ranks in (launch(number, failed()), launch(number + 1, starting)):
+                agent.ranks = ranks
+                await hub_client.passes(4)
+                active += [(f["cause"], f["severity"], f["id"]) for f in await hub_client.findings()]
+        return active
+
+    first = run_hub(tmp_path, lambda hub_client: play(hub_client, 0, 1), agent)
+    assert {severity for _, severity, _ in first} == {"warning"}
+    looping = run_hub(tmp_path, lambda hub_client: play(hub_client, 2, 3), agent)
+    assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
+    assert len({id_ for _, _, id_ in looping}) == 1
+
+    async def recover(hub_client):
+        agent.ranks = launch(5, [rank_state(r, step=900, steps=900, step_seconds_total=18.0) for r in range(4)])
+
+        async def resolved():
+            return not await hub_client.findings()
+
+        assert await poll(resolved)
+        return await ended(hub_client)
+
+    assert run_hub(tmp_path, recover, agent) is None
+
+
 # -- the store ---------------------------------------------------------------------------------------------
 
 
 def record_end(store, job_id, time=NOW):
     ranks = [replace(rank, job_id=job_id) for rank in failed()]
     ended_launch = replace(snapshot(*ranks), time=time)
-    store.update(ended_launch, finding(job_id=job_id, cause="rank_exited"), lambda: replace(VIEW, job_id=job_id))
+    fault = finding(job_id=job_id, cause="rank_exited")
+    store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
 
 
 def test_number_of_records_is_bounded(tmp_path, monkeypatch):

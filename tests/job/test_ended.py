@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, NOW, finding, raised, rank_state, snapshot
-from zmon.job.ended import SHOWN_SECONDS, after_launch, with_end
+from zmon.job import ended
+from zmon.job.ended import SHOWN_SECONDS, after_launch
+from zmon.job.restarts import launch_end
 from zmon.schema.job import JobView
 
 VIEW = JobView(
@@ -24,6 +26,10 @@ def running(step=1, **changes):
     """Return a snapshot of the next launch of the job, which has finished `step` steps."""
     fields = {"start": NOW, "attempt": 1, "step": step, "steps": step, "step_seconds_total": 0.02 * step, **changes}
     return snapshot(*(rank_state(rank, run_uid=f"next-{rank}", **fields) for rank in range(4)))
+
+
+def with_end(record, snapshot_, fault, view):
+    return ended.with_end(record, snapshot_, fault, launch_end(snapshot_, fault), view)
 
 
 @pytest.fixture

@@ -14,13 +14,17 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exit_finding
+from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.frames import places_text
+from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.job.lease import Leases
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -30,7 +34,7 @@ from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
-class Stall(Patience, Limits):
+class Stall(Patience, Limits, LoopLimits):
     """The detector `stall`; thresholds in seconds."""
 
     # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
@@ -44,9 +48,6 @@ class Stall(Patience, Limits):
     # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
     # its host is not lost.
     unseen_seconds: float = 5.0
-    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
-    # it kills them.
-    ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
@@ -58,6 +59,12 @@ class Stall(Patience, Limits):
     separate = False
     causes = (
         "rank_exited",
+        "uneven_end",
+        "connection_lost",
+        "rendezvous_failed",
+        "launcher_gone",
+        "sequence_lag",
+        "crash_loop",
         "rank_frozen",
         "collective_mismatch",
         "host_lost",
@@ -80,7 +87,8 @@ class Stall(Patience, Limits):
         """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
         rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
         finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
-        return (finding,) if finding else ()
+        finding = crash_loop_finding(snapshot, self.name, finding, self) or finding
+        return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
         return exit_finding(snapshot, self.name, self)
@@ -120,7 +128,7 @@ class Stall(Patience, Limits):
             seconds_ago=seconds_ago,
             confidence=0.97 if stopped else 0.8,
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
-            f"{_waiting_text(snapshot, frozen)}{_reason_text(judgement)}",
+            f"{_waiting_text(snapshot, frozen)}{places_text(snapshot, frozen)}{_reason_text(judgement)}",
             detail=detail,
             evidence=_with_silence(Evidence(pids=tuple(r.pid for r in frozen)), judgement),
         )
@@ -144,7 +152,7 @@ class Stall(Patience, Limits):
             hosts=diagnosis.hosts,
             seconds_ago=min(inside),
             confidence=diagnosis.confidence,
-            summary=f"nothing has moved for {min(inside):.1f} s; {diagnosis.summary}",
+            summary=f"nothing has moved for {min(inside):.1f} s; {diagnosis.summary}{places_text(snapshot, ())}",
             detail=diagnosis.detail,
             evidence=diagnosis.evidence,
         )
@@ -176,8 +184,9 @@ class Stall(Patience, Limits):
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
-            summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
-            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}{_reason_text(judgement)}",
+            summary=f"{_movers(snapshot)} has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
+            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}"
+            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}",
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
@@ -199,6 +208,12 @@ class Stall(Patience, Limits):
 def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankState]:
     """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
     return diagnosis.culprits or [r for r in alive if r.in_flight is None] or alive
+
+
+def _movers(snapshot: Snapshot) -> str:
+    """Return who does not move; ranks that are gone cannot move."""
+    gone = [r.rank for r in snapshot.ranks if not r.alive]
+    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

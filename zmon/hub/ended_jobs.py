@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, is_settled, with_end
-from zmon.job.restarts import is_over, launch_start
+from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
+from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -48,19 +48,26 @@ class EndedJobs:
         """Return True if the end of this launch, or of a later one, has been judged since the hub started."""
         return launch_start(snapshot) <= self._judged.get(snapshot.job_id, 0.0)
 
-    def update(self, snapshot: Snapshot, fault: Finding | None, view: Callable[[], JobView] | None = None) -> None:
+    def update(
+        self,
+        snapshot: Snapshot,
+        fault: Finding | None,
+        published: Finding | None = None,
+        view: Callable[[], JobView] | None = None,
+    ) -> None:
         """Update the record of a job; call it in every pass.
 
-        `fault` is the open finding about the stall or the end of this launch, None if there is none. `view` makes the
-        job's view, None for a launch that another one followed. The launch is recorded as ended once all of its
-        watched ranks are gone.
+        `fault` is what the stall detector reports about this launch now, None if nothing; `published` is the open
+        finding about it. `view` makes the job's view, None for a launch that another one followed. The launch is
+        recorded as ended once all of its watched ranks are gone.
         """
         record = self._records.get(snapshot.job_id)
         if is_over(snapshot) and (fault is not None or is_settled(snapshot)):
             start = launch_start(snapshot)
             self._judged[snapshot.job_id] = max(start, self._judged.get(snapshot.job_id, start))
         if fault is not None and fault.severity != "info" and is_over(snapshot):
-            self._put(snapshot.job_id, with_end(record, snapshot, fault, view))
+            end = launch_end(snapshot, fault)
+            self._put(snapshot.job_id, with_end(record, snapshot, published or fault, end, view))
         elif fault is None and record is not None:
             self._put(snapshot.job_id, after_launch(record, snapshot))
 

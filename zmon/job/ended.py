@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from zmon.job.restarts import has_saved, is_over, launch_end, launch_start, seconds_beyond, without_progress
+from zmon.job.restarts import has_left, is_over, is_settled, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -19,8 +19,6 @@ from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import SCHEMA
 
 SHOWN_SECONDS = 86400.0  # a person looks at failed jobs once a day
-PROGRESS_SECONDS = 10.0  # a launch that trained this long beyond the furthest step of a loop has left it
-SETTLED_SECONDS = 5.0  # after the end of its last rank: a fault that ended the launch has been reported by then
 # A day of a launcher that waits 5 minutes before each start. Of a longer loop the oldest ends are forgotten.
 MAX_ENDS = 300
 
@@ -56,13 +54,13 @@ class JobRecord(msgspec.Struct, frozen=True):
 
 
 def with_end(
-    record: JobRecord | None, snapshot: Snapshot, finding: Finding, view: Callable[[], JobView] | None
+    record: JobRecord | None, snapshot: Snapshot, finding: Finding, end: LaunchEnd, view: Callable[[], JobView] | None
 ) -> JobRecord:
     """Return the record after a launch that this finding ended. `view` makes the job's view; None: a launch follows.
 
     While the job stays ended, the record changes only with the diagnosis: the text of a finding has ages that grow.
     """
-    end, earlier = launch_end(snapshot, finding), ()
+    earlier: tuple[LaunchEnd, ...] = ()
     if record is not None:
         last, is_same = record.view and record.view.ended, record.is_about(snapshot)
         if not is_same and end.start <= record.start:
@@ -96,16 +94,6 @@ def after_launch(record: JobRecord, snapshot: Snapshot) -> JobRecord | None:
         return None
     has_stepped = any(r.steps > 0 for r in snapshot.ranks)
     return msgspec.structs.replace(record, view=None) if has_stepped and record.view else record
-
-
-def has_left(ends: tuple[LaunchEnd, ...], snapshot: Snapshot) -> bool:
-    """Return True if the launch has made progress, compared with the last ends."""
-    return has_saved(snapshot) or seconds_beyond(without_progress(ends), snapshot) >= PROGRESS_SECONDS
-
-
-def is_settled(snapshot: Snapshot) -> bool:
-    """Return True if the last rank of a launch that is over ended some seconds ago."""
-    return min(r.gone_seconds or 0.0 for r in snapshot.ranks) > SETTLED_SECONDS
 
 
 def _ended_well(snapshot: Snapshot) -> bool:

@@ -14,6 +14,10 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.rank import RankState
 
+# A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
+# order of data may change from launch to launch.
+PROGRESS_SECONDS = 10.0
+SETTLED_SECONDS = 5.0  # after the end of its last rank: a fault that ended the launch has been reported by then
 # Kubernetes starts a crashing container again after at most 5 minutes. After a longer gap a person started the job.
 RESTART_GAP_SECONDS = 600.0
 
@@ -21,6 +25,11 @@ RESTART_GAP_SECONDS = 600.0
 def is_over(snapshot: Snapshot) -> bool:
     """Return True if every watched rank of the launch is gone."""
     return bool(snapshot.ranks) and not any(r.alive for r in snapshot.ranks)
+
+
+def is_settled(snapshot: Snapshot) -> bool:
+    """Return True if the last rank of a launch that is over ended some seconds ago."""
+    return min(r.gone_seconds or 0.0 for r in snapshot.ranks) > SETTLED_SECONDS
 
 
 def launch_start(snapshot: Snapshot) -> float:
@@ -35,6 +44,8 @@ def launch_began(snapshot: Snapshot) -> float:
 
 def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     """Return the end of the launch, which this finding explains."""
+    if finding.evidence.ends:  # a finding about several ends names only the culprits that they share
+        return finding.evidence.ends[-1]
     ranks = snapshot.reported_ranks
     culprit = next((r for r in ranks if r.rank in finding.ranks), None)
     return LaunchEnd(
@@ -78,6 +89,16 @@ def seconds_beyond(loop: Sequence[LaunchEnd], snapshot: Snapshot) -> float:
     return beyond * lead.step_seconds_total / lead.steps if beyond > 0 and lead.steps else 0.0
 
 
+def has_left(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
+    """Return True if the launch has made progress, compared with the loop at the end of `ends`.
+
+    A checkpoint is progress only if no launch of the loop had saved one: the job may not resume its checkpoints.
+    """
+    loop = without_progress(ends)
+    saved = has_saved(snapshot) and not any(end.saved for end in loop)
+    return saved or seconds_beyond(loop, snapshot) >= PROGRESS_SECONDS
+
+
 def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     """Return True if the launch got further than those before it.
 
@@ -98,5 +119,6 @@ def _age(state: RankState) -> float:
 def _error(state: RankState) -> str:
     words = state.last_words
     if words is not None and words.kind == "exception":
-        return f"{words.type.removeprefix('builtins.')}: {words.message.partition(chr(10))[0]}"[:200].removesuffix(": ")
+        text = f"{words.type.removeprefix('builtins.')}: {words.message.partition(chr(10))[0]}"[:200].removesuffix(": ")
+        return f"{text} (in {words.where})" if words.where else text
     return state.exit_status or ""

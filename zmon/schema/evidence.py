@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.pause import Silence
 from zmon.schema.rank import LastWords, RankStatus
 
@@ -113,6 +114,9 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    pair: tuple[int, ...] | UnsetType = UNSET  # the two ranks whose connection broke
+    num_starts: int | UnsetType = UNSET  # launches that failed one after the other without progress
+    ends: tuple[LaunchEnd, ...] | UnsetType = UNSET  # the last ones of these
     silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface

@@ -1,25 +1,25 @@
-"""Tests of the state of a job in one word."""
+"""Tests of the view of a job: the source of its samples is the least certain of its ranks."""
+
+from pathlib import Path
 
 import pytest
 
-from tests.build import killed, rank_state, snapshot
-from zmon.hub.api.view import job_state
+from tests.build import rank_state, snapshot
+from zmon.hub.api.view import view
+from zmon.hub.job_state import JobStates
 
 
 @pytest.mark.parametrize(
-    ("activities", "expected"),
+    ("sources", "expected"),
     [
-        (["train"] * 4, "train"),
-        (["init", "init", "init", "train"], "init"),
-        (["eval"] * 4, "eval"),
-        (["done"] * 4, "done"),
-        (["done", "done", "done", "train"], "train"),
+        (("declared", "declared"), "declared"),
+        (("declared", "loader"), "loader"),
+        (("model", "loader"), "model"),
+        (("loader", ""), ""),
+        (("", ""), ""),
+        (("loader", "newer"), "newer"),  # only a newer zmon knows it
     ],
 )
-def test_state_of_a_job_is_the_activity_of_most_ranks(activities, expected):
-    ranks = [rank_state(rank, activity=activity) for rank, activity in enumerate(activities)]
-    assert job_state(snapshot(*ranks), []) == expected
-
-
-def test_job_has_exited_after_all_its_ranks_ended():
-    assert job_state(snapshot(*map(killed, range(4))), []) == "exited"
+def test_source_of_samples_is_the_least_certain_of_the_ranks(tmp_path: Path, sources, expected):
+    ranks = [rank_state(rank, samples_source=source) for rank, source in enumerate(sources)]
+    assert view(snapshot(*ranks), JobStates(tmp_path), []).samples_source == expected

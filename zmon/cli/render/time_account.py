@@ -11,7 +11,7 @@ from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
 _MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
-_MIN_SHARE = 0.001  # share of the time: smaller categories are added up in one row
+_MIN_SHARE = 0.001  # share of the time: smaller categories share one row, which names them
 
 
 def time_table(job: JobView) -> RenderableType:
@@ -23,14 +23,16 @@ def time_table(job: JobView) -> RenderableType:
         title=f"where {duration(total)} went", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
     )
     for head in ("category", "time", "share", "GPU-hours"):
-        table.add_column(head, no_wrap=True, justify="left" if head == "category" else "right")
+        is_name = head == "category"
+        table.add_column(head, no_wrap=not is_name, justify="left" if is_name else "right")
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
     for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
         _add(table, category, seconds, total, job.gpu_seconds.get(category))
     if small:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
-        _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_expected(job))
+        names = ", ".join(sorted(small, key=lambda category: -small[category]))
+        _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_samples(job), *_expected(job))
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -55,6 +57,13 @@ def _efficiency(job: JobView) -> str:
         f"efficiency: {efficiency.ratio:.1%}, {efficiency.scaling} scaling from {size} (baseline {efficiency.name}); "
         f"recorded at this size: {recorded}"
     )
+
+
+def _samples(job: JobView) -> list[Text]:
+    """Return a line with the rate and what it is inferred from, or no line if the job reports its samples."""
+    if not job.samples_inference or job.samples_per_second is None:
+        return []
+    return [Text(f"samples/s: {job.samples_per_second:,.0f} ({job.samples_inference})")]
 
 
 def _expected(job: JobView) -> list[Text]:

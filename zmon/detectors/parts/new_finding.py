@@ -34,11 +34,13 @@ def new_finding(
     hosts: Sequence[str] = (),
     stalled: bool = True,
     lost_ratio: float | None = None,
+    lasting_fault: str = "",
 ) -> Finding:
     """Return a Finding about `culprits` that began `seconds_ago`; without culprits no rank is named.
 
     `stalled` means that the job stands still, so that all GPU time is lost. Otherwise `lost_ratio` is the share of GPU
-    time that is lost; None means none, or unknown.
+    time that is lost; None means none, or unknown. `lasting_fault` identifies a fault that outlives a launch; then
+    launch, culprits and step are not part of the finding's id.
     """
     ranks = tuple(r.rank for r in culprits)
     culprit_hosts = tuple(r.host for r in culprits) or tuple(hosts)
@@ -54,7 +56,8 @@ def new_finding(
         detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
-    key = "|".join(map(str, (snapshot.job_id, uid, detector, fault, ranks or culprit_hosts, onset_step)))
+    launch = (uid, detector, fault, ranks or culprit_hosts, onset_step)
+    key = "|".join(map(str, (snapshot.job_id, *((detector, lasting_fault) if lasting_fault else launch))))
     return Finding(
         id=hashlib.blake2b(key.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,
@@ -74,6 +77,7 @@ def new_finding(
         sequence=op.sequence if op else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence=msgspec.structs.replace(evidence, ranks=tuple(map(rank_row, snapshot.ranks))),
+        as_of=snapshot.time,
     )
 
 
