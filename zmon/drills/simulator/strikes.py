@@ -14,7 +14,8 @@ from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.rank import LastWords
 
 OUTSIDE = (
-    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "agent_restart", "hub_restart",
+    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "launcher_kill", "agent_restart",
+    "hub_restart",
 )  # fmt: skip
 GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:9401"
 GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.1]:9401"

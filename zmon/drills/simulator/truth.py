@@ -25,6 +25,7 @@ CAUSES: dict[What, tuple[str, ...]] = {
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
     "size": ("collective_mismatch",),
     "reset": ("connection_lost",),
+    "launcher_kill": ("launcher_gone",),
     "host_lost": ("host_lost",),
     "link_cut": ("network_stall",),
     "pair_cut": ("network_stall", "network_slow"),
@@ -42,8 +43,9 @@ EVIDENCE: dict[What, Evidence] = {
     "host_lost": "none",
     "pair_cut": "none",
     "reset": "lock",
+    "launcher_kill": "state",
 }
-NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter")  # no rank is at fault
+NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter", "launcher_kill")  # no rank is at fault
 VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
 
