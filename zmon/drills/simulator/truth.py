@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zmon.drills.simulator.composition import QUIET, SLOW, Composition, Shape, Strike, What
+from zmon.drills.simulator.composition import QUIET, Composition, Shape, Strike, What
 from zmon.drills.simulator.program import ops
 
 # What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
@@ -64,11 +64,6 @@ class Truth:
     def is_quiet(self) -> bool:
         """True if nothing is to be paged."""
         return self.strike.what in QUIET
-
-    @property
-    def ends_job(self) -> bool:
-        """True if the job cannot go on by itself."""
-        return not self.is_quiet and self.strike.what not in SLOW and self.strike.seconds is None
 
 
 def truth(composition: Composition, strike: Strike, time: float) -> Truth:

@@ -11,7 +11,6 @@ from zmon.drills.simulator.watch import Published
 from zmon.schema.names import STALL
 
 RIGHT = ("right", "quiet", "restarted", "no effect")
-CHANCE = ("straggler", "imbalance", "slowdown", "input_bound", "efficiency")  # detectors that judge by statistics
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -31,11 +30,6 @@ class Play(msgspec.Struct, frozen=True):
     summary: str = ""
     composition: str = ""
     skipped: str | None = None  # the reason why it was not played
-
-    @property
-    def is_failure(self) -> bool:
-        """True for what must never happen."""
-        return self.verdict in ("wrong name", "silent", "false page", "broken")
 
 
 def judge(
