@@ -45,7 +45,7 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
         session = history.newest(data_dir, "random")
     else:
         session = history.begin(data_dir, history.Head(seed=seed, repeats=number, drills=()), "random")
-    seed, truth = session.head.seed, session.path.with_suffix(".truth.jsonl")
+    seed, truth = session.head.seed, session.path.with_suffix(".truth")
     stderr.print(f"seed {seed}, results in {session.path}, truth in {truth}", highlight=False, soft_wrap=True)
 
     def record(row: DrillRow) -> None:

@@ -77,7 +77,6 @@ SECOND_SHARE = 0.25
 class RealComposition:
     """A composition as a drill, with the job and the rank that were drawn."""
 
-    number: int
     drill: Drill
     draw: Draw
     launcher: LauncherName
@@ -102,7 +101,7 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
         fault=recorded(name, drill.fault, truth),
         job={**drill.job, "launcher": launcher, "max_restarts": restarts},
     )
-    return RealComposition(number, drill, draw, launcher, restarts)
+    return RealComposition(drill, draw, launcher, restarts)
 
 
 def _with_second(first: Drill, second: Drill) -> Drill:

@@ -60,7 +60,7 @@ def newest(data_dir: Path, kind: str = "drills") -> Session:
 
     Rows of broken drills and a half-written last line are dropped.
     """
-    files = sorted((data_dir / "drills").glob(f"{kind}-*T*[0-9].jsonl"))
+    files = sorted((data_dir / "drills").glob(f"{kind}-*.jsonl"))
     if not files:
         raise UsageError("there is no session to resume", f"no drill was played in {data_dir}", "leave --resume out")
     path, partial = files[-1], files[-1].with_suffix(".partial")

@@ -51,8 +51,8 @@ def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
     )  # fmt: skip
     total = sum(peer.retransmitted_segments for peer in peers)
     answers = {address(n): world.network.cut_since(host, n) is None for n in range(world.shape.hosts) if n != host}
-    asked = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in own)
-    return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if asked else None)
+    stands = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in own)
+    return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if stands else None)
 
 
 def _peer(world: World, rank: int, host: int, other: int, job: str, time: float) -> TcpPeer:

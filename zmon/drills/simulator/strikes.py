@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from math import inf
 
 from zmon.drills.simulator.composition import Shape, Strike
+from zmon.drills.simulator.hardware import address
 from zmon.drills.simulator.program import Call, Instruction, Leave, Sleep, Spend, Turn
 from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.rank import LastWords
 
 OUTSIDE = (
-    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "agent_restart", "hub_restart",
+    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "launcher_kill", "agent_restart",
+    "hub_restart",
 )  # fmt: skip
-GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:9401"
-GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.1]:9401"
+_GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [{address}]:{port}"
+_GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [{address}]:{port}"
+_PORT = 9401  # rank 0 listens there, the others beside it
 STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 _PHASES = {"collective": "backward", "between": "other", "loader_start": "data", "init": "other"}
 
@@ -69,6 +72,11 @@ def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool 
     """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
     own = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
     return ProcessEnd("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
+
+
+def gloo_error(peer: int, host: int, is_reset: bool) -> str:
+    """Return the error that gloo raises when the connection to a peer on that host breaks."""
+    return (_GLOO_RESET if is_reset else _GLOO_CLOSED).format(address=address(host), port=_PORT + peer)
 
 
 def victim(message: str, wraps: bool) -> ProcessEnd:

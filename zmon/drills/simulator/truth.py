@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zmon.drills.simulator.composition import QUIET, SLOW, Composition, Shape, Strike, What
+from zmon.drills.simulator.composition import QUIET, Composition, Shape, Strike, What
 from zmon.drills.simulator.program import ops
 
 # What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
@@ -25,6 +25,7 @@ CAUSES: dict[What, tuple[str, ...]] = {
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
     "size": ("collective_mismatch",),
     "reset": ("connection_lost",),
+    "launcher_kill": ("launcher_gone",),
     "host_lost": ("host_lost",),
     "link_cut": ("network_stall",),
     "pair_cut": ("network_stall", "network_slow"),
@@ -42,8 +43,9 @@ EVIDENCE: dict[What, Evidence] = {
     "host_lost": "none",
     "pair_cut": "none",
     "reset": "lock",
+    "launcher_kill": "state",
 }
-NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter")  # no rank is at fault
+NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter", "launcher_kill")  # no rank is at fault
 VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
 
@@ -62,11 +64,6 @@ class Truth:
     def is_quiet(self) -> bool:
         """True if nothing is to be paged."""
         return self.strike.what in QUIET
-
-    @property
-    def ends_job(self) -> bool:
-        """True if the job cannot go on by itself."""
-        return not self.is_quiet and self.strike.what not in SLOW and self.strike.seconds is None
 
 
 def truth(composition: Composition, strike: Strike, time: float) -> Truth:
