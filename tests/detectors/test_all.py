@@ -15,6 +15,7 @@ STALL_PARTS = (
 )  # fmt: skip
 FILES = {  # detector → files with its causes
     "stall": ("stall", *(f"parts/{part}" for part in STALL_PARTS)),
+    "straggler": ("straggler", "parts/slow_network_finding"),
     "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
 }
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))

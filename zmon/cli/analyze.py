@@ -16,7 +16,7 @@ from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
-from zmon.offline.analyze import Attempt, StepTable, play, read
+from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.schema.names import JOB_ID
@@ -79,8 +79,7 @@ def analyze(
     if what_ifs is not None:
         answer["what_if"] = what_if_document(what_ifs, trace.workers)
     _print(answer if as_json else None, report(log, attempts, Console().width, extra))
-    conclusive = log.has_exposed_time and any(replayed.job_state.time.num_steps for replayed in attempts)
-    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if conclusive else 3)
+    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
 
 
 def _stuck(selected: Chosen) -> FlightAnalysis:

@@ -20,7 +20,7 @@ from zmon.drills.drill import Drill, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
 from zmon.drills.reports import alerts_since, findings_since, page_about, pages_since
-from zmon.drills.score import DrillRow
+from zmon.drills.score import DrillRow, counts
 from zmon.drills.stage import Job, PartName, ReceivedPage, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
@@ -196,11 +196,12 @@ def _await_scrape(scene: Scene) -> float:
 
 
 def _await_resolved(scene: Scene) -> float | None:
-    """Wait until no finding about the job is open; return the elapsed seconds, or None if it took too long."""
+    """Wait until no finding that counts is open; return the elapsed seconds, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
     def resolved() -> bool:
-        return stage.is_healthy("hub") and not stage.findings(scene.job.spec.job_id)
+        findings = stage.findings(scene.job.spec.job_id)
+        return stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
@@ -235,9 +236,9 @@ def _with_diagnosis(
     findings = findings_since(scene, injection.onset)
     finding = next((f for f in findings if f.id == report.id), report)
     rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
-    words = [word.format(rank=rank) for word in drill.evidence]
+    struck = {rank, *injection.others}
     culprit_right = {
-        "rank": finding.ranks == (rank,) and finding.hosts == (host,),
+        "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
         "host": set(finding.hosts) == {host},
         "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
@@ -251,7 +252,9 @@ def _with_diagnosis(
         culprit_right=culprit_right,
         reported_ranks=finding.ranks,
         reported_hosts=finding.hosts,
-        evidence_missing=tuple(word for word in words if word not in text),
+        struck_too=injection.others,
+        confidence=finding.confidence,
+        evidence_missing=tuple(w for word in drill.evidence if (w := word.format(rank=rank)) not in text),
         beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not _is_excused(drill, f)})),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.drills.drill import Scene
-from zmon.drills.score import DrillRow, alert_of
+from zmon.drills.score import DrillRow, alert_of, counts
 from zmon.drills.stage import ReceivedPage
 from zmon.schema.finding import Finding
 
@@ -13,9 +13,9 @@ CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
 def findings_since(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
-    """Return the findings about the job since then, oldest first, without findings of severity info."""
+    """Return the findings about the job since then that count, oldest first."""
     findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
-    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
+    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and counts(f)]
     return sorted((f for f in recent if is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
 
 

@@ -24,11 +24,14 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
+import ends  # type: ignore[import-not-found]
+
 JITTER = 0.3  # sigma of the log-normal distribution of step times: p99 is twice the median
 DATA_SHARE = 0.15  # share of a step for its input
 SERVE_SHARE = 0.1  # additional share of a step for lookups for other ranks, in a job with shards
 CHECKPOINT_SECONDS = 1.0
 MIB = 1 << 20
+ENDS = ("raise_storage", "raise_wrapped", "exit_zero", "exit_code", "exit_at_once")  # see ends.py
 
 
 class Saboteur:
@@ -66,6 +69,13 @@ class Saboteur:
         if self.order("raise"):
             print("reader: shard 17 is truncated", file=sys.stderr, flush=True)
             raise ValueError("bad sample in shard 17")
+        for what in ENDS:
+            if self.order(what):
+                ends.end(what)
+        if self.once("reset"):
+            ends.reset_connection()
+        if order := self.once("pause_between"):
+            ends.pause(order["amount"])
         if (order := self.order("eat")) and sum(map(len, self._allocated)) < order["amount"]:
             self._allocated.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
@@ -79,6 +89,10 @@ class Saboteur:
         """Spend the time of a step's input."""
         if self.once("loader_hangs"):
             read_forever(self._hold)
+        if order := self.once("pause_data"):
+            ends.pause(order["amount"])
+        if self.order("raise_in_loader"):
+            ends.end("raise_storage")
         if order := self.order("slow_loader"):
             time.sleep(order["amount"] * self._usual_seconds)
         time.sleep(self._random_seconds(DATA_SHARE) * self.pooling())
@@ -88,6 +102,8 @@ class Saboteur:
         """Lengthen the job's computation in a step by sleep, to the duration that it should have."""
         begin = time.monotonic()
         yield
+        if order := self.once("pause_compute"):
+            ends.pause(order["amount"])
         first_step_factor = self._slow_start if self.step == 1 else 1.0
         time.sleep(self._random_seconds(1 - DATA_SHARE) * self.pooling() * first_step_factor)
         factor = self._factor()
@@ -109,6 +125,10 @@ class Saboteur:
     def skips(self) -> bool:
         """Return True if this rank leaves out the next collective."""
         return self.once("skip") is not None
+
+    def swallows(self) -> bool:
+        """Return True if the job catches an exception now, and goes on with the next batch."""
+        return self.once("swallow") is not None
 
     def sent_size(self, size: int) -> int:
         """Return the size of this rank's tensor in a collective in which the others have `size` numbers."""

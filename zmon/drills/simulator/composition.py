@@ -131,7 +131,7 @@ def _shape(draw: Random, what: What) -> Shape:
         ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
         step_seconds=draw.choice(STEP_SECONDS),
         noise=draw.choice((0.02, 0.1, 0.3)),
-        device=draw.choice(("cpu", "cpu", "cuda")),
+        device="cpu" if what == "reset" else draw.choice(("cpu", "cpu", "cuda")),
         wraps=draw.random() < 0.25,
         handles_term=draw.random() < 0.15,
         statuses_known=draw.random() < 0.8,

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from zmon.drills.simulator.composition import Shape, Strike
 from zmon.drills.simulator.rank import ProcessEnd
-from zmon.schema.names import ACTIVITIES
 
 if TYPE_CHECKING:
     from random import Random
 
-LOADER_START = "loader_start" if "loader_start" in ACTIVITIES else ""
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
 LASTING = ("slow", "jitter", "swallow")  # these change a whole step, or all steps from then on
 FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
