@@ -30,7 +30,7 @@ def samples_loaded(iterator: Any, batch: Any) -> int | None:
         is_smaller = sampler.batch_size not in shape and 0 < shape[0] < sampler.batch_size if shape else False
         return int(shape[0]) if is_smaller else int(sampler.batch_size)
     remaining = num_samples - (iterator._num_yielded - 1) * sampler.batch_size
-    return min(sampler.batch_size, remaining) if remaining > 0 else sampler.batch_size
+    return int(min(sampler.batch_size, remaining) if remaining > 0 else sampler.batch_size)
 
 
 def leading_size(batch: Any) -> int | None:
