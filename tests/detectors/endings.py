@@ -154,9 +154,16 @@ class JobEnd:
     ranks: Sequence[RankState]
 
 
-def _signalled(rank: int, name: str = "SIGTERM", status: str | None = None, late: float = 0.0) -> RankState:
+def _gave_up(rank: int) -> RankState:
+    text = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1"
+    last_words = words("exception", "torch.distributed.DistStoreError", text, NOW - AGO + rank * 0.1)
+    began = AGO - rank * 0.1
+    return _dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
+
+
+def _signalled(rank: int, name: str = "SIGTERM", late: float = 0.0, **changes) -> RankState:
     last_words = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
-    return _dead(rank, AGO - late, AGO - 0.1, status or f"signal {name}", last_words)
+    return _dead(rank, AGO - late, AGO - 0.1, f"signal {name}", last_words, **changes)
 
 
 def _interrupted(rank: int, late: float = 0.0) -> RankState:
@@ -215,6 +222,8 @@ JOB_ENDS = (
     JobEnd("no rank reaches the store", "rendezvous_failed", "critical", "nobody", "", [_not_met(r) for r in ALL]),
     JobEnd("one rank does not reach the store, torchrun ends the others", "rendezvous_failed", "critical", "that rank",
            "", [_signalled(0, late=1.0), replace(_not_met(1)), _signalled(2, late=1.0), _signalled(3, late=1.0)]),
+    JobEnd("one rank hangs on its way to the store, the others give up", "rendezvous_failed", "critical", "that rank",
+           "", [_gave_up(0), _signalled(1, late=2.0, activity="init", steps=0), _gave_up(2), _gave_up(3)]),
     JobEnd("a rank has one batch more than the others", "uneven_end", "critical", "the rank that went on", "",
            [_exits(0, 0), _exits(1, 0), _exits(2, 0), _broken(3, 0.9)]),
 )  # fmt: skip

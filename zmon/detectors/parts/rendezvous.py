@@ -12,7 +12,8 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-_WAITED = re.compile(r"waiting for clients|clients joined", re.IGNORECASE)  # TCPStore.cpp: it waited for the others
+# TCPStore.cpp: the rank reached the store, and waited there for the others.
+_WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
 
 
 def rendezvous_failed(ends: Ends) -> Finding | None:
@@ -21,6 +22,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     if not unmet:
         return None
     refused = [r for r in unmet if not _waited(r)]
+    absent = [r for r in ends.snapshot.ranks if r not in unmet and not r.steps and r.activity == "init"]
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(words) if words is not None else None
@@ -31,6 +33,8 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
     elif missing:
         who = f"ranks {numbers(missing)} never appeared, and {ranks_on(unmet)} waited for them in vain"
+    elif absent:
+        who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
     else:
         who = f"{ranks_on(unmet)} waited in vain for the other ranks"
     host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
@@ -41,7 +45,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
         "several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
         confidence=0.9 if refused else 0.6,
-        culprits=[] if everyone else refused,
+        culprits=[] if everyone or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
         evidence=with_first_words(Evidence(missing=missing) if missing else Evidence(), first),
     )
