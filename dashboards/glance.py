@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from dashboards.asking import Unreachable
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
+from zmon.format import clock
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -22,7 +23,7 @@ or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
 HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # this does not depend on the clock of the hub
-HUB_IS_BLIND = "The hub reaches no agent: this is its last known state. Is `zmon agent` running?"
+HUB_IS_BLIND = "The hub reaches no agent: this is its last known state{}. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
 
@@ -70,8 +71,20 @@ class Glance:
     firing: tuple[Firing, ...] = ()
     blind: tuple[str, ...] = ()
     hub_answers: bool = False
+    hub_as_of: float | None = None  # unix seconds of the hub's last pass
     hub_is_blind: bool = False  # True: the hub reaches no agent, and its state of jobs is the last known one
     prometheus_answers: bool = False
+
+    @property
+    def as_of(self) -> float:
+        """The time of the jobs and findings: while the hub is blind, that of its last known state."""
+        known = self.known_time
+        return self.time if known is None else known
+
+    @property
+    def known_time(self) -> float | None:
+        """Like `as_of`; None if an older hub is blind, which does not tell that time."""
+        return self.hub_as_of if self.hub_is_blind else self.time
 
     @property
     def num_ranks(self) -> int | None:
@@ -103,7 +116,8 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         glance,
         hub_answers=True,
         hub_is_blind=answer.blind,
-        blind=(HUB_IS_BLIND,) if answer.blind else (),
+        hub_as_of=answer.as_of,
+        blind=(_blind_line(answer.as_of),) if answer.blind else (),
         job_ids=tuple(job.job_id for job in jobs),
         job_id=job_id,
         jobs=tuple(jobs),
@@ -112,6 +126,10 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in job_findings),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
+
+
+def _blind_line(as_of: float | None) -> str:
+    return HUB_IS_BLIND.format("" if as_of is None else f", as of {clock(as_of)}")
 
 
 def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from math import isfinite
 
 UNKNOWN = "unknown"
+NONE = "–"  # there is no such value: the job has ended, for example
 
 
 def duration(seconds: float | None) -> str:
@@ -22,6 +24,11 @@ def duration(seconds: float | None) -> str:
             remainder = whole % size * 60 // size
             return f"{whole // size} {names[0]}" + (f" {remainder} {names[1]}" if remainder and names[1] else "")
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def clock(unix_seconds: float) -> str:
+    """Format a time of day in UTC, because people on call are in several time zones: 12:03:05 UTC."""
+    return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S} UTC"
 
 
 def number(value: float | None) -> str:

@@ -15,9 +15,9 @@ from dashboards.severity import CRITICAL, is_info
 from dashboards.views import finding as finding_view
 from dashboards.views.context import ViewContext
 from dashboards.words import clock, escaped_html, link, number
-from zmon.format import UNKNOWN, duration
+from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 
 STATES = {  # by state of a job without a finding: word, sign, colour, line
     "init": ("HEALTHY", "✔", GREEN, "starting up"),
@@ -30,7 +30,7 @@ STATES = {  # by state of a job without a finding: word, sign, colour, line
     "done": ("FINISHED", "■", GREY, "the job is done"),
     "exited": ("ENDED", "■", GREY, "the job was stopped or has failed"),
 }
-ENDED = "–"  # in place of a figure that a job without processes does not have
+ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 FAILED = "FAILED"  # the word of a job that a fault ended
 UNKNOWN_STATE = ("UNKNOWN", "?", GREY, "the hub does not know the state of this job")
 
@@ -61,8 +61,10 @@ def headline(glance: Glance) -> Headline:
     if worst and worst.severity == CRITICAL:
         word = "STALLED" if worst.is_stall else worst.detector.upper()
         word = FAILED if worst.is_stall and state == "exited" else word
-        return Headline(word, "✖", VERMILLION, worst.summary)
+        return Headline(word, "✖", VERMILLION, worst.text(glance.as_of))
     if state == "stalled":
+        if worst and worst.is_stall and not is_info(worst.severity):  # it has not been proven yet
+            return Headline("STALLED", "!", ORANGE, worst.summary)
         return Headline(*STATES["stalled"])
     if glance.job and glance.job.has_failed and not glance.hub_is_blind:
         return _ended_headline(glance.job, glance.time)  # the hub knows it, whatever else does not answer
@@ -73,9 +75,9 @@ def headline(glance: Glance) -> Headline:
     if glance.job is None:
         return Headline("UNKNOWN", "?", GREY, f"the hub knows no job {glance.job_id}; choose another one below")
     if worst and not is_info(worst.severity):
-        return Headline(worst.severity.upper(), "!", ORANGE, worst.summary)
+        return Headline(worst.severity.upper(), "!", ORANGE, worst.text(glance.as_of))
     if glance.job.ended:
-        return _ended_headline(glance.job, glance.time)
+        return _ended_headline(glance.job, glance.as_of)
     if state in (None, "unknown"):
         return Headline(*UNKNOWN_STATE)
     return Headline(*STATES.get(state, ("HEALTHY", "✔", GREEN, state)))  # a state of a newer hub is shown unchanged
@@ -114,7 +116,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
     if worst:
-        summary = f"<p>{escaped_html(worst.summary)}</p>"
+        summary = f"<p>{escaped_html(worst.text(glance.as_of))}</p>"
         _sections(
             glance,
             head,
@@ -132,7 +134,7 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")
-        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.summary)} · {lead}</p>')
+        st.html(f'<p class="zmon-other"><b>{escape(title)}</b> · {escaped_html(other.text(glance.as_of))} · {lead}</p>')
     if all_jobs:
         _ended_jobs(context)
     _past_findings(context)
@@ -144,7 +146,7 @@ def _ended_jobs(context: ViewContext) -> None:
     ended = [job for job in context.now.jobs if job.ended and job.ended.finding not in open_ids]
     for job in ended[:MAX_ENDED_JOBS]:
         lead = link("job", context.address.moved(job_id=job.job_id).params(), "open")
-        text = escaped_html(ended_text(job, context.now.time))
+        text = escaped_html(ended_text(job, context.now.as_of))
         st.html(f'<p class="zmon-other" data-testid="zmon-ended"><b>{escape(job.job_id)}</b> {text} · {lead}</p>')
     if len(ended) > MAX_ENDED_JOBS:
         st.caption(f"{len(ended) - MAX_ENDED_JOBS} more jobs that a fault ended are in the table.")
@@ -182,9 +184,9 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
     The time of the state is shown too, so that a reader notices if the page has lost its connection.
     """
     worst = main_finding(glance)
-    cost = f", {finding_view.age_and_cost(worst, glance.time)}" if worst else ""
+    cost = f", {finding_view.age_and_cost(worst, glance.as_of)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.time)}{cost}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.known_time)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
@@ -213,6 +215,8 @@ def vitals(context: ViewContext) -> None:
     """Draw the numbers of the job from the hub."""
     job = context.now.job
     step_time, rate = speed(job, context)
+    known = context.now.hub_is_blind and job is not None
+    notes = f'<p class="zmon-unknown">last known, as of {clock(context.now.known_time)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,
@@ -220,32 +224,39 @@ def vitals(context: ViewContext) -> None:
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
     }
+    if job is not None and rate.endswith("(inferred)"):
+        notes += f'<p class="zmon-unknown">Samples/s: {escape(job.samples_inference)}.</p>'
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
-    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>')
+    st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{notes}')
 
 
 def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     """Return the texts for step time and samples per second.
 
-    Both are "unknown" if the hub does not know the current state, and "–" once the job has ended. Outside training the
-    step time is "none", with the duration of a stall, and the rate is "0"."""
+    Both are "unknown" if the hub does not know the current state. A stalled job has no step time, with the duration of
+    the stall, and trains on 0 samples. A job that starts, evaluates, saves or has ended has neither."""
+    if job is not None and job.state in ENDED:
+        return NONE, NONE
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
-    if job.state in ("done", "exited"):
-        return ENDED, ENDED
     if job.state == "train":
-        return duration(job.step_seconds), number(job.samples_per_second)
+        inferred = " (inferred)" if job.samples_inference and job.samples_per_second is not None else ""
+        return duration(job.step_seconds), f"{number(job.samples_per_second)}{inferred}"
+    if job.state != "stalled":
+        return NONE, NONE
     stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
-    since = [stall.onset for stall in stalls if stall.job_id == job.job_id] if job.state == "stalled" else []
-    return f"none for {duration(max(0.0, context.now.time - min(since)))}" if since else "none", "0"
+    since = [stall.onset for stall in stalls if stall.job_id == job.job_id]
+    return f"none for {duration(max(0.0, context.now.as_of - min(since)))}" if since else "none", "0"
 
 
 def ranks_watched(job: JobView | None) -> str:
     """Return how many ranks agents report; or that they are gone, if a fault ended the job."""
     if job is None:
-        return f"{UNKNOWN} of {UNKNOWN}"
+        return UNKNOWN
     if job.has_failed:
         return f"{number(job.world_size)} gone"
+    if job.state in ENDED:
+        return NONE
     return f"{number(job.ranks_seen)} of {number(job.world_size)}"
 
 

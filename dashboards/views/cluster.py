@@ -10,8 +10,8 @@ from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, frame, hosts
 from dashboards.views.context import ViewContext
 from dashboards.views.finding import culprit
-from dashboards.words import link, number, share
-from zmon.format import UNKNOWN, duration
+from dashboards.words import clock, link, number, share
+from zmon.format import NONE, UNKNOWN, duration
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 
@@ -67,6 +67,8 @@ def _jobs(context: ViewContext) -> None:
         f'<div class="zmon-table" data-testid="zmon-jobs"><table><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
+    if context.now.hub_is_blind:
+        st.html(f'<p class="zmon-unknown">Last known, as of {clock(context.now.known_time)}.</p>')
     if len(order) > MAX_JOBS:
         st.caption(f"{len(order) - MAX_JOBS} more jobs: choose one on the page Job.")
 
@@ -85,7 +87,7 @@ def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewC
         escape(diagnosis),
         number(job.step if job else None),
         *banner.speed(job, context),
-        share(job.efficiency.ratio if job and job.efficiency else None),
+        NONE if job and job.state in banner.ENDED else share(job.efficiency.ratio if job and job.efficiency else None),
         banner.ranks_watched(job),
     ]
     return f'<tr><td style="--tint:{tint}"></td>{"".join(f"<td>{cell}</td>" for cell in cells)}</tr>'

@@ -20,7 +20,7 @@ max by (cause) (increase(zmon_job_time_seconds_total{job_id=$job}[$range]))
 IDEAL = "self time, median rank"
 TOTAL = "wall-clock"
 AXIS_RATIO = 1.2  # length of the axis ÷ length of the longest bar; leaves space for the text behind the bar
-MIN_CATEGORY_RATIO = 0.002  # categories with a smaller share of wall-clock are added up in one bar, `the rest`
+MIN_CATEGORY_RATIO = 0.002  # categories with a smaller share of wall-clock share one bar, which names them
 
 
 def show(context: ViewContext) -> None:
@@ -44,20 +44,21 @@ def show(context: ViewContext) -> None:
 
 
 def bars(seconds_by_cause: dict[str, float]) -> pd.DataFrame:
-    """Return begin and end of each bar: self time, other categories by size, the rest, and the sum."""
+    """Return begin and end of each bar: self time, other categories by size, small ones in one bar, and the sum."""
     total = sum(seconds_by_cause.values())
     self_time = sum(seconds_by_cause.get(phase, 0.0) for phase in PHASES)
     others = [item for item in seconds_by_cause.items() if item[0] not in PHASES]
     rows, start = [(IDEAL, 0.0, self_time, "own")], self_time
-    rest_seconds = 0.0
+    small, small_seconds = [], 0.0
     for cause, seconds in sorted(others, key=lambda item: -item[1]):
         if seconds < MIN_CATEGORY_RATIO * total:
-            rest_seconds += seconds
+            small.append(cause)
+            small_seconds += seconds
             continue
         rows.append((cause, start, start + seconds, cause))
         start += seconds
-    if rest_seconds > 0:
-        rows.append(("the rest", start, start + rest_seconds, ""))
+    if small_seconds > 0:
+        rows.append((", ".join(small), start, start + small_seconds, ""))
     rows.append((TOTAL, 0.0, total, ""))
     return pd.DataFrame(
         [(cause, begin, end, duration(end - begin), colours.of_cause(tint)) for cause, begin, end, tint in rows],

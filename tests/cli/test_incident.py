@@ -91,6 +91,12 @@ def test_incident_is_printed_with_its_evidence(run_incident, store, tmp_path):
     assert "incidents/abc1/report.html" in "".join(out.split())
 
 
+def test_summary_of_an_incident_has_the_time_of_its_ages(run_incident, store):
+    store.write(*made(finding(id="abf4", as_of=NOW, evidence=EVIDENCE)))
+    _, out, _ = run_incident("abf4")
+    assert "rank 2 on node-a froze (as of 08:00:00 UTC)" in out
+
+
 def test_incident_of_the_hub_has_the_url_of_its_report(run_incident, hub):
     _, out, _ = run_incident("abc1", "--hub", hub)
     assert f"{hub}/api/v1/incidents/abc1/report.html" in "".join(out.split())

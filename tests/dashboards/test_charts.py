@@ -106,10 +106,12 @@ def test_line_is_interrupted_at_gap():
 
 
 def test_waterfall_begins_with_self_time_and_ends_with_total():
-    table = waterfall.bars({"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001})
-    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "the rest", waterfall.TOTAL]
+    table = waterfall.bars(
+        {"forward": 2.0, "backward": 1.0, "all_to_all": 4.0, "stall": 0.5, "init": 0.001, "eval": 0.002}
+    )
+    assert list(table["cause"]) == [waterfall.IDEAL, "all_to_all", "stall", "eval, init", waterfall.TOTAL]
     assert table["end"].iloc[0] == 3.0
-    assert table["end"].iloc[-1] == pytest.approx(7.501)
+    assert table["end"].iloc[-1] == pytest.approx(7.503)
     assert all(table["start"].iloc[1:-1].to_numpy() == table["end"].iloc[:-2].to_numpy())
 
 

@@ -172,6 +172,44 @@ def test_job_that_does_not_train_shows_no_speed(open_page, world, view, state):
     assert "24,615" not in page
 
 
+@pytest.mark.parametrize("state", ["done", "exited", "init", "eval", "checkpoint"])
+def test_job_that_does_not_train_has_no_speed_rather_than_zero(open_page, world, state):
+    world.jobs = [changed(JOB, state=state)]
+    app = open_page("job", job_id="ads")
+    assert {banner_value(app, label) for label in ("Step time", "Samples/s")} == {"–"}
+    assert (banner_value(app, "Ranks watched") == "–") == (state in ("done", "exited"))
+
+
+@pytest.mark.parametrize("state", ["done", "exited"])
+def test_row_of_a_job_that_has_ended_has_no_zero(open_page, world, state):
+    world.jobs = [changed(JOB, state=state, ranks_seen=0)]
+    row = page_text(open_page("cluster")).partition('data-testid="zmon-jobs"')[2].partition("</tbody>")[0]
+    assert re.findall(r"<td>([^<]*)</td>", row)[3:] == ["–", "–", "–", "–"]
+
+
+def test_inferred_rate_shows_what_it_is_inferred_from(open_page, world):
+    world.jobs = [changed(JOB, samples_source="loader")]
+    app = open_page("job", job_id="ads")
+    assert banner_value(app, "Samples/s") == "24,615 (inferred)"
+    assert "Samples/s: inferred from the DataLoader." in page_text(app)
+
+
+def test_stalled_job_trains_on_no_sample(open_page, world):
+    world.jobs = [changed(JOB, state="stalled")]
+    assert banner_value(open_page("job", job_id="ads"), "Samples/s") == "0"
+
+
+@pytest.mark.parametrize("view", ["job", "cluster"])
+def test_blind_hub_shows_the_time_of_its_last_known_state(open_page, world, view):
+    world.hub_is_blind, world.as_of = True, 1795217276.0
+    world.findings = [changed(STALL, onset=1795217266.0, as_of=1795217270.0)]
+    page = page_text(open_page(view, job_id="ads"))
+    assert "last known state, as of 23:27:56 UTC" in page
+    assert "as of 23:27:56 UTC, open for 10 s" in page
+    assert "3.2 s (as of 23:27:50 UTC)" in page
+    assert page.lower().count("last known, as of 23:27:56 utc") == 1
+
+
 def test_speed_is_unknown_while_hub_is_blind(open_page, world):
     world.hub_is_blind = True
     assert {banner_value(open_page("job", job_id="ads"), label) for label in ("Step time", "Samples/s")} == {"unknown"}
@@ -258,10 +296,10 @@ def test_communication_page_calls_traffic_between_hosts_unknown(open_page):
 
 
 def test_unknown_state_of_job_is_shown_unchanged(open_page, world):
-    world.jobs = [changed(JOB, state="compile")]
+    world.jobs = [changed(JOB, state="tune")]
     page = page_text(open_page("job", job_id="ads"))
     assert "HEALTHY" in page
-    assert "compile" in page
+    assert "tune" in page
 
 
 def test_job_with_finding_of_unknown_severity_is_not_healthy(open_page, world):

@@ -117,6 +117,7 @@ class World:
         self.incidents: list[IncidentSummary] = []
         self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
+        self.as_of: float | None = None
         self.heartbeat = self.has_history = self.has_ranks = True
         self.delay_seconds = 0.0  # before Prometheus answers a query
         self.delayed_queries: list[str] = []
@@ -132,7 +133,7 @@ class World:
         self.hub_requests.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
-                return JobList(self.jobs, self.hub_is_blind)
+                return JobList(self.jobs, self.hub_is_blind, self.as_of)
             case ["jobs", _, _] if self.job_error:
                 return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:

@@ -9,8 +9,13 @@ import pytest
 from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
+STALL_PARTS = (
+    "cancellation", "connection_loss", "crash_loop", "diagnosis", "exits", "launcher", "rendezvous", "sequence_lag",
+    "uneven_end",
+)  # fmt: skip
 FILES = {  # detector → files with its causes
-    "stall": ("stall", "parts/exits", "parts/diagnosis", "parts/crash_loop"),
+    "stall": ("stall", *(f"parts/{part}" for part in STALL_PARTS)),
+    "straggler": ("straggler", "parts/slow_network_finding"),
     "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
 }
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))

@@ -184,7 +184,7 @@ def test_overrun_evaluation_is_reported():
 
 
 def test_stall_is_reported_if_a_rank_finished_before_the_others():
-    assert detect(finished(3, 60.0), *others(3)).cause == "unknown"
+    assert detect(finished(3, 60.0), *others(3)).cause == "uneven_end"
 
 
 def test_stall_ignores_ranks_that_are_done_but_alive():

@@ -30,8 +30,9 @@ class FakeStage:
         self.reports, self.alerts, self.healthy_from, self.ended = [], [], {}, []
         self.resolves = True
 
-    def report(self, time=ONSET + 1, sibling="", **fields):
-        self.reports.append((time, sibling, fields))
+    def report(self, time=ONSET + 1, sibling="", number=None, **fields):
+        """Report a finding; `number` is that of an earlier one, which it replaces from then on."""
+        self.reports.append((time, sibling, len(self.reports) if number is None else number, fields))
 
     def fire(self, alert="ZmonStall", time=ONSET + 2, severity="critical", detector="stall", sibling=""):
         self.alerts.append((time, alert, severity, detector, sibling))
@@ -47,11 +48,14 @@ class FakeStage:
 
     def findings(self, job_id, active=True):
         now = self._clock.time()
-        findings = [
-            finding(id=str(number), job_id=self.spec.job_id + sibling, detected=time, **fields)
-            for number, (time, sibling, fields) in enumerate(self.reports)
-            if time <= now
-        ]
+        current = {}
+        for time, sibling, number, fields in self.reports:
+            if time <= now:
+                detected = current[number].detected if number in current else time
+                current[number] = finding(
+                    id=str(number), job_id=self.spec.job_id + sibling, detected=detected, **fields
+                )
+        findings = list(current.values())
         return [f for f in findings if job_id in (None, f.job_id) and not (active and self.resolves)]
 
     def pages(self):
@@ -97,6 +101,35 @@ def test_finding_and_page_in_time_are_as_expected(stage):
     assert row.finding_seconds == pytest.approx(1.0, abs=0.1)
     assert row.page_seconds == pytest.approx(1.0, abs=0.1)
     assert stage.ended == [row.job]
+
+
+def play_loader_hang(stage, **fields):
+    """Play a drill whose finding is a warning; it has the other fields from 20.5 s after the onset on."""
+    causes = {"cause": "input_stall", "ranks": (2,)}
+    stage.report(severity="warning", **causes)
+    stage.report(time=ONSET + 20.5, number=0, **causes, **fields)
+    return play_rank_frozen(stage, causes=("input_stall",), proof="silence")
+
+
+def test_page_counts_from_the_moment_when_the_finding_is_critical(stage):
+    stage.fire("ZmonFindingWarning", severity="warning", time=ONSET + 3)
+    stage.fire(time=ONSET + 22)
+    row = play_loader_hang(stage, severity="critical")
+    assert row.as_expected, row.remarks
+    assert row.finding_seconds == pytest.approx(1.0, abs=0.1)
+    assert row.critical_seconds == pytest.approx(20.5, abs=0.1)
+    assert row.critical_target_seconds == pytest.approx(21.02)
+    assert row.page_seconds == pytest.approx(1.5, abs=0.1)
+    assert (row.paged, row.warned) == (("ZmonStall",), ("ZmonFindingWarning",))
+
+
+@pytest.mark.parametrize("fields", [{"severity": "warning"}, {"severity": "warning", "resolved": ONSET + 20.5}])
+def test_silence_that_never_becomes_critical_is_a_remark(stage, fields):
+    stage.fire("ZmonFindingWarning", severity="warning", time=ONSET + 3)
+    row = play_loader_hang(stage, **fields)
+    assert row.remarks[0] == "it did not become critical"
+    assert not row.as_expected
+    assert row.critical_seconds is None
 
 
 @pytest.mark.parametrize(
@@ -173,6 +206,14 @@ def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
     stage.report(cause="rank_exited", severity="warning")
     stage.fire("ZmonFindingWarning", severity="warning")
     assert playing.play(QUIET, stage, DRAW).as_expected
+
+
+@pytest.mark.parametrize(("max_warnings", "verdict"), [(None, "quiet"), (2, "quiet"), (1, "false warning")])
+def test_pause_that_warns_more_often_than_the_drill_permits_is_a_false_warning(stage, max_warnings, verdict):
+    for time in (ONSET + 1, ONSET + 5):
+        stage.report(time=time, cause="rank_exited", severity="warning")
+    stage.report(time=ONSET + 6, cause="rank_exited", severity="info")
+    assert playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW).verdict == verdict
 
 
 def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):

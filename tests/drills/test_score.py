@@ -185,12 +185,32 @@ def test_table_shows_all_figures_in_80_columns():
     assert all(word in text for word in ("right", "0.50 ≤ 4.0", "6.50", "1.25", "late"))
 
 
+SILENT = replace(ROW, proof="silence", critical_seconds=20.9, critical_target_seconds=21.5)
+
+
+@pytest.mark.parametrize(
+    ("changes", "remarks"),
+    [
+        ({}, ()),
+        ({"critical_seconds": 22.0}, ("it became critical late",)),
+        ({"critical_seconds": None}, ("it did not become critical",)),
+        ({"critical_seconds": None, "critical_target_seconds": None}, ()),  # a row of an older zmon
+    ],
+)
+def test_row_shows_whether_what_silence_proves_became_critical_in_time(changes, remarks):
+    assert replace(SILENT, **changes).remarks == remarks
+
+
+def test_table_has_both_times_of_what_silence_proves():
+    assert "| 0.50 s | ≤ 4.0 | 20.90 s | ≤ 21.5 | 2.00 s |" in markdown([SILENT])
+
+
 def test_markdown_merges_the_repeats_of_a_drill_into_a_line():
     again = replace(ROW, repeat=1, finding_seconds=1.5, reported_ranks=(1,), culprit_right=False)
     lines = markdown([ROW, again, QUIET]).splitlines()
     assert lines[2:4] == [
-        "| rank-killed | 2 | 1 | 0.50 s, at most 1.50 | ≤ 4.0 | 2.00 s, at most 2.00 |  "
+        "| rank-killed | 2 | 1 | 0.50 s, at most 1.50 | ≤ 4.0 |  |  | 2.00 s, at most 2.00 |  "
         "| 1 × wrong rank_exited rank 1 on a, expected rank_exited, rank 2 on a |",
-        "| pause | 1 | 1 |  |  |  |  |  |",
+        "| pause | 1 | 1 |  |  |  |  |  |  |  |",
     ]
     assert "| onset → finding, a state proves it | 0.50 | 0.50 | 0.50 | 1 |" in lines

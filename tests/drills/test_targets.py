@@ -2,6 +2,7 @@
 
 import pytest
 
+from zmon.detectors.stall import Stall
 from zmon.drills.targets import TARGETS
 
 
@@ -20,3 +21,15 @@ from zmon.drills.targets import TARGETS
 )
 def test_target_follows_from_proof_step_times_and_lease(proof, median_seconds, p99_seconds, lease_seconds, limit):
     assert TARGETS.finding_seconds(proof, median_seconds, p99_seconds, lease_seconds) == pytest.approx(limit)
+
+
+@pytest.mark.parametrize(
+    ("finding_seconds", "p99_seconds", "limit"),
+    [(2.5, 0.04, 21.04), (8.5, 0.5, 21.5), (61.0, 4.0, 61.0), (62.0, 0.5, 62.0)],
+)
+def test_target_for_critical_is_twenty_seconds_or_that_of_the_finding(finding_seconds, p99_seconds, limit):
+    assert TARGETS.critical_seconds(finding_seconds, p99_seconds) == pytest.approx(limit)
+
+
+def test_target_is_the_time_of_the_detector():
+    assert TARGETS.critical_floor_seconds == Stall().critical_seconds

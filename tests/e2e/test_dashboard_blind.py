@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e.browser import visit_views
 from tests.e2e.parts import is_up
 from tests.e2e.running_stack import Job, RunningStack, wait_for
-from zmon.stack.part import free_port
+from tests.ports import free_port
 
 pytestmark = pytest.mark.browser
 

@@ -158,7 +158,7 @@ def test_job_that_does_not_train_has_no_efficiency(store, state):
     [
         (job(now=step_window(), alive=False, exit_status="exit code 0"), "the job is not training: exited"),
         (job(), "the job has not taken enough steps yet"),
-        (job(now=step_window(samples=None)), "the ranks do not report their samples"),
+        (job(now=step_window(samples=None)), "the samples of a step are unknown: no batch was recognized"),
         (job(now=step_window()), "recorded: nothing"),
     ],
 )

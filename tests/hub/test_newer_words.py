@@ -18,13 +18,13 @@ from zmon.schema.names import ACTIVITIES, OPS, PHASES, in_order, severity_order
 from zmon.schema.rank import EnteredCollective, InFlight
 
 NEWER = {
-    "activity": "compile",
+    "activity": "tune",
     "phase": "quantize",
     "measures": measures({"forward": 1.0, "quantize": 0.5}, {"all_reduce": 1.0, "all_to_allv": 0.25}),
     "in_flight": InFlight("all_to_allv", "0", 7, 100, 0.25),
     "entered": (EnteredCollective("all_to_allv", "0", 7, 100),),
     "last_words": words("oom", "kernel", "out of memory"),
-    "between_seconds": {"init": 1.0, "compile": 7.0},
+    "between_seconds": {"init": 1.0, "tune": 7.0},
 }
 STEPS = {"phases": {"forward": 0.01, "quantize": 0.005}, "ops": {"all_to_allv": 0.01}}
 
@@ -48,14 +48,14 @@ def test_words_are_unknown_to_this_version():
 
 def test_snapshot_of_a_newer_agent_is_decoded_unchanged():
     (state, *_) = newer().ranks
-    assert (state.activity, state.phase, state.in_flight.op) == ("compile", "quantize", "all_to_allv")
+    assert (state.activity, state.phase, state.in_flight.op) == ("tune", "quantize", "all_to_allv")
     assert state.last_words.kind == "oom"
     assert state.measures.phases["quantize"] == 0.5
 
 
 def test_metrics_show_unknown_words_beside_known_ones():
     text = page(*newer().ranks)
-    assert value(text, "zmon_activity", rank="1", activity="compile") == 1
+    assert value(text, "zmon_activity", rank="1", activity="tune") == 1
     assert value(text, "zmon_activity", rank="1", activity="train") == 0
     assert value(text, "zmon_phase_seconds_total", rank="1", phase="quantize") == 0.5
     assert value(text, "zmon_collective_exposed_seconds_total", rank="1", op="all_to_allv") == 0.25
@@ -63,7 +63,7 @@ def test_metrics_show_unknown_words_beside_known_ones():
 
 def test_state_of_the_job_is_the_unknown_activity():
     (job,) = snapshots([newer()], [], [agent_status()], NOW)
-    assert job_state(job, ()) == "compile"
+    assert job_state(job, ()) == "tune"
 
 
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
@@ -109,8 +109,8 @@ def test_unknown_severity_is_between_warning_and_critical(tmp_path):
 
 
 def test_time_category_of_a_newer_hub_is_shown():
-    text = hub(jobs=[replace(JOB_VIEW, time={"compile": 7.0})])
-    assert value(text, "zmon_job_time_seconds_total", cause="compile") == 7
+    text = hub(jobs=[replace(JOB_VIEW, time={"tune": 7.0})])
+    assert value(text, "zmon_job_time_seconds_total", cause="tune") == 7
     assert value(text, "zmon_job_time_seconds_total", cause="eval") == 0
 
 

@@ -8,7 +8,15 @@ LEASES = Leases()
 
 
 @pytest.mark.parametrize(
-    ("activity", "seconds"), [("init", 1800.0), ("eval", 1800.0), ("checkpoint", 900.0), ("done", None)]
+    ("activity", "seconds"),
+    [
+        ("init", 1800.0),
+        ("eval", 1800.0),
+        ("checkpoint", 900.0),
+        ("compile", 900.0),
+        ("loader_start", 300.0),
+        ("done", None),
+    ],
 )
 def test_activity_has_its_default_lease(activity, seconds):
     assert LEASES.seconds(activity, [0.02] * 100) == seconds
@@ -31,12 +39,12 @@ def test_lease_of_training_follows_from_slow_steps_not_the_median():
     assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
 
 
-@pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_lease_of_evaluation_and_checkpoint_follows_from_earlier_durations(activity):
+@pytest.mark.parametrize("activity", ["eval", "checkpoint", "compile", "loader_start"])
+def test_lease_of_an_activity_follows_from_earlier_durations(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0, 20.0]) == 200.0
 
 
-@pytest.mark.parametrize("activity", ["eval", "checkpoint"])
+@pytest.mark.parametrize("activity", ["eval", "checkpoint", "compile"])
 def test_two_earlier_durations_do_not_shorten_the_lease(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0]) >= 900.0
 
@@ -47,13 +55,27 @@ def test_learned_lease_has_a_minimum():
 
 def test_learned_lease_is_at_most_the_default_lease():
     assert LEASES.seconds("checkpoint", [], [600.0] * 3) == 900.0
+    assert LEASES.seconds("loader_start", [], [100.0] * 3) == 300.0
+
+
+@pytest.mark.parametrize("activity", ["init", "train"])  # the first steps have the lease of initialization
+def test_lease_of_initialization_follows_the_starts_of_earlier_launches(activity):
+    starts = [40.0, 30.0, 50.0]
+    assert LEASES.seconds(activity, [], starts) == 250.0
+    assert LEASES.seconds(activity, [], starts[:2]) == 1800.0
+    assert LEASES.seconds(activity, [], [600.0] * 3) == 1800.0
+
+
+def test_learned_lease_of_initialization_is_at_least_two_minutes():
+    assert LEASES.seconds("init", [], [3.0] * 8) == 120.0
 
 
 def test_lease_thresholds_can_be_set():
     assert Leases(train_floor_seconds=5.0).seconds("train", [0.02] * 10) == 5.0
     assert Leases(eval_seconds=60.0).seconds("eval", []) == 60.0
+    assert Leases(compile_seconds=60.0).seconds("compile", []) == 60.0
 
 
 def test_unknown_activity_has_the_lease_of_initialization():
     """A long activity would be a stall if it had the lease of a step."""
-    assert Leases().seconds("compile", [0.02] * 100) == Leases().init_seconds
+    assert Leases().seconds("relocate", [0.02] * 100) == Leases().init_seconds

@@ -221,12 +221,12 @@ def test_histogram_bucket_includes_its_upper_bound():
 def test_unknown_activity_has_a_category_of_its_own(job):
     job.wait(3)
     job.train(100)
-    job.change_activity("compile")
+    job.change_activity("tune")
     job.wait(5)
     job.update()
-    assert rounded_categories(job.account)["compile"] == 5
+    assert rounded_categories(job.account)["tune"] == 5
     job.wait(2)
     job.train(50)
     job.update()
-    assert rounded_categories(job.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "compile": 7}
+    assert rounded_categories(job.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "tune": 7}
     assert job.account.seconds == pytest.approx(job.total_seconds)

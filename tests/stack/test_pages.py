@@ -22,13 +22,13 @@ import requests
 from tests import build
 from tests.boxes import eventually
 from tests.places import REPOSITORY
+from tests.ports import free_port
 from tests.stack.quick import quick_alertmanager, quick_prometheus
 from zmon import metrics
 from zmon.hub.journal import Journal
 from zmon.schema.finding import Finding
 from zmon.stack import RULES, find_program
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
-from zmon.stack.part import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # it waits half a minute; pages of real jobs are in every run
 

@@ -6,7 +6,6 @@ Each scenario runs in its own process, because `end_all` ends all children of th
 import contextlib
 import os
 import signal
-import socket
 
 import psutil
 import pytest
@@ -14,7 +13,6 @@ import pytest
 from tests.boxes import eventually
 from zmon.errors import PartFailed
 from zmon.stack import find_program
-from zmon.stack.part import free_port
 
 pytestmark = pytest.mark.e2e
 HEAD = """
@@ -81,25 +79,37 @@ asyncio.run(main())
     assert scenario.says("none") == "''"
 
 
-def test_part_is_healthy_only_while_it_runs_and_answers_200(start_rank):
-    scenario = start_rank(HEAD + """
-import http.server, threading
+SERVER = """
+SERVER = '''
+import http.server, sys
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.send_response(200 if self.path == "/ok" else 503)
         self.end_headers()
     def log_message(self, *_): pass
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+print(server.server_address[1], flush=True)
+server.serve_forever(0.01)
+'''
+async def serving(name):
+    part = program(SERVER, name)
+    await part.start()
+    while not (port := part.last_lines(1)):
+        await asyncio.sleep(0.02)
+    part.url = f"http://127.0.0.1:{port}"
+    return part
+"""
+
+
+def test_part_is_healthy_only_while_it_runs_and_answers_200(start_rank):
+    scenario = start_rank(HEAD + SERVER + """
 async def main():
-    base = f"http://127.0.0.1:{server.server_address[1]}"
     async with aiohttp.ClientSession() as session:
-        results = []
-        part = program("import time; time.sleep(60)")
-        part.health = base + "/ok"
-        results.append(await part.healthy(session))  # not started yet
-        await part.start()
-        for health in (base + "/ok", base + "/bad", "http://127.0.0.1:1/", None):
+        idle = program("")
+        idle.health = "http://127.0.0.1:1/"
+        results = [await idle.healthy(session)]  # not started yet
+        part = await serving("part")
+        for health in (part.url + "/ok", part.url + "/bad", "http://127.0.0.1:1/", None):
             part.health = health
             results.append(await part.healthy(session))
         part.process.kill()
@@ -110,6 +120,22 @@ asyncio.run(main())
 """)  # fmt: skip
     assert scenario.wait() == 0
     assert scenario.says("healthy") == "[False, True, False, False, True, False]"
+
+
+def test_answer_of_a_stranger_at_the_url_of_a_part_is_not_health(start_rank):
+    scenario = start_rank(HEAD + SERVER + """
+async def main():
+    async with aiohttp.ClientSession() as session:
+        stranger, part = await serving("stranger"), program("import time; time.sleep(60)")
+        stranger.health = part.health = stranger.url + "/ok"
+        part.url = stranger.url
+        await part.start()
+        print("healthy", await stranger.healthy(session), await part.healthy(session))
+        end_all([stranger, part])
+asyncio.run(main())
+""")  # fmt: skip
+    assert scenario.wait() == 0
+    assert scenario.says("healthy") == "True False"
 
 
 def test_end_all_ends_every_process_within_five_seconds(start_rank):
@@ -169,16 +195,6 @@ asyncio.run(main())
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def test_free_port_is_preferred_port_or_another_free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        other = free_port(port)
-        assert other != port
-    assert free_port(other) == other
 
 
 def test_missing_program_is_reported_with_package_to_install():

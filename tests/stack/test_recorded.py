@@ -15,10 +15,10 @@ import requests
 import yaml
 
 from tests.places import REPOSITORY
+from tests.ports import free_port
 from tests.stack.quick import quick_prometheus
 from zmon.stack import RULES, find_program
 from zmon.stack.config import prometheus_yaml
-from zmon.stack.part import free_port
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # promtool tests the same rules in every run
 

@@ -16,9 +16,10 @@ from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
-from zmon.offline.analyze import Attempt, StepTable, play, read
+from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.pipeline import with_replayed_saving
 from zmon.schema.names import JOB_ID
 
 
@@ -74,13 +75,15 @@ def analyze(
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
         raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
+    if what_ifs is not None:
+        for span in (span for replayed in attempts for span in replayed.spans):
+            span.finding = with_replayed_saving(span.finding, what_ifs)
     answer = document(log, attempts)
     extra = [] if what_ifs is None else [what_if_table(what_ifs, trace.workers)]
     if what_ifs is not None:
         answer["what_if"] = what_if_document(what_ifs, trace.workers)
     _print(answer if as_json else None, report(log, attempts, Console().width, extra))
-    conclusive = log.has_exposed_time and any(replayed.job_state.time.num_steps for replayed in attempts)
-    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if conclusive else 3)
+    sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
 
 
 def _stuck(selected: Chosen) -> FlightAnalysis:

@@ -15,6 +15,7 @@ import click
 import msgspec
 from rich.console import Console
 
+from zmon.cli.drill_random import play_randomly, play_simulated
 from zmon.cli.options import data_dir_option, json_option
 from zmon.drills import ALL, history, report
 from zmon.drills.draw import Pinned
@@ -31,12 +32,25 @@ from zmon.errors import UsageError
 @click.option(
     "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of plays of each drill."
 )
-@click.option("--resume", is_flag=True, help="Continue the last session, and skip the drills that it has played.")
+@click.option(
+    "--resume", is_flag=True, help="Continue the last session, or that of --random, and skip the drills that it played."
+)
 @click.option(
     "--soak",
     "soak_seconds",
     type=click.FloatRange(min=1),
     help="Run only drills without a fault to report, for this many seconds.",
+)
+@click.option(
+    "--random", "randoms", type=click.IntRange(min=1), help="Play this many random compositions of real jobs."
+)
+@click.option("--simulated", type=click.IntRange(min=1), help="Play so many random compositions in a simulator.")
+@click.option(
+    "--first",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the first composition of --simulated; the seed and this number play one again.",
 )
 @click.option("--seed", type=int, help="Seed of the random choices. The same seed makes the same choices.")
 @click.option(
@@ -54,6 +68,9 @@ def drill(
     repeats: int,
     resume: bool,
     soak_seconds: float | None,
+    randoms: int | None,
+    simulated: int | None,
+    first: int,
     seed: int | None,
     kind: JobKind | None,
     ranks: int | None,
@@ -71,11 +88,15 @@ def drill(
     if listing:
         Console().print(report.drill_list(ALL))
         return
-    if sum(map(bool, (names, every, resume, soak_seconds))) != 1:
+    if sum(map(bool, (names, every, resume and not randoms, soak_seconds, randoms, simulated))) != 1:
         raise UsageError(
-            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume or --soak"
+            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume, --soak or --random"
         )
+    if simulated is not None:
+        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
     _end_in_order()
+    if randoms is not None:
+        sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json))
     session = history.newest(data_dir) if resume else None
     if session is None:
         drill_names = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]

@@ -62,10 +62,10 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
         sys.exit(BLIND)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if as_json:
-        answer = {"schema": 1, "blind": jobs.blind, "jobs": shown, "findings": findings.findings}
+        answer = {"schema": 1, "blind": jobs.blind, "as_of": jobs.as_of, "jobs": shown, "findings": findings.findings}
         click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
     else:
-        Console().print(status_table(shown, findings.findings, jobs.blind, time.time()))
+        Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
         if job_id:
             Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
     sys.exit(BLIND if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)

@@ -97,10 +97,12 @@ class Imbalance(Thresholds):
     # A loss to a slow rank that changes must last over this many step windows of at least 5 s; the worst is left out. A
     # pause of one rank, or contention for two seconds, is in one window.
     num_windows: int = 3
-    # The loss is reported once it sums to this time. One pause that every job has loses no more.
-    noted_seconds: float = 10.0
-    # The loss is a warning once it sums to this time: 10 % of five minutes, or 60 % of 50 s. Less is not worth a visit.
-    lost_seconds: float = 30.0
+    # The loss is reported, as `info`, once it sums to this time. A job that loses most of its steps then shows it after
+    # a quarter of a minute.
+    noted_seconds: float = 8.0
+    # The loss is a warning once it sums to this time: 10 % of 200 s, or a third of a minute. What a job loses while its
+    # caches and queues fill, or while another program starts, is less.
+    lost_seconds: float = 20.0
     # A step must lose at least this time to a slow rank that changes. The operating system alone delays a process by a
     # millisecond now and then.
     least_seconds: float = 0.001

@@ -17,12 +17,15 @@ import msgspec
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.exits import Limits, exit_finding
+from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.frames import places_text
+from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
@@ -47,9 +50,6 @@ class Stall(Patience, Limits, LoopLimits):
     # If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer),
     # its host is not lost.
     unseen_seconds: float = 5.0
-    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
-    # it kills them.
-    ending_seconds: float = 60.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
@@ -61,6 +61,11 @@ class Stall(Patience, Limits, LoopLimits):
     separate = False
     causes = (
         "rank_exited",
+        "uneven_end",
+        "connection_lost",
+        "rendezvous_failed",
+        "launcher_gone",
+        "sequence_lag",
         "crash_loop",
         "rank_frozen",
         "collective_mismatch",
@@ -85,9 +90,10 @@ class Stall(Patience, Limits, LoopLimits):
         finding = self._proven_finding(snapshot) or self._silence_finding(snapshot)
         loop = crash_loop_finding(snapshot, self.name, finding, self)
         if loop is not None and finding is not None and not is_over(snapshot):
-            return (joined(loop, finding),)  # the launch after the failed ones has a fault of its own
-        finding = loop or finding
-        return (finding,) if finding else ()
+            finding = joined(loop, finding)  # the launch after the failed ones has a fault of its own
+        else:
+            finding = loop or finding
+        return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
 
     def _proven_finding(self, snapshot: Snapshot) -> Finding | None:
         """Return one finding for all faults that locks, process states and links prove."""
@@ -137,7 +143,7 @@ class Stall(Patience, Limits, LoopLimits):
             seconds_ago=seconds_ago,
             confidence=0.97 if stopped else 0.8,
             summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
-            f"{_waiting_text(snapshot, frozen)}{_reason_text(judgement)}",
+            f"{_waiting_text(snapshot, frozen)}{places_text(snapshot, frozen)}{_reason_text(judgement)}",
             detail=detail,
             evidence=_with_silence(Evidence(pids=tuple(r.pid for r in frozen)), judgement),
         )
@@ -161,7 +167,7 @@ class Stall(Patience, Limits, LoopLimits):
             hosts=diagnosis.hosts,
             seconds_ago=min(inside),
             confidence=diagnosis.confidence,
-            summary=f"nothing has moved for {min(inside):.1f} s; {diagnosis.summary}",
+            summary=f"nothing has moved for {min(inside):.1f} s; {diagnosis.summary}{places_text(snapshot, ())}",
             detail=diagnosis.detail,
             evidence=diagnosis.evidence,
         )
@@ -173,6 +179,8 @@ class Stall(Patience, Limits, LoopLimits):
             return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
             return None  # wait until it is clear which rank ended first, which is better evidence
+        if any(r.alive and gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks)):
+            return None  # a rank has raised, and the other ranks are about to show why
         cancelled = [r for r in ended_ranks(snapshot.ranks) if death(r) is Death.CANCELLED]
         if any(gone_seconds(r) < self.ending_seconds for r in cancelled):
             return None  # the owner has cancelled the job, and its end takes a while
@@ -193,8 +201,9 @@ class Stall(Patience, Limits, LoopLimits):
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
-            summary=f"no rank has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
-            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}{_reason_text(judgement)}",
+            summary=f"{_movers(snapshot)} has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
+            f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}"
+            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}",
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
@@ -216,6 +225,12 @@ class Stall(Patience, Limits, LoopLimits):
 def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankState]:
     """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
     return diagnosis.culprits or [r for r in alive if r.in_flight is None] or alive
+
+
+def _movers(snapshot: Snapshot) -> str:
+    """Return who does not move; ranks that are gone cannot move."""
+    gone = [r.rank for r in snapshot.ranks if not r.alive]
+    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from zmon.detectors.parts.chance import Chance
 from zmon.detectors.parts.hardware_reasons import hot_gpu, starved_host, throttled_ranks
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.self_times import Lag, SelfTimes
-from zmon.detectors.parts.slow_network import slow_network, slow_network_steps
+from zmon.detectors.parts.slow_network import slow_network
+from zmon.detectors.parts.slow_network_finding import slow_network_finding
 from zmon.detectors.parts.step_cost import (
     NEXT,
     SHOWN,
-    exposed_seconds,
     exposed_too_long,
     late_by_phase,
     mean_saved_seconds,
@@ -58,6 +59,10 @@ class Straggler(Thresholds):
     # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
     # `python -m bench.straggler` measures the error rates.
     chance_ratio: float = 4.25
+    # The probability that some rank of equal ranks is late in as many of the steps must be below this value. Where
+    # another rank is slow in each step, some rank has bad luck for twelve steps every few minutes. A smaller value
+    # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
+    rare_ratio: Share = 0.0003
     # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
     # value, the cause is compute.
     input_ratio: Majority = 0.67
@@ -115,10 +120,7 @@ class Straggler(Thresholds):
             return False
         if finding.cause == "network_slow":
             measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
-            if (
-                len(measured) > 2
-                and slow_network(snapshot, self.alike_ratio, self.alike_ratio, self.busy_seconds) is None
-            ):
+            if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
                 return True
             grown_ratio = self.over_ratio * self.grown_ratio
             steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
@@ -152,6 +154,10 @@ class Straggler(Thresholds):
         finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
         return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
 
+    @property
+    def _chance(self) -> Chance:
+        return Chance(self.chance_ratio, self.rare_ratio)
+
     def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
         """Return the lag that a rank must have at least."""
         step = median(step.seconds for step in times.steps[-num_steps:])
@@ -160,7 +166,7 @@ class Straggler(Thresholds):
     def _late(self, snapshot: Snapshot, times: SelfTimes, num_steps: int) -> Finding | None:
         without_work: SelfTimes | None = None
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
-        for number in (num_steps, 3 * num_steps // 2, 2 * num_steps):  # more steps have less noise
+        for number in (num_steps, 3 * num_steps // 2, 2 * num_steps, 3 * num_steps):  # more steps have less noise
             if len(snapshot.steps) < (number if hot else 2 * number):  # too few to estimate chance
                 return None
             late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
@@ -185,10 +191,10 @@ class Straggler(Thresholds):
         hot_lags = [lag for lag in late if lag.rank in hot]
         if hot_lags or not late or len(times.steps) < 2 * num_steps:
             return hot_lags
-        sure = times.lags(num_steps, least_seconds, self.chance_ratio)
+        sure = times.lags(num_steps, least_seconds, self._chance)
         if sure:
             return sure
-        parts = [part.lags(num_steps, least_seconds, self.chance_ratio) for part in times.split("data")]
+        parts = [part.lags(num_steps, least_seconds, self._chance) for part in times.split("data")]
         in_part = [lag.rank for lags in parts for lag in lags]
         return [lag for lag in late if lag.rank in in_part]
 
@@ -205,7 +211,7 @@ class Straggler(Thresholds):
         first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
         peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
         phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
-        data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self.chance_ratio, phases)
+        data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self._chance, phases)
         lost_seconds = worst.seconds / seconds * seconds_ago
         cause, reason, detail = self._cause(snapshot, culprits, first, data_ratio, lost_seconds)
         num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
@@ -260,37 +266,10 @@ class Straggler(Thresholds):
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
         """Return a finding about the host, or the pair of hosts, with a slow link."""
-        baseline = snapshot.baseline
-        if not exposed_too_long(steps, baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
+        if not exposed_too_long(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
-        culprit = slow_network(snapshot, self.quicker_ratio, self.alike_ratio, self.busy_seconds)
-        if culprit is None:
-            return None
-        exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)
-        baseline_text = "" if baseline is None else f" ({ms(baseline.exposed_seconds)} in the baseline)"
-        return new_finding(
-            snapshot,
-            detector=self.name,
-            cause="network_slow",
-            severity="warning",
-            culprits=(),
-            hosts=culprit.hosts,
-            seconds_ago=sum(step.stands_for * step.seconds for step in steps),
-            confidence=culprit.confidence,
-            stalled=False,
-            lost_ratio=None if baseline is None else max(exposed - baseline.exposed_seconds, 0.0) / seconds,
-            summary=f"{culprit.place} holds the others back: {culprit.summary} (threshold "
-            f"{self.quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"
-            f"{baseline_text}, and no rank is late for them",
-            detail=slow_network_steps(culprit),
-            evidence=Evidence(
-                device=culprit.device,
-                links=culprit.links,
-                step_seconds=seconds,
-                exposed_seconds=exposed,
-                good_exposed_seconds=None if baseline is None else baseline.exposed_seconds,
-            ),
-        )
+        culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)
+        return culprit and slow_network_finding(snapshot, culprit, steps, self.quicker_ratio)
 
 
 def _self_times(snapshot: Snapshot) -> SelfTimes:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from zmon.schema.finding import Finding
-from zmon.schema.names import STALL
+from zmon.schema.names import MOVING_CAUSES, STALL
 
 STEP_DETECTORS = ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")
 
@@ -43,7 +43,7 @@ class Suppression:
 _CHANGING = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
 TABLE = (
     # During a stall, detectors of steps see only older steps, so they cannot tell whether a fault is over.
-    Suppression(STALL, STEP_DETECTORS, holds=True),
+    Suppression(STALL, STEP_DETECTORS, holds=True, except_causes=MOVING_CAUSES),
     Suppression("straggler", ("slowdown", "efficiency")),  # the straggler is the culprit of the slowdown
     # What a straggler costs is no loss to a rank that changes; once it is gone, the rest is measured again.
     Suppression("straggler", ("imbalance",), silenced_causes=_CHANGING),

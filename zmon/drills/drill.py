@@ -39,6 +39,7 @@ class Injection:
     lease_seconds: float = 0.0  # for proof `lease`: time from the onset to the end of the lease
     rank: int | None = None  # the struck rank, if it is not the rank of the scene
     host: str | None = None  # the struck host, if it is not the host of the scene
+    others: tuple[int, ...] = ()  # ranks that a second fault struck
     peer: str | None = None  # the other host, if a pair of hosts is struck
     unscraped: bool = (
         False  # True: Prometheus was dead; the time to page counts from its first scrape after the restart
@@ -63,12 +64,13 @@ class Drill:
     kinds: tuple[JobKind, ...] = ("trainer", "ddp", "plain")
     ranks: tuple[int, ...] = (2, 4, 8)
     step_seconds: tuple[float, ...] = (0.02, 0.25, 2.0)
-    job: Mapping[str, int | float] = field(default_factory=dict)  # fields of JobSpec that differ from their defaults
+    job: Mapping[str, int | float | str] = field(default_factory=dict)  # fields of JobSpec with other values
     begins: Literal["training", "starting"] = "training"  # the activity of the job when the fault is caused
     evidence: tuple[str, ...] = ()  # words that the finding must contain, anywhere; {rank} is the struck rank
     may_warn: tuple[
         str, ...
     ] = ()  # causes that are also true: warnings with them are allowed, critical findings are not
+    max_warnings: int | None = None  # the number of allowed findings with these causes; None: any number
     watch_seconds: float = 8.0  # quiet drills: time to watch after the event
     unavailable: Callable[[], str | None] = lambda: None  # returns the reason if the drill cannot be played here
     afterwards: Callable[[Scene], str | None] = lambda scene: None  # returns a clause about lost data, after the lift

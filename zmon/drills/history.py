@@ -43,7 +43,7 @@ class Session:
 
 
 def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
-    """Begin a session of kind `drills` or `soak`. Raises UsageError if its file cannot be written."""
+    """Begin a session of kind `drills`, `soak` or `random`. Raises UsageError if its file cannot be written."""
     path = data_dir / "drills" / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,12 +55,12 @@ def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
     return Session(path, head)
 
 
-def newest(data_dir: Path) -> Session:
-    """Open the newest session, to resume it. Raises UsageError if there is none, or if its file is damaged.
+def newest(data_dir: Path, kind: str = "drills") -> Session:
+    """Open the newest session of a kind, to resume it. Raises UsageError if there is none, or if its file is damaged.
 
     Rows of broken drills and a half-written last line are dropped.
     """
-    files = sorted((data_dir / "drills").glob("drills-*.jsonl"))
+    files = sorted((data_dir / "drills").glob(f"{kind}-*.jsonl"))
     if not files:
         raise UsageError("there is no session to resume", f"no drill was played in {data_dir}", "leave --resume out")
     path, partial = files[-1], files[-1].with_suffix(".partial")

@@ -10,7 +10,6 @@ import http.client
 import itertools
 import subprocess
 import time
-from collections.abc import Sequence
 
 import msgspec
 import psutil
@@ -20,7 +19,8 @@ from zmon.drills.draw import Draw, job_spec
 from zmon.drills.drill import Drill, Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
-from zmon.drills.score import DrillRow, alert_of
+from zmon.drills.reports import alerts_since, findings_since, page_about, pages_since
+from zmon.drills.score import DrillRow, counts
 from zmon.drills.stage import Job, PartName, ReceivedPage, Stage
 from zmon.drills.targets import TARGETS
 from zmon.errors import PartFailed, ZmonError
@@ -39,7 +39,6 @@ MAX_SECONDS = 150.0
 PAGE_TIMEOUT_SECONDS = 15.0
 PROMETHEUS_SECONDS = 30.0  # time for Prometheus to start again and to discover its targets
 SETTLE_SECONDS = 2.0  # time for a second page or a refined diagnosis
-CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 ANSWER_SECONDS = 10.0  # every witness must answer within this time
 WITNESSES: tuple[PartName, ...] = (
     "hub",
@@ -116,7 +115,7 @@ def _learned(state: RankState) -> bool:
 
 def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Cause the fault, wait for the finding and the page, lift the fault, and wait until the finding is resolved."""
-    causes_before = tuple(sorted({finding.cause for finding in _findings(scene, row.time)}))
+    causes_before = tuple(sorted({finding.cause for finding in findings_since(scene, row.time)}))
     injection = drill.fault(scene)
     steps_at_onset = steps_done(scene.job.folder)
     due: float | None = None
@@ -135,9 +134,9 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     if injection.lift is not None and row.reported_cause is not None:
         row = replace(row, lifted=True, resolved_seconds=_await_resolved(scene))
     row = replace(row, lost=drill.afterwards(scene))
-    if due is not None and (page := _page_about(scene, injection.onset, row)):
+    if due is not None and (page := page_about(scene, injection.onset, row)):
         row = replace(row, page_seconds=max(0.0, page.time - due))
-    paged, warned = (_alerts(scene, injection.onset, severity) for severity in ("critical", "warning"))
+    paged, warned = (alerts_since(scene, injection.onset, severity) for severity in ("critical", "warning"))
     return replace(row, paged=paged, warned=warned)
 
 
@@ -160,10 +159,30 @@ def _await_report(
     row = replace(row, finding_seconds=report_time - injection.onset, finding_steps=steps)
     if isinstance(report, ReceivedPage):
         return row, None
-    due = _await_scrape(scene) if injection.unscraped else report_time
-    wait_until(lambda: _page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
+    due: float | None = report_time
+    if report.is_stall and drill.proof in ("silence", "lease"):
+        limit = TARGETS.critical_seconds(target, slow)
+        due = _await_critical(scene, report, injection.onset + limit + EXTRA_SECONDS)
+        row = _with_diagnosis(drill, scene, injection, row, report)
+        row = replace(row, critical_target_seconds=limit)
+        row = replace(row, critical_seconds=None if due is None else due - injection.onset)
+    if injection.unscraped:
+        due = _await_scrape(scene)
+    wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
     return _with_diagnosis(drill, scene, injection, row, report), due
+
+
+def _await_critical(scene: Scene, finding: Finding, until: float) -> float | None:
+    """Wait until the finding is critical; return the time in unix seconds, or None if it did not become critical."""
+    while time.time() < until:
+        current = next((f for f in findings_since(scene, finding.detected) if f.id == finding.id), finding)
+        if current.severity == "critical":
+            return time.time()
+        if current.resolved is not None:
+            return None
+        time.sleep(POLL_SECONDS)
+    return None
 
 
 def _await_scrape(scene: Scene) -> float:
@@ -177,11 +196,12 @@ def _await_scrape(scene: Scene) -> float:
 
 
 def _await_resolved(scene: Scene) -> float | None:
-    """Wait until no finding about the job is open; return the elapsed seconds, or None if it took too long."""
+    """Wait until no finding that counts is open; return the elapsed seconds, or None if it took too long."""
     begin, stage = time.monotonic(), scene.stage
 
     def resolved() -> bool:
-        return stage.is_healthy("hub") and not stage.findings(scene.job.spec.job_id)
+        findings = stage.findings(scene.job.spec.job_id)
+        return stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
 
@@ -196,22 +216,15 @@ def _await_finding(
     other: tuple[Finding | None, float | None] = (None, None)
     while time.time() < until:
         if not drill.detector:
-            page = next((p for p in _pages(scene, injection.onset) if p.alert in drill.causes), None)
+            page = next((p for p in pages_since(scene, injection.onset) if p.alert in drill.causes), None)
             if page is not None:
                 return page, page.time
-        for finding in _findings(scene, injection.onset):
+        for finding in findings_since(scene, injection.onset):
             if finding.detector == drill.detector:
                 return finding, time.time()
             other = other if other[0] else (finding, time.time())
         time.sleep(POLL_SECONDS)
     return other
-
-
-def _page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
-    """Return the first page about the finding in the row, or None."""
-    alert = alert_of(row.detector, row.severity or "")
-    matching = (p for p in _pages(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
-    return next(matching, None)
 
 
 def _with_diagnosis(
@@ -220,12 +233,12 @@ def _with_diagnosis(
     """Return the row with the current cause and culprit, because the finding may have been updated."""
     if isinstance(report, ReceivedPage):
         return replace(row, reported_cause=report.alert, severity=report.severity, culprit_right=True)
-    findings = _findings(scene, injection.onset)
+    findings = findings_since(scene, injection.onset)
     finding = next((f for f in findings if f.id == report.id), report)
     rank, host = injection.rank if injection.rank is not None else scene.rank, injection.host or scene.host
-    words = [word.format(rank=rank) for word in drill.evidence]
+    struck = {rank, *injection.others}
     culprit_right = {
-        "rank": finding.ranks == (rank,) and finding.hosts == (host,),
+        "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
         "host": set(finding.hosts) == {host},
         "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
         "none": True,
@@ -239,7 +252,9 @@ def _with_diagnosis(
         culprit_right=culprit_right,
         reported_ranks=finding.ranks,
         reported_hosts=finding.hosts,
-        evidence_missing=tuple(word for word in words if word not in text),
+        struck_too=injection.others,
+        confidence=finding.confidence,
+        evidence_missing=tuple(w for word in drill.evidence if (w := word.format(rank=rank)) not in text),
         beside=tuple(sorted({f.cause for f in findings if f.id != finding.id and not _is_excused(drill, f)})),
     )
 
@@ -257,42 +272,15 @@ def _play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     if silent := [part for part in WITNESSES if not scene.stage.is_healthy(part)]:
         what = f"{' and '.join(silent)} did not answer at the end"
         raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
-    findings = _findings(scene, row.time, siblings=True)
-    excused = [f for f in findings if _is_excused(drill, f)]
+    findings = findings_since(scene, row.time, siblings=True)
+    excused = [f for f in findings if _is_excused(drill, f)][: drill.max_warnings]
     excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
-    warnings = [page for page in _pages(scene, row.time) if page.severity == "warning"]
+    warnings = [page for page in pages_since(scene, row.time) if page.severity == "warning"]
     warned = {f.cause for f in findings if f.severity == "warning" and f not in excused}
     warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
     return replace(
         row,
-        paged=_alerts(scene, row.time, "critical"),
+        paged=alerts_since(scene, row.time, "critical"),
         critical=tuple(sorted({finding.cause for finding in findings if finding.severity == "critical"})),
         warned=tuple(sorted(warned)),
     )
-
-
-def _findings(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
-    """Return the findings about the job since then, oldest first, without findings of severity info."""
-    findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
-    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and f.severity != "info"]
-    return sorted((f for f in recent if _is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
-
-
-def _pages(scene: Scene, since: float) -> Sequence[ReceivedPage]:
-    """Return the first page of each alert since then, about the job, its siblings, or the monitor itself."""
-    first: dict[tuple[str, str], ReceivedPage] = {}
-    for page in scene.stage.pages():
-        if (page.job_id is None or _is_of_drill(scene, page.job_id)) and page.status == "firing":
-            first.setdefault((page.fingerprint, page.began), page)
-    return [page for page in first.values() if page.time >= since]
-
-
-def _is_of_drill(scene: Scene, job_id: str) -> bool:
-    """Return True for the drill's job and for another job that the drill started beside it."""
-    own = scene.job.spec.job_id
-    return job_id == own or job_id.startswith(f"{own}-")
-
-
-def _alerts(scene: Scene, since: float, severity: str) -> tuple[str, ...]:
-    """Return the names of the alerts of this severity that fired since then."""
-    return tuple(sorted(page.alert for page in _pages(scene, since) if page.severity == severity))

@@ -59,12 +59,14 @@ def tables(rows: Sequence[DrillRow]) -> RenderableType:
 def markdown(rows: Sequence[DrillRow]) -> str:
     """Return Markdown tables: a line for each drill over all its repeats, then the figures."""
     lines = [
-        "| drill | played | as expected | onset → finding | target | → page | → resolved | deviations |",
-        "|" + "-|" * 8,
+        "| drill | played | as expected | onset → finding | target | onset → critical | target | → page | → resolved "
+        "| deviations |",
+        "|" + "-|" * 10,
     ]
     for name in dict.fromkeys(row.drill for row in rows):
         own = [row for row in rows if row.drill == name]
         limits = [row.target_seconds for row in own if row.target_seconds is not None]
+        critical_limits = [row.critical_target_seconds for row in own if row.critical_target_seconds is not None]
         deviations = Counter(_deviation(row) for row in own if not row.as_expected)
         cells = (
             name,
@@ -72,6 +74,8 @@ def markdown(rows: Sequence[DrillRow]) -> str:
             sum(row.as_expected for row in own),
             _range([row.finding_seconds for row in own]),
             _limit(max(limits, default=None)),
+            _range([row.critical_seconds for row in own]),
+            _limit(max(critical_limits, default=None)),
             _range([row.page_seconds for row in own]),
             _range([row.resolved_seconds for row in own]),
             "; ".join(f"{count} × {deviation}" for deviation, count in deviations.items()),
@@ -102,14 +106,15 @@ def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
 
 def _rows(rows: Sequence[DrillRow]) -> Table:
     table = Table(title="Drills (seconds)", title_justify="left", box=SIMPLE, pad_edge=False)
-    for column in ("drill", "verdict", "finding", "page", "resolved"):
+    for column in ("drill", "verdict", "finding\ncritical", "page", "resolved"):
         table.add_column(column, no_wrap=True)  # complete in a narrow terminal too
     table.add_column("diagnosis, remarks", overflow="fold")
     for row in rows:
         table.add_row(
             f"{row.drill}\n{row.kind} {row.ranks} × {row.step_seconds * 1000:g} ms",
             Text(row.verdict, style=STYLES.get(row.verdict, "bold red")),
-            f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}".strip(),
+            f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}\n"
+            f"{_figure(row.critical_seconds)} {_limit(row.critical_target_seconds)}".strip(),
             _figure(row.page_seconds),
             _figure(row.resolved_seconds),
             "\n".join(filter(None, [_diagnosis(row), *row.remarks])),
@@ -132,6 +137,7 @@ def _figures(rows: Sequence[DrillRow]) -> list[RenderableType]:
 def _spreads(rows: Sequence[DrillRow]) -> list[tuple[str, Spread | None]]:
     return [
         *((f"onset → finding, {words}", finding_spread(rows, proof)) for proof, words in PROOFS.items()),
+        ("onset → critical, silence or a lease", spread([row.critical_seconds for row in rows])),
         ("finding → page", spread([row.page_seconds for row in rows])),
         ("lifted → resolved", spread([row.resolved_seconds for row in rows])),
     ]

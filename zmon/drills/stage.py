@@ -18,6 +18,7 @@ from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
 
 JobKind = Literal["trainer", "ddp", "plain"]  # bundled trainer, DDP with zmon.attach(), job that does not import zmon
+LauncherName = Literal["torchrun", "mpirun", "spawn", "none"]  # see jobs/without_torchrun.py
 PartName = Literal["agent", "hub", "prometheus", "alertmanager"]
 
 
@@ -32,6 +33,7 @@ class JobSpec:
     steps: int = 0  # 0: until stopped
     checkpoint_steps: int = 0  # every rank saves after so many steps; 0: never
     max_restarts: int = 0
+    launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
     slow_start: float = 1.0  # factor on the duration of the first step

@@ -21,9 +21,10 @@ class Targets:
     silence_steps: float = 15.0  # the lease of training is this many p99 step times
     silence_more_seconds: float = 1.0  # time to report after the lease
     lease_more_seconds: float = 2.0  # time to report after the lease of another activity
+    critical_floor_seconds: float = 20.0  # what only silence proves is critical after this time without progress
     slow_steps: int = 20  # steps since the onset, or as many median step times from before the onset
     slow_floor_seconds: float = 5.0
-    watcher_seconds: float = 45.0  # 20 s without a pass, 10 s in the alert's `for`, and the intervals in between
+    watcher_seconds: float = 45.0  # 20 s without a pass or 10 s, the 10 or 24 s in the alert's `for`, and the intervals
     page_seconds: float = 5.0
     resolve_seconds: float = 30.0
 
@@ -40,6 +41,14 @@ class Targets:
         if proof == "watcher":
             return self.watcher_seconds
         return max(self.silence_floor_seconds, self.silence_steps * p99_seconds) + self.silence_more_seconds
+
+    def critical_seconds(self, finding_seconds: float, p99_seconds: float) -> float:
+        """Return the longest time from onset to a critical finding about a stall that only silence proves.
+
+        `finding_seconds` is the target for the finding itself. A rank may strike at the end of a step, and the others
+        begin to wait a step later.
+        """
+        return max(finding_seconds, self.critical_floor_seconds + p99_seconds + self.silence_more_seconds)
 
 
 TARGETS = Targets()

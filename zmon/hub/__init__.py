@@ -123,13 +123,17 @@ class Hub:
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
         with self._isolated("history", snapshot.job_id):
-            stalls = self.journal.active_of(snapshot.job_id, STALL)
+            stalls = self._stalls(snapshot)
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
         return snapshot
+
+    def _stalls(self, snapshot: Snapshot) -> list[Finding]:
+        """Return the open findings of a job that does not move."""
+        return [finding for finding in self.journal.active_of(snapshot.job_id, STALL) if finding.is_stall]
 
     @contextlib.contextmanager
     def _isolated(self, part: str, job_id: str) -> Iterator[None]:
@@ -159,7 +163,8 @@ class Hub:
                     self._update_journal(snapshot, detector, remaining, now)
         if STALL in findings:
             with self._isolated("ended jobs", snapshot.job_id):
-                fault, stalls = next(iter(findings[STALL]), None), self.journal.active_of(snapshot.job_id, STALL)
+                stalls = self._stalls(snapshot)
+                fault = next((finding for finding in findings[STALL] if finding.is_stall), None)
                 published = next(iter(stalls), None)
                 self.ended_jobs.update(snapshot, fault, published, partial(view, snapshot, self.job_states, stalls))
 
@@ -169,10 +174,11 @@ class Hub:
         for finding in findings:
             if self.journal.open_or_update(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        if detector.separate or not findings:
-            active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
-            undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
-            self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *undecided)])
+        active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
+        # Of a detector that reports one fault at a time, later reports update the open finding of the same kind.
+        updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
+        undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
+        self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.

@@ -131,7 +131,9 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
     if now is None or not now.seconds:
         return Unknown("the job has not taken enough steps yet")
     if not now.samples:
-        return Unknown("the ranks do not report their samples")
+        return Unknown(
+            "the samples of a step are unknown: no batch was recognized, and the job does not call zmon.work(samples=…)"
+        )
     return JobSize(snapshot.world_size, now.samples, _ranks_per_host(snapshot)), now.seconds
 
 

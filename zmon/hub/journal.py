@@ -91,7 +91,10 @@ class Journal:
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
         """
         active = self.active_of(finding.job_id, finding.detector)
-        current = next((f for f in active if not separate or _same_fault(f, finding.id)), None)
+        same = [
+            f for f in active if not separate and f.is_stall == finding.is_stall
+        ]  # else the job moves in one of them
+        current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
         if current is None:
             earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())
             if earlier:
@@ -114,7 +117,7 @@ class Journal:
         publish = self._may_replace_culprits(current, finding.ranks, now)
         if finding.cause == "unknown" != current.cause:  # a known cause stays
             source = finding if severity != current.severity else current  # the text says why the severity rose
-            return replace(current, severity=severity, summary=source.summary, detail=source.detail)
+            return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
         if overlap.follows(current, finding):
             return overlap.joined(current, finding)
         if set(finding.ranks) < set(current.ranks) and current.evidence.joined:

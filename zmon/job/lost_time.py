@@ -58,5 +58,6 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
         ratio = (lost - largest) / (total - largest_total)
         if ratio < least_ratio:
             break
-        latest = LastingLoss(ratio, lost, total)
+        if latest is None or window.lost_ratio >= least_ratio:  # it began with a window that lost that much
+            latest = LastingLoss(ratio, lost, total)
     return latest

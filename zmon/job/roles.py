@@ -39,7 +39,7 @@ def roles(snapshot: Snapshot) -> tuple[Role, ...]:
     states = snapshot.reported_ranks
     named: dict[str, list[int]] = {}
     for state in states:
-        named.setdefault(getattr(state, "role", ""), []).append(state.rank)
+        named.setdefault(state.role, []).append(state.rank)
     if len(named) > 1 and "" not in named and len(states) == len(every):
         return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in named.items())
     stages = _stages(snapshot.steps, states) if len(states) == len(every) else ()

@@ -108,8 +108,9 @@ def attach_box(
 
 
 def identify(
-    *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None
-) -> None:
+    *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None,
+    samples_source: str | None = None,
+) -> None:  # fmt: skip
     """Add facts to the box that became known after the rank attached."""
     global _identity
     if current is not None and _identity is not None:
@@ -119,6 +120,7 @@ def identify(
             backend=_identity.backend if backend is None else backend,
             socket=_identity.socket if socket is None else socket,
             role=_identity.role if role is None else role,
+            samples_source=_identity.samples_source if samples_source is None else samples_source,
         )
         current.box.identity(_identity)
 
@@ -279,6 +281,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
     box.identity(_identity)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
     timeline = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), start=_identity.start_ns)
+    timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()
     return timeline
 

@@ -14,10 +14,13 @@ from zmon.box.identity import field
 from zmon.box.versions import MAX_ACTIVITIES
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.interface import JobInterface
+from zmon.probe.samples import SampleCounter
+from zmon.schema.names import OPS
 
 _MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
 _NO_VALUES = (0.0,) * layout.MAX_REPORT_KEYS
+_SEND, _RECV = OPS.index("send"), OPS.index("recv")
 _MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit; a boundary with a larger one would be lost, and all after it
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
@@ -31,8 +34,10 @@ class Ledger:
         self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
         self.times = [0] * layout.NUM_TIMES
         self.counts = [0] * layout.NUM_COUNTS
+        self.samples = SampleCounter()
         self.overhead_ns = self.dropped = 0
         self.boundaries = 0
+        self._num_single = 0  # sends to and receives from single ranks until the last step
         self._box, self._interface = box, interface
         self._times_at_boundary = self.times.copy()
         self._step_amounts, self._amounts = _UNKNOWN.copy(), _UNKNOWN.copy()
@@ -50,6 +55,11 @@ class Ledger:
     def step(self, number: int, now: int, duration: int) -> None:
         """Write the boundary at the end of a step."""
         amounts = self._step_amounts
+        num_single = self.counts[_SEND] + self.counts[_RECV]
+        samples = self.samples.end_step(is_stage=num_single > self._num_single)
+        self._num_single = num_single
+        if samples is not None:
+            amounts[layout.SAMPLES] = min(samples, _MAX_AMOUNT)
         if self._interface is not None and (moved := self._interface.since_last()) is not None:
             amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
         if self.memory_reader is not None and now - self._memory_read_at > _MEMORY_INTERVAL_NS:
@@ -74,6 +84,7 @@ class Ledger:
         self._between[previous_activity] += elapsed
         self.times[:] = self._times_at_boundary
         self._step_amounts[:] = _UNKNOWN
+        self.samples.turn()
         if self._interface is not None:
             self._interface.since_last()
         self._close(layout.TURN, number, now, 0, leaving)
@@ -87,6 +98,7 @@ class Ledger:
         amounts = self._step_amounts
         if samples is not None:
             amounts[layout.SAMPLES] = _sum(amounts[layout.SAMPLES], count(samples))
+            self.samples.declare()
         if lookups is not None:
             amounts[layout.LOOKUPS] = _sum(amounts[layout.LOOKUPS], count(lookups))
 

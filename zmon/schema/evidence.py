@@ -125,6 +125,7 @@ class Evidence(msgspec.Struct, frozen=True):
     group: str | UnsetType = UNSET
     sequence: int | UnsetType = UNSET
     hosts: tuple[str, ...] | UnsetType = UNSET
+    pair: tuple[int, ...] | UnsetType = UNSET  # the two ranks whose connection broke
     num_starts: int | UnsetType = UNSET  # launches that failed one after the other without progress
     ends: tuple[LaunchEnd, ...] | UnsetType = UNSET  # the last ones of these
     silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from zmon.format import clock
 from zmon.schema.evidence import Evidence
-from zmon.schema.names import SCHEMA, STALL
+from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
+
+_FRESH_SECONDS = 3.0  # the hub rewrites the summary at each pass, and people ask it every two seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +37,20 @@ class Finding:
     lost_gpu_hours: float | None = None
     evidence: Evidence = field(default_factory=Evidence)
     capsule: str | None = None  # the directory of the incident
+    as_of: float | None = None  # when the summary was written; ages in it are those of that time. None: unknown
     schema: int = SCHEMA
+
+    def text(self, now: float) -> str:
+        """Return the summary, with the time of its figures if it was written more than a few seconds before `now`."""
+        as_of = self.as_of
+        if as_of is None or now - as_of < _FRESH_SECONDS:
+            return self.summary
+        return f"{self.summary} (as of {clock(as_of)})"
 
     @property
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
-        return self.detector == STALL
+        return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")
 
 
 def decode_finding(line: bytes) -> Finding:

@@ -8,6 +8,7 @@ from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.pause import HealedPause
 
+_SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
 
 
@@ -54,9 +55,18 @@ class JobView:
     expected: ExpectedStep | None = None  # the expected step
     expected_unknown: str = ""  # why the expected step is unknown
     pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
+    samples_source: str = ""  # where the numbers of samples come from, see SAMPLES_SOURCES; "": unknown
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
 
     @property
     def has_failed(self) -> bool:
         """True if a fault ended the job, and none of its processes is left."""
         return self.ended is not None and self.state == EXITED
+
+    @property
+    def samples_inference(self) -> str:
+        """The source of inferred samples, for people; empty if the job reports them, or if they are unknown."""
+        source = self.samples_source
+        if source in ("", "declared"):
+            return ""
+        return f"inferred from {_SOURCES.get(source, source)}"

@@ -27,7 +27,11 @@ OPS = (
 
 JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # each job id is the name of a directory
 
+# Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
+SAMPLES_SOURCES = ("declared", "loader", "model")
+
 STALL = "stall"  # the detector that reports jobs that stand still
+MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves
 
 WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last words
 

@@ -108,6 +108,9 @@ class RankState:
     edge: str = "python"  # the implementation of the probe's hot path
     samples_source: str = ""  # where the numbers of samples come from; "": unknown
     leaving_seconds: float | None = None  # since an exception became its last words, while its process still runs
+    last_words_seconds: float | None = None  # since its last words, by its host's clock; None: none, or an older agent
+    launcher_gone_seconds: float | None = None  # since its launcher was first seen dead; None: it lives, or is unknown
+    launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
 
 
 class RankStatus(msgspec.Struct, frozen=True):

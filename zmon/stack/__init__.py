@@ -19,7 +19,8 @@ import aiohttp
 
 from zmon.errors import PartFailed, UsageError
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
-from zmon.stack.part import Part, become_subreaper, end_all, free_port
+from zmon.stack.part import Part, become_subreaper, end_all
+from zmon.stack.ports import ReservedPort
 
 START_TIMEOUT_SECONDS = 60.0
 RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # file names in dashboards/rules
@@ -63,6 +64,7 @@ class Stack:
             need("streamlit", "the dashboard", "dashboard")
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
+        self._ports: list[ReservedPort] = []
         self.urls = Urls(
             agent=self._listen("agent", config.agent_port),
             hub=self._listen("hub", config.hub_port),
@@ -105,13 +107,16 @@ class Stack:
         for watcher in self._watchers:
             watcher.cancel()
         await asyncio.to_thread(end_all, self.parts)
+        for port in self._ports:
+            port.release()
         (self._config.data_dir / "stack.json").unlink(missing_ok=True)
 
     def _listen(self, name: str, preferred: int) -> str:
-        port = free_port(preferred)
-        if port != preferred:
-            self._say(f"port {preferred} is in use: {name} listens on port {port}")
-        return f"http://127.0.0.1:{port}"
+        port = ReservedPort(preferred)
+        self._ports.append(port)
+        if port.number != preferred:
+            self._say(f"port {preferred} is in use: {name} listens on port {port.number}")
+        return f"http://127.0.0.1:{port.number}"
 
     def _zmon(self, command: str) -> list[str]:
         """Return the first words of the command line of a daemon, with the configuration file of the stack."""

@@ -7,16 +7,17 @@ import contextlib
 import ctypes
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 import psutil
 
 from zmon.errors import PartFailed
+from zmon.stack.ports import listens
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -28,7 +29,10 @@ KILL_AFTER_SECONDS = 2.5  # half of the five seconds in which Ctrl-C ends everyt
 
 @dataclass
 class Part:
-    """A program of the stack. `health` is the URL that answers 200 once the program works, or None if it has none."""
+    """A program of the stack. `health` is the URL that answers 200 once the program works, or None if it has none.
+
+    `url` is where the program listens. An answer counts only if the program itself listens there.
+    """
 
     name: str
     command: Sequence[str]
@@ -64,9 +68,19 @@ class Part:
             return True
         try:
             async with session.get(self.health, timeout=aiohttp.ClientTimeout(total=timeout)) as answer:
-                return answer.status == 200
+                return answer.status == 200 and self._listens()
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
+
+    def _listens(self) -> bool:
+        """Return True if the program, or a process that it started, listens on the port of its URL."""
+        assert self.process is not None
+        try:
+            process = psutil.Process(self.process.pid)
+            pids = [process.pid, *(child.pid for child in process.children(recursive=True))]
+        except psutil.NoSuchProcess:
+            return False
+        return listens(pids, urlsplit(self.url).port or 0)
 
     async def keep_running(self, say: Callable[[str], None]) -> None:
         """Restart the program whenever it dies, with a message; give up if it keeps dying."""
@@ -110,16 +124,6 @@ def end_all(parts: Sequence[Part]) -> None:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()  # ends a stopped process too, which SIGTERM does not
     _wait_until_ended(1.0)
-
-
-def free_port(preferred: int, host: str = "127.0.0.1") -> int:
-    """Return the preferred port, or any free one if it is in use."""
-    for port in (preferred, 0):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-            return int(probe.getsockname()[1])
-    raise PartFailed("there is no free port", f"no port can be bound on {host}", "Check that its interface is up")
 
 
 def _wait_until_ended(seconds: float) -> None:

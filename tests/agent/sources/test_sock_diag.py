@@ -118,10 +118,11 @@ def pack_tcp_info(
     no_room_us=0,
     timeouts=0,
     under_way=0,
+    probes=0,
 ):
     """Return a struct tcp_info; kernels differ only in its length."""
     info = bytearray(248)
-    struct.pack_into("=B", info, 2, timeouts)
+    struct.pack_into("=BB", info, 2, timeouts, probes)
     struct.pack_into("=I", info, 24, under_way)
     struct.pack_into("=I", info, 68, round_trip_us)
     struct.pack_into("=I", info, 100, retransmitted)
@@ -143,6 +144,12 @@ def pack_connection(info, peer="10.0.0.7"):
 def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
     """A reader that has no room leaves nothing under way."""
     assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
+
+
+def test_probes_without_an_answer_count_as_timeouts_if_no_data_is_under_way():
+    """Without a route nothing is sent; a peer without room answers each probe, which resets the count."""
+    assert connection(pack_connection(pack_tcp_info(probes=4))).num_timeouts == 4
+    assert connection(pack_connection(pack_tcp_info(probes=4, timeouts=2, under_way=1))).num_timeouts == 2
 
 
 def pack_message(kind, body, flags=2):

@@ -37,13 +37,13 @@ class FakeHost:
         self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
         self._link("self/ns/net", "net:[4026531840]")
         self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
-        self.stands_still, self.asked, self.answers = False, [], frozenset()
+        self.stands_still, self.questions, self.answers = False, [], frozenset()
         self.source = TcpSource(
             lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces, lambda: self.stands_still, self._ask
         )
 
     def _ask(self, own_addresses):
-        self.asked.append(own_addresses)
+        self.questions.append(own_addresses)
         return self.answers
 
     def _link(self, path, target):
@@ -127,7 +127,7 @@ def test_peers_are_asked_for_an_answer_only_while_the_job_stands_still(host):
     assert host.source.read().value.answers == {"10.0.0.2": False, "10.0.0.3": True}
     host.stands_still = False
     assert host.source.read().value.answers is None
-    assert host.asked == [{"10.0.0.2": "10.0.0.1", "10.0.0.3": "10.0.0.1"}]
+    assert host.questions == [{"10.0.0.2": "10.0.0.1", "10.0.0.3": "10.0.0.1"}]
 
 
 def test_peers_are_asked_for_an_answer_once_data_to_one_of_them_times_out(host):

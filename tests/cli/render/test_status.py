@@ -9,21 +9,24 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from tests.build import NOW, ended_job, finding
+from tests.build import NOW, ended_job, finding, rank_state
 from tests.metrics.scene import JOB_VIEW
-from zmon.cli.render.status import culprit, doctor_table, status_table
+from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
+from zmon.detectors.parts.new_finding import rank_row
 from zmon.doctor import Check
 from zmon.format import duration, number
+from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView
+from zmon.schema.pause import HealedPause, Place
 
 UNKNOWN = JobView("fresh", 0, 4, 1, "init", None, None, None, None, {}, {}, ("node-a",), {}, ())
 HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
 
 
-def output_of(jobs, findings, blind, width=200, now=NOW):
+def output_of(jobs, findings, blind, width=200, now=NOW, as_of=None):
     """Return the output as text, on a wide terminal."""
     out = StringIO()
-    Console(file=out, width=width).print(status_table(jobs, findings, blind, now))
+    Console(file=out, width=width).print(status_table(jobs, findings, blind, now, as_of))
     return out.getvalue()
 
 
@@ -37,6 +40,19 @@ def test_unknown_values_are_shown_as_unknown():
     text = output_of([UNKNOWN], [], False)
     assert text.count("unknown") == 3
     assert "1/4" in text
+
+
+def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():
+    pauses = (
+        HealedPause(Place("data", "loader.py:40, read"), 6.2, 4, NOW),
+        *(HealedPause(Place("other", f"train.py:{line}, save"), 3.0, 1, NOW) for line in range(3)),
+    )
+    text = output_of([HEALTHY, replace(HEALTHY, job_id="pausing", pauses=pauses)], [], False)
+    assert (
+        "pausing: pauses that healed: 6.2 s in data, loader.py:40, read (4 times), 3.0 s in other, train.py:0, save "
+        "(1 time), 3.0 s in other, train.py:1, save (1 time) and 1 more"
+    ) in text
+    assert text.count("pauses that healed") == 1
 
 
 def test_finding_is_shown_with_culprit_onset_cost_and_next_step():
@@ -105,6 +121,43 @@ def test_blind_is_shown_first_and_no_findings_is_not_shown():
     text = output_of([JOB_VIEW], [], True)
     assert text.startswith("BLIND")
     assert "no findings" not in text
+
+
+def test_ranks_that_are_gone_do_not_idle():
+    def cost(*alive):
+        rows = tuple(rank_row(rank_state(rank, alive=lives)) for rank, lives in enumerate(alive))
+        return output_of([JOB_VIEW], [finding(evidence=Evidence(ranks=rows))], False)
+
+    assert "4 ranks idle for" in cost(True, True, True, True)
+    assert "3 ranks idle for" in cost(True, True, True, False)
+    assert "idle" not in cost(False, False, False, False)
+
+
+def test_ages_of_blind_hub_are_those_of_its_last_known_state():
+    lines = output_of([JOB_VIEW], [finding(as_of=NOW)], True, now=NOW + 125, as_of=NOW + 5).splitlines()
+    assert lines[0].endswith("below is the last known state, as of 08:00:05 UTC, 2 min ago")
+    assert lines[1].endswith("for 7.0 s")
+    assert "rank 2 on node-a froze (as of 08:00:00 UTC)" in lines[3]
+
+
+def test_summary_that_was_just_written_has_the_age_of_the_headline():
+    text = output_of([JOB_VIEW], [finding(as_of=NOW + 189)], False, now=NOW + 190)
+    assert "rank 2 on node-a froze" in text
+    assert "as of" not in text
+
+
+@pytest.mark.parametrize(
+    ("source", "rate"),
+    [("declared", "1,600"), ("", "1,600"), ("loader", "1,600 (inferred)"), ("new", "1,600 (inferred)")],
+)
+def test_inferred_rate_is_marked(source, rate):
+    assert job_columns(replace(JOB_VIEW, samples_source=source))[-1] == rate
+    assert job_columns(replace(JOB_VIEW, samples_source=source, samples_per_second=None))[-1] == "unknown"
+
+
+@pytest.mark.parametrize("state", ["done", "exited"])
+def test_job_that_has_ended_has_no_speed(state):
+    assert job_columns(replace(JOB_VIEW, state=state)) == (state, "3/4", "100", "–", "–")
 
 
 def test_output_without_jobs_shows_command_that_starts_job():

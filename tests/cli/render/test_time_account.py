@@ -3,6 +3,7 @@
 from dataclasses import replace
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from zmon.cli.render.time_account import time_table
@@ -22,14 +23,37 @@ def lines_of(job):
     return [line.rstrip() for line in console.file.getvalue().splitlines()]
 
 
-def test_largest_category_is_first_and_small_categories_share_a_row():
+def test_largest_category_is_first_and_small_categories_share_a_row_that_names_them():
     title, head, first, second, small, goodput, _ = lines_of(JOB)
     assert title == "where 2 h went"
     assert head.split() == ["category", "time", "share", "GPU-hours"]
     assert first.split() == ["forward", "1", "h", "30", "min", "75.0%", "6"]
     assert second.split() == ["all_to_all", "30", "min", "25.0%", "2"]
-    assert small.split()[:2] == ["1", "more"]
+    assert small.split()[:2] == ["eval", "1.0"]
     assert goodput == "goodput: 87.5% of the time was spent in steps whose work was kept"
+
+
+def test_goodput_shows_the_time_that_was_lost_to_uneven_ranks():
+    """The work of a step is kept although most ranks waited for one of them."""
+    even = replace(JOB, time={"forward": 97.0, "imbalance": 3.0})
+    uneven = replace(JOB, time={"forward": 40.0, "imbalance": 60.0})
+    alone = "goodput: 87.5% of the time was spent in steps whose work was kept"
+    assert lines_of(even)[-2] == alone
+    assert " ".join(lines_of(uneven)[-3:-1]) == f"{alone}; 60.0% was waiting for the slowest rank (imbalance)"
+
+
+@pytest.mark.parametrize(
+    ("source", "origin"), [("loader", "the DataLoader"), ("model", "the input of the model"), ("new", "new")]
+)
+def test_inferred_rate_names_its_source(source, origin):
+    assert f"samples/s: 512 (inferred from {origin})" in lines_of(
+        replace(JOB, samples_per_second=512.0, samples_source=source)
+    )
+
+
+@pytest.mark.parametrize(("source", "rate"), [("declared", 512.0), ("", 512.0), ("loader", None)])
+def test_reported_or_unknown_rate_has_no_source(source, rate):
+    assert "samples/s" not in "".join(lines_of(replace(JOB, samples_per_second=rate, samples_source=source)))
 
 
 def test_unknown_goodput_has_its_reason():

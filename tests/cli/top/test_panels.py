@@ -42,6 +42,13 @@ def test_state_line_of_blind_hub_does_not_say_no_findings():
     assert "no findings" not in line
 
 
+def test_ages_of_blind_hub_are_those_of_its_last_known_state():
+    state = replace(stalled(), blind=True, hub_as_of=NOW - 60)
+    assert state_line("", state, None, NOW).plain.endswith("The data below is as of 07:59:00 UTC, 1 min old")
+    assert state.as_of == NOW - 60
+    assert replace(state, blind=False).as_of == state.time
+
+
 def test_state_line_counts_jobs_and_findings():
     assert "1 job, no findings" in state_line("", healthy(), None, NOW).plain
     assert "1 job, 1 critical" in state_line("", stalled(), None, NOW).plain

@@ -103,9 +103,16 @@ def test_host_that_refuses_questions_but_gets_answers_does_not_count_as_cut_off(
 
 
 def test_answers_although_data_times_out_point_at_the_size_of_packets():
-    finding = stall(mesh(("ab",), silent=()))
+    recent = mesh(("ab",), silent=(), timeouts=4)
+    finding = stall([replace(w, recent=r.now.tcp) for w, r in zip(mesh(("ab",), silent=()), recent, strict=True)])
     assert finding.hosts == ("node-a", "node-b")
     assert "short packets pass, so an MTU on the path" in finding.summary
+
+
+@pytest.mark.parametrize("cut", [("ab",), ("ab", "ac", "ad")], ids=["pair", "host"])
+def test_nobody_is_named_once_packets_pass_again_and_data_only_waits_for_its_next_timeout(cut):
+    windows = [replace(window, recent=window.now.tcp) for window in mesh(cut, silent=())]
+    assert stalled(windows) is None
 
 
 def test_host_that_reaches_a_third_one_is_not_cut_off():

@@ -50,8 +50,8 @@ def last_words(kind, type_="", message="", status=None):
         (last_words("signal", "SIGTERM", status="signal SIGKILL"), Death.KILLED),  # it outlived SIGTERM
         (interrupted(0), Death.CANCELLED),
         (last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Death.CANCELLED),
-        (finished(0), None),
-        (last_words("exit"), None),  # its exit code is unknown, so there is no guess
+        (finished(0), Death.FINISHED),
+        (last_words("exit"), Death.FINISHED),  # its exit code is unknown, so there is no guess
         (last_words("exit", status="exit code 3"), Death.RAISED),
     ],
 )
@@ -131,7 +131,7 @@ def test_rank_that_raises_after_a_cancellation_is_no_culprit():
 
 def test_error_that_a_rank_survived_is_no_death():
     """The error was printed, and the script went on and exited with code 0."""
-    assert death(raised(0, exit_status="exit code 0")) is None
+    assert death(raised(0, exit_status="exit code 0")) is Death.FINISHED
 
 
 def test_no_rank_is_named_after_a_cancellation():

@@ -123,10 +123,10 @@ def test_stall_is_reported_although_some_ranks_are_victims():
     assert detect(disconnected(0), disconnected(1), waiting(2), waiting(3)).cause == "unknown"
 
 
-def test_cause_is_unknown_if_all_ranks_are_victims():
+def test_connection_is_lost_if_all_ranks_are_victims():
     finding = detect(*map(disconnected, range(4)))
-    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
-    assert "all 4 ranks died of broken connections" in finding.summary
+    assert (finding.cause, finding.ranks, finding.severity) == ("connection_lost", (), "critical")
+    assert "no rank had failed before, and all 4 ranks died of it" in finding.summary
 
 
 @pytest.mark.parametrize("gone", [0.6, 10.0, 29.9])

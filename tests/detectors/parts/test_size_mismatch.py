@@ -136,4 +136,4 @@ def test_ranks_on_gpus_that_a_watchdog_aborts_are_no_mismatch():
 
 def test_lost_connection_is_no_size_mismatch():
     assert "size" not in DISCONNECT
-    assert detect(*(disconnected_rank(rank, 1000 + rank) for rank in range(4))).cause == "unknown"
+    assert detect(*(disconnected_rank(rank, 1000 + rank) for rank in range(4))).cause == "connection_lost"

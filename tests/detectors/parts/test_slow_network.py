@@ -11,7 +11,7 @@ from zmon.detectors.parts.slow_network import slow_network, slow_network_steps
 
 def slow(windows):
     """Return the culprit, with the thresholds of the detector."""
-    return slow_network(job(windows), 2.5, 1.6, 0.1)
+    return slow_network(job(windows), 2.5, 0.1, 1.6)
 
 
 @pytest.mark.parametrize("host", NODES)
@@ -49,7 +49,7 @@ def test_slow_host_is_named_in_a_ring():
     ids=["all well", "all slow", "two hosts", "just seen", "source down", "nothing known"],
 )
 def test_no_host_is_named_without_a_single_slow_host(windows):
-    assert slow_network(snapshot(rank_state(0), hardware=windows), 2.5, 1.6, 0.1) is None
+    assert slow_network(snapshot(rank_state(0), hardware=windows), 2.5, 0.1, 1.6) is None
 
 
 def test_links_that_are_hardly_busy_are_not_slow():
@@ -65,7 +65,7 @@ def test_reopened_connections_are_not_compared():
 
 
 def test_connections_of_other_jobs_are_ignored():
-    assert slow_network(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 1.6, 0.1) is None
+    assert slow_network(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 0.1, 1.6) is None
 
 
 # -- a pair ----------------------------------------------------------------------------------------------------

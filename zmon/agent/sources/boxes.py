@@ -22,6 +22,7 @@ from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
 from zmon.agent.sources.reading import Reading
 from zmon.errors import BoxError
 from zmon.job.lease import Leases
+from zmon.job.start_times import StartTimes
 from zmon.schema.api import Suspicion
 from zmon.schema.plan import PLAN_FILE
 from zmon.schema.rank import RankState
@@ -47,7 +48,7 @@ class Boxes:
         socket_dir: Path = Path("/tmp"),  # folder of sockets whose path beside the box would be too long
     ) -> None:
         self._root, self._host, self._clock, self._proc, self._socket_dir = root, host, clock, proc, socket_dir
-        self._leases = leases or Leases()
+        self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
@@ -103,7 +104,9 @@ class Boxes:
                 if path in self._open:
                     self._open[path].refresh()
                 else:
-                    self._open[path] = RankBox(Path(path), self._host, self._leases, self._clock, self._proc)
+                    self._open[path] = RankBox(
+                        Path(path), self._host, self._leases, self._clock, self._proc, self._starts
+                    )
                     self._damaged_boxes.pop(path, None)
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, inodes.get(path, 0), error)

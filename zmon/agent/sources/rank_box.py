@@ -6,20 +6,20 @@ request. Once the rank is dead, nothing changes: the contents are kept in memory
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from zmon.agent.sources.learned_lease import LearnedLease
+from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box.boundary import Totals
-from zmon.box.durations import Mark, durations
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.job.lease import Leases
+from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
-from zmon.process import ExitWatch, ProcessStat, process_stat
+from zmon.process import ProcessStat, process_stat
 from zmon.schema.api import Suspicion
 from zmon.schema.names import OPS
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
@@ -27,9 +27,7 @@ from zmon.schema.step import StepRecord
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
-_RECENT_STEPS = 512  # the lease of training is learned from this many last steps
-_RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
-_SLOW_INTERVAL_NS = 1_000_000_000  # interval of the lease, and of /proc while the rank makes progress
+_SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
 _NS = 1e-9
 
 
@@ -48,41 +46,41 @@ class _Contents(NamedTuple):
 class RankBox:
     """The box of one rank, and what was learned by watching it."""
 
-    def __init__(self, path: Path, host: str, leases: Leases, clock: Callable[[], int], proc: Path) -> None:
+    def __init__(
+        self,
+        path: Path,
+        host: str,
+        leases: Leases,
+        clock: Callable[[], int],
+        proc: Path,
+        starts: StartTimes | None = None,  # of all jobs of this host
+    ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
-        self._host, self._leases, self._clock, self._proc = host, leases, clock, proc
+        self._host, self._clock, self._proc = host, clock, proc
         self.path = path
         self.inode = self.reader.inode
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
-        self._step_durations: deque[float] = deque(maxlen=_RECENT_STEPS)
-        self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
-        self._read_up_to = 0  # number of the last boundary that was read
-        self._mark: Mark | None = None
-        self._first_step_done = False
-        self._learned_at: int | None = None
-        self._lease: tuple[str, float | None] | None = None  # activity, seconds
         self.opened_at = clock()
         self._gone_at: int | None = None
         self._stopped_at: int | None = None
         self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
         self._stat_at = 0
-        self._exit: ExitWatch | None = None
-        self._exit_status: str | None = None
+        self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
+            self.identity = self.reader.identity()
+            self._lease = LearnedLease(leases, starts or StartTimes(), self.identity)
             self._open(self.reader)
         except BaseException:
             self.close()
             raise
 
     def _open(self, reader: BoxReader) -> None:
-        self.identity = reader.identity()
         self.now: Now = reader.now()
-        holder = reader.holder()
-        if holder:  # 0 if the rank is in another PID namespace: its process cannot be watched
-            with contextlib.suppress(OSError):
-                self._exit = ExitWatch(holder)
+        if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
+            launcher = (self.identity.launcher_pid, self.identity.launcher_start)
+            self._ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._proc)
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
@@ -103,24 +101,23 @@ class RankBox:
         now_ns = self._refreshed_at = self._clock()
         if self._gone_at is None and self.reader is not None:
             self._refresh_living(self.reader, now_ns)
-        if self._gone_at is not None:
-            if self._exit is not None and self._exit_status is None:
-                self._exit_status = self._exit.exit_status()
-            if self.reader is not None and self.expired:
-                self._release(self.reader)
+        if self._ends is not None:
+            self._ends.refresh(now_ns, not self.alive)
+        if self.reader is not None and self.expired:
+            self._release(self.reader)
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
         previous, self.now = self.now, reader.now()
         if previous.activity != self.now.activity:
             stay = (self.now.activity_since - previous.activity_since) * _NS
-            self._stays.setdefault(previous.activity, deque(maxlen=_RECENT_STAYS)).append(stay)
+            self._lease.leave(previous.activity, stay)
         holder = reader.holder()
         self.pid = holder or 0
         if holder is None:
             self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
             self._stopped_at = self._blocked_at = None
             self.now = reader.now()  # its final state
-            self._learn(reader, now_ns)
+            self._lease.learn(reader, self.now.activity, now_ns)
             return
         # A rank whose state changed since the last refresh is not stopped.
         may_be_stopped = self.now == previous or self._stopped_at is not None or self._blocked_at is not None
@@ -130,36 +127,15 @@ class RankBox:
         state = self._stat.state if self._stat else None
         self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
-        if self._learned_at is None or now_ns - self._learned_at >= _SLOW_INTERVAL_NS:
-            self._learn(reader, now_ns)
-        elif self._lease is None or self._lease[0] != self.now.activity:
-            self._lease = self._current_lease()
+        self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         lease = self.lease_seconds
         self.overdue_seconds = 0.0 if lease is None else max(0.0, (now_ns - renewed) * _NS - lease)
 
-    def _learn(self, reader: BoxReader, now_ns: int) -> None:
-        """Read new steps, and derive the lease of the current activity from them."""
-        while True:
-            first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
-            if not raw:
-                break
-            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
-            self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
-            # The first step connects and compiles, so it is not typical of the others.
-            self._step_durations.extend(seconds if self._first_step_done else seconds[1:])
-            self._first_step_done = self._first_step_done or bool(seconds)
-        self._learned_at = now_ns
-        self._lease = self._current_lease()
-
-    def _current_lease(self) -> tuple[str, float | None]:
-        activity = self.now.activity
-        return activity, self._leases.seconds(activity, self._step_durations, self._stays.get(activity, ()))
-
     @property
     def lease_seconds(self) -> float | None:
         """The time that the rank may go without progress; None: no limit."""
-        return None if self._lease is None else self._lease[1]
+        return self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
@@ -214,6 +190,7 @@ class RankBox:
         identity, totals, words, report, groups, sequences, entered = self._contents()
         now, now_ns = self.now, self._refreshed_at
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
+        said_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             job_id=identity.job_id,
             attempt=identity.attempt,
@@ -232,7 +209,7 @@ class RankBox:
             labels=identity.labels,
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
-            exit_status=self._exit_status,
+            exit_status=self._ends.status if self._ends else None,
             gone_seconds=None if self._gone_at is None else (now_ns - self._gone_at) * _NS,
             stopped_seconds=None if self._stopped_at is None else (now_ns - self._stopped_at) * _NS,
             activity=now.activity,
@@ -263,9 +240,10 @@ class RankBox:
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
-            leaving_seconds=(
-                max(0.0, refreshed_time - words.time) if self.alive and words and words.kind == "exception" else None
-            ),
+            leaving_seconds=said_seconds if self.alive and words and words.kind == "exception" else None,
+            last_words_seconds=said_seconds,
+            launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
+            launcher_status=self._ends.launcher_status if self._ends else None,
             role=identity.role,
             edge=identity.edge,
             samples_source=identity.samples_source,
@@ -290,13 +268,12 @@ class RankBox:
         self.identity = self._final.identity
         self.reader = None
         reader.close()
-        if self._exit is not None:
-            self._exit.close()
-            self._exit = None
+        if self._ends is not None:
+            self._ends.close()
 
     def close(self) -> None:
         """Close the box and the watch on its process."""
         if self.reader is not None:
             self.reader.close()
-        if self._exit is not None:
-            self._exit.close()
+        if self._ends is not None:
+            self._ends.close()

@@ -35,8 +35,8 @@ _REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2: family, protoc
 _ANSWER = struct.Struct("=B7x16s16s16xIIII")  # struct inet_diag_msg: family, own, peer, both queues, uid, inode
 _INODE = struct.Struct("=68xI")  # struct inet_diag_msg: only the inode
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
-# struct tcp_info: tcpi_retransmits, tcpi_unacked, tcpi_rtt in µs, tcpi_total_retrans
-_TCP_INFO = struct.Struct("=2xB21xI40xI28xI")
+# struct tcp_info: tcpi_retransmits, tcpi_probes, tcpi_unacked, tcpi_rtt in µs, tcpi_total_retrans
+_TCP_INFO = struct.Struct("=2xBB20xI40xI28xI")
 _DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
 _BUSY = struct.Struct("=120xQ40xQQ")  # since Linux 4.10: tcpi_bytes_acked, tcpi_busy_time, tcpi_rwnd_limited, in µs
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
@@ -63,8 +63,8 @@ class Connection(NamedTuple):
     delivery_bytes_per_second: float | None  # None: not measured yet, or Linux < 4.9
     acked_bytes: int | None = None  # total; None: Linux < 4.10
     busy_seconds: float | None = None  # total time in which data was unacknowledged and the peer had room for it
-    # Times in a row that the oldest data under way, or the request to connect, timed out. Data for which the peer has
-    # no room is not under way.
+    # Times in a row that the oldest data under way, or the request to connect, timed out. If no data is under way,
+    # because the peer has no room or there is no route: probes in a row that nothing answered.
     num_timeouts: int = 0
 
 
@@ -140,7 +140,7 @@ def connection(message: bytes) -> Connection:
     info = _attribute(message, _INET_DIAG_INFO)
     if len(info) < _TCP_INFO.size:
         raise OSError(errno.EBADMSG, "the kernel's answer for a connection is too short")
-    timeouts, unacknowledged, round_trip, retransmitted = _TCP_INFO.unpack_from(info)
+    timeouts, probes, unacknowledged, round_trip, retransmitted = _TCP_INFO.unpack_from(info)
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
     acked, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, 0, 0)
     return Connection(
@@ -154,7 +154,7 @@ def connection(message: bytes) -> Connection:
         delivery or None,
         acked,
         None if acked is None else (busy - no_room) / 1e6,
-        timeouts if unacknowledged else 0,
+        timeouts if unacknowledged else probes if send_queue else 0,
     )
 
 

@@ -78,11 +78,13 @@ class TcpSource:
             peers,
             addresses,
             self._devices,
-            self._asked(connections) if self._stands_still() or any(peer.num_timeouts for peer in peers) else None,
+            self._peer_answers(connections)
+            if self._stands_still() or any(peer.num_timeouts for peer in peers)
+            else None,
         )
         return Reading(sample, (*self._hidden, *left_out))
 
-    def _asked(self, connections: Iterable[Connection]) -> dict[str, bool]:
+    def _peer_answers(self, connections: Iterable[Connection]) -> dict[str, bool]:
         """Ask the other hosts in these connections; return True for each address that answers, else False."""
         own = {c.peer: c.address for c in connections if c.peer not in self._addresses}
         own = dict(sorted(own.items())[:MAX_ASKED])

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.offline.analyze.heat_map import SHADES, heat_map, shade
-from zmon.offline.analyze.replay import Attempt
+from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
 from zmon.offline.analyze.rows import StepTable
 from zmon.stats import quantile
 
@@ -36,8 +36,7 @@ def findings(log: StepTable, attempts: list[Attempt]) -> list[str]:
         for attempt in attempts
         for span in attempt.spans
     ]
-    conclusive = log.has_exposed_time and any(attempt.job_state.time.num_steps for attempt in attempts)
-    return lines or ["no findings" if conclusive else "unknown: the log does not have enough data"]
+    return lines or ["no findings" if is_conclusive(log, attempts) else "unknown: the log does not have enough data"]
 
 
 def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
@@ -56,6 +55,10 @@ def caveats(log: StepTable, attempts: list[Attempt]) -> list[str]:
             )
         elif attempt.job_state.time.num_steps == 0:
             lines.append(f"attempt {attempt.number}: no step has a row for every rank")
+        elif attempt.num_steps < MIN_STEPS:
+            lines.append(
+                f"attempt {attempt.number}: {attempt.num_steps} steps; ranks are compared from {MIN_STEPS} steps on"
+            )
     return lines
 
 

@@ -6,6 +6,7 @@ Text from a job cannot move the cursor or colour the screen: `words.plain` remov
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -29,7 +30,7 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
     headline = f"{finding.severity.upper()} {finding.cause}: {culprit_names(finding)}"
     parts: list[RenderableType] = [
         _text(headline, _colour(finding.severity)),
-        _text(finding.summary),
+        _text(finding.text(inf)),
         _text(f"job {finding.job_id}, first sign {words.moment(finding.onset)}, {resolved}", "dim"),
         _with_commands(f"next: {finding.detail}"),
         _heading("timeline"),

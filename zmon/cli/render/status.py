@@ -10,29 +10,38 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.format import UNKNOWN, duration, listed, number
+from zmon.format import NONE, UNKNOWN, clock, counted, duration, listed, number
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import EXITED, JobView
 from zmon.schema.names import severity_order
 
-BLIND = "BLIND: no agent answers the hub; below is the last known state"
+BLIND = "BLIND: no agent answers the hub; below is the last known state"  # the time follows, if it is known
 NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
-ABSENT = "–"  # in place of a figure that a job without processes does not have
+_ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
+_MAX_PAUSES = 3  # pauses that healed, the longest first
 
 
-def status_table(jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float) -> RenderableType:
-    """Return the findings, the worst first, then the jobs. `now` is in unix seconds."""
+def status_table(
+    jobs: Sequence[JobView], findings: Sequence[Finding], blind: bool, now: float, as_of: float | None = None
+) -> RenderableType:
+    """Return the findings, the worst first, then the jobs. Times are unix seconds.
+
+    While the hub is blind, `as_of` is the time of the last known state, and all ages are those of that time.
+    """
     parts: list[RenderableType] = []
     if blind:
-        parts.append(Text(BLIND, style="bold red"))
+        known = f", as of {clock(as_of)}, {duration(now - as_of)} ago" if as_of is not None else ""
+        parts.append(Text(f"{BLIND}{known}", style="bold red"))
+        now = now if as_of is None else as_of
     if findings:
         parts += [findings_table(findings, jobs, now, _MAX_IN_FULL), Text()]
     ended = unexplained_ends(jobs, findings)
     for job in ended:
         parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
     parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
+    parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
     if jobs and not findings and not ended and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
@@ -76,7 +85,7 @@ def findings_table(
         if in_full is None or index < in_full:
             parts += [Text(headline(finding, now), style=_style(finding)), _labelled(_rows(finding, sizes, now))]
         else:
-            parts.append(Text(f"{headline(finding, now)}: {finding.summary}", style=_style(finding)))
+            parts.append(Text(f"{headline(finding, now)}: {finding.text(now)}", style=_style(finding)))
     return Group(*parts)
 
 
@@ -92,6 +101,14 @@ def culprit(finding: Finding) -> str:
     if finding.ranks:
         return f"rank{'s' if len(finding.ranks) > 1 else ''} {listed([str(rank) for rank in finding.ranks])}{where}"
     return listed(hosts, 4) or "no culprit known"
+
+
+def healed_pauses(job: JobView) -> str:
+    """Return the longest pauses of a job that ended by themselves, in one line; empty if there were none."""
+    pauses = [
+        f"{duration(pause.longest_seconds)} in {pause.place} ({counted(pause.number, 'time')})" for pause in job.pauses
+    ]
+    return f"pauses that healed: {listed(pauses, _MAX_PAUSES)}" if pauses else ""
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
@@ -114,10 +131,15 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
 def job_columns(job: JobView) -> tuple[str, ...]:
     """Return the cells of a job: state, ranks, step, step time, samples per second."""
     step = UNKNOWN if job.step is None else f"{job.step:,}"
-    if job.has_failed:
-        return job.state, f"{job.world_size} gone", step, ABSENT, ABSENT
-    rate = UNKNOWN if job.samples_per_second is None else f"{job.samples_per_second:,.0f}"
-    return job.state, f"{job.ranks_seen}/{job.world_size}", step, duration(job.step_seconds), rate
+    ranks = f"{job.world_size} gone" if job.has_failed else f"{job.ranks_seen}/{job.world_size}"
+    speed = (NONE, NONE) if job.state in _ENDED else (duration(job.step_seconds), _rate(job))
+    return job.state, ranks, step, *speed
+
+
+def _rate(job: JobView) -> str:
+    if job.samples_per_second is None:
+        return UNKNOWN
+    return f"{job.samples_per_second:,.0f}{' (inferred)' if job.samples_inference else ''}"
 
 
 def _style(finding: Finding) -> str:
@@ -131,7 +153,7 @@ def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[
     since = f"{began:%H:%M:%S} UTC" if now - finding.onset < 86400 else f"{began:%d %b %H:%M:%S} UTC"
     rows = [
         ("who", f"{culprit(finding)} (confidence {finding.confidence:.0%})"),
-        ("what", finding.summary),
+        ("what", finding.text(now)),
         ("since", since + ("" if finding.step is None else f", step {finding.step:,}")),
     ]
     if cost := _cost(finding, sizes, now):
@@ -161,8 +183,9 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
     """
     if (hours := finding.lost_gpu_hours) is not None:
         return f"{hours:,.1f} GPU hours so far" if hours >= 1 else f"{hours * 60:.1f} GPU minutes so far"
-    if finding.is_stall and finding.job_id in sizes:
-        return f"{sizes[finding.job_id]} ranks idle for {duration(now - finding.onset)}"
+    gone = sum(not row.alive for row in finding.evidence.ranks or ())  # a process that is gone does not idle
+    if finding.is_stall and sizes.get(finding.job_id, 0) > gone:
+        return f"{sizes[finding.job_id] - gone} ranks idle for {duration(now - finding.onset)}"
     return ""
 
 

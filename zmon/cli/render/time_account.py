@@ -7,11 +7,13 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.format import counted, duration
+from zmon.schema.curve import IMBALANCE
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
 _MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
-_MIN_SHARE = 0.001  # share of the time: smaller categories are added up in one row
+_MIN_WAITING = 0.05  # share of the time: less waiting for the slowest rank is usual
+_MIN_SHARE = 0.001  # share of the time: smaller categories share one row, which names them
 
 
 def time_table(job: JobView) -> RenderableType:
@@ -23,14 +25,16 @@ def time_table(job: JobView) -> RenderableType:
         title=f"where {duration(total)} went", title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0)
     )
     for head in ("category", "time", "share", "GPU-hours"):
-        table.add_column(head, no_wrap=True, justify="left" if head == "category" else "right")
+        is_name = head == "category"
+        table.add_column(head, no_wrap=not is_name, justify="left" if is_name else "right")
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
     for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
         _add(table, category, seconds, total, job.gpu_seconds.get(category))
     if small:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
-        _add(table, f"{len(small)} more", sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_expected(job))
+        names = ", ".join(sorted(small, key=lambda category: -small[category]))
+        _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_samples(job), *_expected(job))
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -41,7 +45,9 @@ def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds:
 def _goodput(job: JobView) -> str:
     if job.goodput_ratio is None:
         return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
-    return f"goodput: {job.goodput_ratio:.1%} of the time was spent in steps whose work was kept"
+    waiting = job.time.get(IMBALANCE, 0.0) / sum(job.time.values())
+    uneven = f"; {waiting:.1%} was waiting for the slowest rank (imbalance)" if waiting >= _MIN_WAITING else ""
+    return f"goodput: {job.goodput_ratio:.1%} of the time was spent in steps whose work was kept{uneven}"
 
 
 def _efficiency(job: JobView) -> str:
@@ -55,6 +61,13 @@ def _efficiency(job: JobView) -> str:
         f"efficiency: {efficiency.ratio:.1%}, {efficiency.scaling} scaling from {size} (baseline {efficiency.name}); "
         f"recorded at this size: {recorded}"
     )
+
+
+def _samples(job: JobView) -> list[Text]:
+    """Return a line with the rate and what it is inferred from, or no line if the job reports its samples."""
+    if not job.samples_inference or job.samples_per_second is None:
+        return []
+    return [Text(f"samples/s: {job.samples_per_second:,.0f} ({job.samples_inference})")]
 
 
 def _expected(job: JobView) -> list[Text]:

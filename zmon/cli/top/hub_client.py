@@ -43,6 +43,6 @@ async def connect(url: str) -> AsyncIterator[Ask]:
                 client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
                 ranks(job_id),
             )
-            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why)
+            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
 
         yield ask

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from zmon.cli.render.status import NO_JOB, ended_headline, findings_table, job_columns, unexplained_ends
-from zmon.format import counted, duration
+from zmon.format import clock, counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -40,6 +39,12 @@ class HubState:
     ranks_job_id: str | None = None
     ranks: tuple[RankRow, ...] = ()
     ranks_error: str = ""
+    hub_as_of: float | None = None  # unix seconds of the hub's last pass
+
+    @property
+    def as_of(self) -> float:
+        """The time of all figures and ages: while the hub is blind, that of its last known state."""
+        return self.hub_as_of if self.blind and self.hub_as_of is not None else self.time
 
     @property
     def listed(self) -> list[JobView]:
@@ -58,20 +63,22 @@ class Outage:
 def state_line(url: str, state: HubState | None, outage: Outage | None, now: float) -> Text:
     """Return the first line: the time and the number of findings, or how old the data below is."""
     if outage is not None:
-        line = f"HUB UNREACHABLE since {_clock(outage.since)}, for {duration(now - outage.since)}: {outage.why}. "
+        line = f"HUB UNREACHABLE since {clock(outage.since)}, for {duration(now - outage.since)}: {outage.why}. "
         below = f"The data below is {duration(now - state.time)} old" if state else "There is no data yet"
         return Text(line + below, style="bold red")
     if state is None:
         return Text(f"asking {url} …")
     if state.blind:
-        return Text("BLIND: no agent answers the hub. The data below is old; its age is unknown", style="bold red")
+        known = state.hub_as_of
+        age = "old; its age is unknown" if known is None else f"as of {clock(known)}, {duration(now - known)} old"
+        return Text(f"BLIND: no agent answers the hub. The data below is {age}", style="bold red")
     severities = sorted({f.severity for f in state.findings}, key=severity_order, reverse=True)
     by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
     findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
     jobs = counted(len(state.jobs), "job")
     num_ended = len(unexplained_ends(state.jobs, state.findings))
     ended = f", {num_ended} ended by a fault" if num_ended else ""
-    return Text(f"{_clock(state.time)}  {jobs}, {findings}{ended}  {url}")
+    return Text(f"{clock(state.time)}  {jobs}, {findings}{ended}  {url}")
 
 
 def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping[str, float]], width: int) -> list[Row]:
@@ -91,8 +98,8 @@ def findings_panel(state: HubState, job_id: str | None) -> RenderableType:
     """Return the findings of one job or of all, the worst first, then the jobs that a fault ended."""
     findings = [f for f in state.findings if job_id in (None, f.job_id)]
     ended = [job for job in unexplained_ends(state.jobs, findings) if job_id in (None, job.job_id)]
-    parts: list[RenderableType] = [findings_table(findings, state.jobs, state.time)] if findings else []
-    parts += [Text(ended_headline(job, state.time), style="bold red") for job in ended]
+    parts: list[RenderableType] = [findings_table(findings, state.jobs, state.as_of)] if findings else []
+    parts += [Text(ended_headline(job, state.as_of), style="bold red") for job in ended]
     return Group(*parts) if parts else Text("no findings" if state.jobs else NO_JOB)
 
 
@@ -167,7 +174,3 @@ def still_selected(state: HubState, selected: str | None) -> str | None:
     """Return the selected job, or the first one if it is gone."""
     jobs = [job.job_id for job in state.listed]
     return selected if selected in jobs else jobs[0] if jobs else None
-
-
-def _clock(unix_seconds: float) -> str:
-    return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S} UTC"

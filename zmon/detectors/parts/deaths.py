@@ -1,8 +1,9 @@
-"""Separate the ranks that died first and by themselves from those that died because of another rank.
+"""Classify the way in which each rank ended, and put the deaths in order.
 
 A killed rank leaves no last words. A rank that raises leaves its exception. A peer that dies because its connection
-broke leaves a network error. A rank that its launcher ends leaves a signal. The times of last words can be compared
-within one host. NCCL's watchdog aborts the ranks that wait, without last words, and not the rank that they wait for.
+broke leaves a network error. A rank that its launcher ends leaves a signal. The times of last words are compared only
+within one host; across hosts only ages are compared, each measured on its own host. NCCL's watchdog aborts the ranks
+that wait, without last words, and not the rank that they wait for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 from collections.abc import Sequence
 from enum import Enum
 
-from zmon.schema.rank import LastWords, RankState
+from zmon.detectors.parts.connection_errors import could_not_meet, is_broken_connection, is_timeout
+from zmon.schema.rank import RankState
 
 
 class Death(Enum):
@@ -19,68 +21,79 @@ class Death(Enum):
 
     KILLED = "killed"
     RAISED = "raised"
+    HUNG = "hung until others gave up"
     VICTIM = "disconnected"
+    NOT_MET = "never reached the others"
     CANCELLED = "cancelled"
+    FINISHED = "finished"
 
 
-CANCELLED_TYPES = ("builtins.KeyboardInterrupt", "torch.distributed.elastic.multiprocessing.api.SignalException")
-DISCONNECT_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistBackendError")
-# The errors of gloo, NCCL and the store when a peer is gone (gloo/transport/tcp/pair.cc; ProcessGroupNCCL.cpp).
-DISCONNECT = re.compile(
-    r"connection (reset|closed|refused|was aborted)|broken pipe|(read|write|socket) (error|timeout)"
-    r"|remote process (has )?(exited|terminated)|peer .*(closed|dead)|application timeout|timed out waiting"
-    r"|nccl(systemerror|remoteerror)",
-    re.IGNORECASE,
-)
+# Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
+_CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
+_CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
+_CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
+_CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
+_OWNERS_STATUS = _CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
+
+Dead = tuple[RankState, Death]
 
 
-CANCELLED_STATUS = ("signal SIGTERM", "signal SIGINT")
-CANCELLED_CODES = ("143", "130")  # 128 + the number of the signal: the job has its own handler
-CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
-
-
-def death(state: RankState) -> Death | None:
-    """Return the way in which a dead rank ended; None if it finished normally."""
+def death(state: RankState) -> Death:
+    """Return the way in which a rank ended that is dead or has left its last words."""
     words, status = state.last_words, state.exit_status
     if status == "exit code 0":
-        return None  # its last words do not matter then
+        return Death.FINISHED  # its last words do not matter then
     if words is None:
-        return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
+        return Death.CANCELLED if status in (*_CANCELLED_STATUS, *_CANCELLED_EXIT) else Death.KILLED
     if words.kind == "signal":
-        return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
+        return Death.CANCELLED if status in (None, *_CANCELLED_STATUS) else Death.KILLED
     if words.kind == "exit":
-        if status is None or status in CANCELLED_STATUS:
-            return None  # it had finished, and its launcher ended the teardown
-        return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
-    if words.type in CANCELLED_TYPES or (words.type == "builtins.SystemExit" and words.message in CANCELLED_CODES):
+        if status is None or status in _CANCELLED_STATUS:
+            return Death.FINISHED  # it had finished, and its launcher ended the teardown
+        return Death.CANCELLED if status in _CANCELLED_EXIT else Death.RAISED
+    if _CANCELLED_TYPE.search(words.type) or (
+        words.type == "builtins.SystemExit" and words.message in _CANCELLED_CODES
+    ):
         return Death.CANCELLED
-    return Death.VICTIM if _is_disconnect(words) else Death.RAISED
+    if could_not_meet(state):
+        return Death.NOT_MET
+    if not is_broken_connection(words):
+        return Death.RAISED
+    # A rank that waits in a collective handles a signal only when its peers are gone.
+    return Death.CANCELLED if status in (*_CANCELLED_EXIT, *_OWNERS_STATUS) else Death.VICTIM
 
 
-def deaths(ranks: Sequence[RankState]) -> list[tuple[RankState, Death]]:
+def deaths(ranks: Sequence[RankState]) -> list[Dead]:
     """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
-    dead = [(r, kind) for r in ended_ranks(ranks) if (kind := death(r))]
+    dead = [(r, death(r)) for r in ended_ranks(ranks)]
     hung = hung_ranks(ranks)
     if not hung:
         return dead
     aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
-    return [(r, Death.KILLED if not r.alive and r in hung else kind) for r, kind in aborted]
+    return [(r, Death.HUNG if not r.alive and r in hung else kind) for r, kind in aborted]
 
 
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks that hung while others on GPUs waited for them, until NCCL aborted those others.
+    """Return the ranks that hung while others waited for them, until those gave up or NCCL aborted them.
 
     Such a rank was past its lease before the first abort, and it ended later or is alive. Once nothing moves, every
     rank has entered all collectives that it could, so a rank that hung has entered fewer of a group than the victims.
     """
-    victims = [r for r in ranks if _is_aborted(r)]
-    first = max((gone_seconds(r) for r in victims), default=0.0)
+    victims = [r for r in ranks if _is_aborted(r) or is_timeout(r.last_words)]
+    first = max((began_seconds(r) for r in victims), default=0.0)
     furthest: dict[str, int] = {}
     for victim in victims:
         for group, count in _entered(victim).items():
             furthest[group] = max(count, furthest.get(group, 0))
-    late = [r for r in ranks if not r.in_flight and _was_overdue(r, first) and (r.alive or gone_seconds(r) < first)]
+    late = [
+        r
+        for r in ranks
+        if r not in victims
+        and not r.in_flight
+        and _was_overdue(r, first)
+        and (r.alive or (began_seconds(r) < first and death(r) is not Death.FINISHED))
+    ]
     return [r for r in late if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
 
 
@@ -108,8 +121,13 @@ def _entered(state: RankState) -> dict[str, int]:
 
 
 def gone_seconds(state: RankState) -> float:
-    """Return the seconds since the rank ended, or since it left its last words and began to end."""
+    """Return the seconds since the rank was seen dead, or since it left its last words and began to end."""
     return (state.leaving_seconds if state.alive else state.gone_seconds) or 0.0
+
+
+def began_seconds(state: RankState) -> float:
+    """Return the seconds since the rank began to end: since its last words, or else since it was seen dead."""
+    return gone_seconds(state) if state.last_words_seconds is None else state.last_words_seconds
 
 
 def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
@@ -125,35 +143,31 @@ def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     return []
 
 
-def culprits(dead: Sequence[tuple[RankState, Death]], together_seconds: float) -> list[RankState]:
+def precedes(state: RankState, other: RankState, together_seconds: float) -> bool:
+    """Return True if the first rank certainly began to end before the other.
+
+    Last words of one host have exact times. Otherwise ages that differ by less than `together_seconds` prove nothing.
+    """
+    words, others = state.last_words, other.last_words
+    if state.host == other.host and words is not None and others is not None:
+        return words.time < others.time
+    return began_seconds(state) > began_seconds(other) + together_seconds
+
+
+def culprits(dead: Sequence[Dead], together_seconds: float) -> list[RankState]:
     """Return the ranks that died first and of their own accord; none if the job was cancelled or all are victims.
 
     Deaths less than `together_seconds` apart count as simultaneous, because the agent looks ten times a second. Among
-    them the last words decide, because the rank stamps them itself. Last words of different hosts are not compared.
+    them the last words decide, because the rank stamps them itself. A victim may leave its last words before its
+    culprit, whose handlers close the connections first. But a rank that is killed after others were already gone was
+    killed because of them.
     """
-    own = [(state, kind) for state, kind in dead if kind is not Death.VICTIM]  # a victim may be gone before its culprit
-    first = max((gone_seconds(state) for state, _ in own), default=0.0)
-    together = [(s, kind) for s, kind in own if gone_seconds(s) >= first - together_seconds]
-    killed = [s for s, kind in together if kind is Death.KILLED]
-    if killed:
-        return killed
-    raised = [s for s, kind in together if kind is Death.RAISED]
-    cancelled = [s for s, kind in together if kind is Death.CANCELLED]
-    raised = [s for s in raised if not any(_has_earlier_last_words(other, s) for other in cancelled)]
-    return [s for s in raised if not any(_has_earlier_last_words(other, s) for other in raised)]
-
-
-def _has_earlier_last_words(state: RankState, other: RankState) -> bool:
-    words, others = state.last_words, other.last_words
-    return state.host == other.host and words is not None and others is not None and words.time < others.time
-
-
-def _is_disconnect(words: LastWords) -> bool:
-    """Return True if this is the error of a collective whose peer is gone.
-
-    The error of a data loader that loses its connection does not count, because it is the rank's own error.
-    """
-    if words.type in DISCONNECT_TYPES:
-        return True
-    is_torch_error = words.type == "builtins.RuntimeError" or words.type.startswith("torch.")
-    return is_torch_error and DISCONNECT.search(words.message) is not None
+    hung = [s for s, kind in dead if kind is Death.HUNG]
+    first_gone = max((gone_seconds(s) for s, kind in dead if not s.alive and kind is not Death.FINISHED), default=0.0)
+    killed = [s for s, kind in dead if kind is Death.KILLED and gone_seconds(s) >= first_gone - together_seconds]
+    raised = [s for s, kind in dead if kind is Death.RAISED]
+    signalled = [s for s, kind in dead if kind is Death.CANCELLED]
+    raised = [s for s in raised if not any(precedes(other, s, together_seconds) for other in (*signalled, *raised))]
+    killed = [s for s in killed if not any(began_seconds(r) > gone_seconds(s) + together_seconds for r in raised)]
+    killed = [s for s in killed if not any(precedes(other, s, together_seconds) for other in signalled)]
+    return hung or killed or raised

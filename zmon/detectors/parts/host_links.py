@@ -41,16 +41,31 @@ def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
     A host that answers nobody may refuse all such requests, so its silence proves nothing.
     """
     host_of = _host_by_address(snapshot.hardware)
-    asked = [
+    questions = [
         (window.host, host_of[address], answered)
         for window in snapshot.hardware
         for address, answered in ((window.now.tcp.answers if window.now.tcp else None) or {}).items()
         if address in host_of and host_of[address] != window.host
     ]
-    answering = {peer for _, peer, answered in asked if answered}
-    reached = {frozenset((host, peer)) for host, peer, answered in asked if answered}
-    silent = {frozenset((host, peer)) for host, peer, answered in asked if not answered and peer in answering}
+    answering = {peer for _, peer, answered in questions if answered}
+    reached = {frozenset((host, peer)) for host, peer, answered in questions if answered}
+    silent = {frozenset((host, peer)) for host, peer, answered in questions if not answered and peer in answering}
     return reached, silent - reached
+
+
+def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:
+    """Return the pairs of hosts whose data timed out once more in the last few seconds, although the peer answered."""
+    host_of = _host_by_address(snapshot.hardware)
+    pairs: set[Pair] = set()
+    for window in snapshot.hardware:
+        before = _by_peer(window.recent, snapshot.job_id)
+        answers = (window.recent.answers if window.recent else None) or {}
+        for key, now in _by_peer(window.now.tcp, snapshot.job_id).items():
+            earlier = before.get(key)
+            rose = earlier is not None and (earlier.num_timeouts or 0) < (now.num_timeouts or 0)
+            if rose and answers.get(now.peer) and now.peer in host_of:
+                pairs.add(frozenset((window.host, host_of[now.peer])))
+    return pairs
 
 
 def pair(link: HostLink) -> Pair:

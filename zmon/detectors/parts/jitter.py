@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import comb, sqrt
+from math import sqrt
 from operator import itemgetter
 from statistics import fmean, median, stdev
 
+from zmon.detectors.parts.chance import binomial_tail
 from zmon.detectors.parts.self_times import SelfTimes
 from zmon.job.lost_time import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
@@ -141,5 +142,4 @@ def _counts(slowest: Sequence[int], lost: Sequence[float], rank: int) -> tuple[i
 
 def _is_rare(count: int, number: int, size: int) -> bool:
     """Return True if equal ranks are seldom the slowest so often: the binomial tail, for any of `size` ranks."""
-    tail = sum(comb(number, k) * (1 / size) ** k * (1 - 1 / size) ** (number - k) for k in range(count, number + 1))
-    return size * tail < _RARE
+    return size * binomial_tail(count, number, 1 / size) < _RARE

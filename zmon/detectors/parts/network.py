@@ -15,7 +15,7 @@ from typing import NamedTuple
 from msgspec import UNSET
 
 from zmon.detectors.parts.cut_hosts import cut_hosts
-from zmon.detectors.parts.host_links import Pair, host_links, pair, reached_pairs, used_device
+from zmon.detectors.parts.host_links import Pair, host_links, pair, pairs_with_lost_data, reached_pairs, used_device
 from zmon.format import listed
 from zmon.schema.evidence import Evidence, HostLink
 from zmon.schema.host import HostWindow, NicSample
@@ -53,22 +53,26 @@ def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | N
     down = [(window.host, device) for window in snapshot.hardware for device in _lost_links(window)]
     if len({host for host, _ in down}) == 1:
         host, device = down[0]
-        return _link_down(host, ", ".join(device for _, device in down), device)
+        devices = ", ".join(device for _, device in down)
+        return NetworkCulprit((host,), f"on {host} the link of {devices} is down", 0.95, device)
     links = host_links(snapshot)
     if not any((link.num_timeouts or 0) >= num_timeouts for link in links):
         return None
     # If data times out between two hosts, the first timeout counts elsewhere too: it may be a little later there.
     waiting = [link for link in links if link.num_timeouts]
     reached, silent = reached_pairs(snapshot)
-    cut = {pair(link) for link in waiting} | silent
+    stuck = {pair(link) for link in waiting}
+    if (stuck & reached) - pairs_with_lost_data(snapshot):
+        return None  # packets pass again, and TCP waits for its next timeout
+    cut = stuck | silent
     idle = {pair(link) for link in links} - cut
     hosts = cut_hosts(cut, idle, reached - cut)
-    device = next((link.device for link in waiting if (link.host,) == hosts), None)
+    own_device = next((link.device for link in waiting if (link.host,) == hosts), None)
     if len(cut) == 1:
         summary, confidence = _pair_text(hosts, waiting, idle, reached)
     else:
         summary, confidence = _cut_text(hosts, waiting, cut)
-    return NetworkCulprit(hosts, summary, confidence, device, tuple(waiting[:SHOWN]))
+    return NetworkCulprit(hosts, summary, confidence, own_device, tuple(waiting[:SHOWN]))
 
 
 def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
@@ -81,11 +85,8 @@ def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
     if len(lost) != 1:
         return None
     ((host, device),) = lost.items()
-    return _link_down(host, f"{device}, which its ranks use,", device)
-
-
-def _link_down(host: str, devices: str, device: str) -> NetworkCulprit:
-    return NetworkCulprit((host,), f"on {host} the link of {devices} is down", 0.95, device)
+    summary = f"on {host} the link of {device} is down, and its ranks use it"
+    return NetworkCulprit((host,), summary, 0.95, device)
 
 
 def next_steps(culprit: NetworkCulprit) -> str:

@@ -13,13 +13,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, pairwise, takewhile
-from math import log, sqrt
+from itertools import chain, takewhile
 from statistics import fmean, median
 from typing import NamedTuple, cast
 
+from zmon.detectors.parts.chance import Chance, binomial_tail, blocks, chance_seconds
 from zmon.schema.aligned_step import AlignedStep
-from zmon.stats import slope, student
+from zmon.stats import slope
 
 _OP = "all_to_all"  # the bytes of other ops depend on a rank's role, not on its work
 _THIRDS = 3
@@ -109,7 +109,7 @@ class SelfTimes:
         return median(behind) < least_seconds or fmean(newest) < least_seconds
 
     def phase_ratio(
-        self, phase: str, lag: Lag, num_steps: int, input_ratio: float, deviations: float, by_phase: Mapping[str, float]
+        self, phase: str, lag: Lag, num_steps: int, input_ratio: float, chance: Chance, by_phase: Mapping[str, float]
     ) -> float:
         """Return the share of a lag that one phase has; `by_phase` has the seconds of the lag by phase.
 
@@ -118,18 +118,17 @@ class SelfTimes:
         """
         least_seconds = (1 - input_ratio) * lag.seconds
         in_phase, in_rest = (
-            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, deviations))
+            any(each.rank == lag.rank for each in part.lags(num_steps, least_seconds, chance))
             for part in self.split(phase)
         )
         late = sum(seconds for seconds in by_phase.values() if seconds > 0)
         share = by_phase.get(phase, 0.0) / late if late else 0.0
         return share if in_phase == in_rest else float(in_phase)
 
-    def lags(self, num_steps: int, least_seconds: float, deviations: float | None = None) -> list[Lag]:
+    def lags(self, num_steps: int, least_seconds: float, chance: Chance | None = None) -> list[Lag]:
         """Return the lags of at least `least_seconds` over the last steps, the largest first.
 
-        `deviations` is the distance from chance that a lag needs, in standard deviations, as if these were known and
-        not estimated; None means any distance.
+        With `chance`, only the lags are returned that equal ranks hardly ever have.
         """
         block = num_steps // _THIRDS
         newest = [median(column[-block:]) for column in self.seconds]
@@ -139,22 +138,44 @@ class SelfTimes:
         others = [rank for rank in range(len(self.seconds)) if rank not in late]
         lags = []
         for rank in sorted(late):
-            thirds = [median(part) for part in _blocks(self._behind(rank, block * _THIRDS), block)]
+            thirds = [median(part) for part in blocks(self._behind(rank, block * _THIRDS), block)]
             lag = fmean(thirds)
             if lag >= least_seconds and min(thirds) >= lag / 2:
                 lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
-        if deviations is None or not lags:
+        if chance is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
         columns = [(self.seconds[lag.rank], self.num_lasting(lag, num_steps)) for lag in lags]
         late_parts = [part for own, lasting in columns for part in (own[: -lasting - block], own[-lasting:])]
-        by_chance = self._chance_seconds(others, late_parts, block, deviations)
-        return sorted((lag for lag in lags if lag.seconds >= by_chance), key=lambda lag: -lag.seconds)
+        references = [self.seconds[rank] for rank in others[:: len(others) // _MANY + 1]]
+        by_chance = chance_seconds(references, late_parts, block, len(others), chance.deviations, len(self.seconds))
+        beyond = [lag for lag in lags if lag.seconds >= by_chance]
+        lags = [lag for lag in beyond if self._late_by_chance(lag, others, num_steps) < chance.rare_ratio]
+        return sorted(lags, key=lambda lag: -lag.seconds)
 
     def num_lasting(self, lag: Lag, num_steps: int) -> int:
         """Return for how many of the last steps the lag has been at least half as large."""
         block = num_steps // _THIRDS
-        blocks = _blocks(self._behind(lag.rank, len(self.steps)), block)
-        return block * sum(1 for _ in takewhile(lambda part: median(part) >= lag.seconds / 2, blocks))
+        parts = blocks(self._behind(lag.rank, len(self.steps)), block)
+        return block * sum(1 for _ in takewhile(lambda part: median(part) >= lag.seconds / 2, parts))
+
+    def _late_by_chance(self, lag: Lag, others: Sequence[int], num_steps: int) -> float:
+        """Return how probable it is that some rank of equal ranks is late in as many of the last steps as this one.
+
+        A rank is late in a step if it is behind by at least half of the lag. The other ranks show how often that
+        happens, and the rank itself before it became slow. Means do not show it: a rank whose batch is four times as
+        large in one step of eight is far behind on average, again and again.
+        """
+        before = len(self.steps) - self.num_lasting(lag, num_steps)
+        half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
+        earlier = behind[:before]
+        for rank in others[:: len(others) // _MANY + 1]:
+            of_other = self._behind(rank, len(self.steps))
+            earlier += (
+                of_other[:before] if len(self.seconds) == 2 and before else of_other
+            )  # two ranks mirror each other
+        usual = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
+        count = sum(seconds >= half for seconds in behind[-num_steps:])
+        return len(self.seconds) * binomial_tail(count, num_steps, usual)
 
     @cached_property
     def _ordered(self) -> list[list[float]]:
@@ -179,64 +200,12 @@ class SelfTimes:
         own = self.seconds[rank][-num_steps:]
         return [value - middle for value, middle in zip(own, self._others(rank, num_steps), strict=True)]
 
-    def _chance_seconds(
-        self, others: Sequence[int], late_parts: Sequence[Sequence[float]], block: int, deviations: float
-    ) -> float:
-        """Return the lag that a rank may have by chance over three blocks in a row.
-
-        It is estimated from blocks of the other ranks and, if those are few, from blocks of the late ranks, before they
-        were late and since then. The mean of three blocks has a third of the variance of one block, and more if blocks
-        resemble the block before them.
-        """
-        references = [self.seconds[rank] for rank in others[:: len(others) // _MANY + 1]]
-        spread = 1.0
-        if len(references) > 2:  # a variation that all ranks share makes no rank late
-            common = [fmean(row) for row in zip(*references, strict=True)]
-            references = [[own - middle for own, middle in zip(column, common, strict=True)] for column in references]
-            spread = len(references) / (len(references) - 1)
-        else:
-            references += [column for column in late_parts if len(column) >= 2 * block]
-        number = len(references)
-        residuals = []
-        for column in references:
-            medians = [median(part) for part in _blocks(column, block)]
-            middle = fmean(medians)
-            residuals.append([value - middle for value in medians])
-        freedom = sum(map(len, residuals)) - number
-        if freedom < 1:
-            return float("inf")
-        variance = spread * sum(value * value for values in residuals for value in values) / freedom
-        products = [first * second for values in residuals for first, second in pairwise(values)]
-        noise = len(products) ** -0.5  # the correlation that independent blocks show by chance
-        correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
-        effective = (freedom + number) * (1 - correlation) / (
-            1 + correlation
-        ) - number  # correlated blocks carry less information
-        of_three = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
-        quantile = student(_deviations_of_largest(deviations, len(self.seconds)), effective)
-        seconds: float = quantile * (of_three * (1 + 1 / len(others))) ** 0.5
-        return seconds
-
-
-def _deviations_of_largest(deviations: float, number: int) -> float:
-    """Return the deviations that the largest of `number` values exceeds as often as the larger of two exceeds these.
-
-    This uses the tail of a normal distribution.
-    """
-    return sqrt(deviations**2 + 2 * log(number / 2))
-
 
 def _median_without(value: float, ordered: Sequence[float]) -> float:
     """Return the median of the sorted values without `value`; at least one other value is needed."""
     left_out, half = bisect_left(ordered, value), (len(ordered) - 1) // 2
     low, high = (index + (index >= left_out) for index in ((len(ordered) - 2) // 2, half))
     return (ordered[low] + ordered[high]) / 2
-
-
-def _blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
-    """Yield the whole blocks, the newest first."""
-    for end in range(len(values), size - 1, -size):
-        yield values[end - size : end]
 
 
 def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Sequence[int] | None]]:

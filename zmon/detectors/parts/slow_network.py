@@ -37,13 +37,17 @@ class _Traffic(NamedTuple):
         return self.rate / max(other.rate, 1.0)
 
 
-def slow_network(snapshot: Snapshot, times: float, alike_times: float, busy_seconds: float) -> NetworkCulprit | None:
+def slow_network(
+    snapshot: Snapshot, times: float, busy_seconds: float, alike_times: float | None = None
+) -> NetworkCulprit | None:
     """Return the host or the pair of hosts if the other connections are `times` as fast, or faster; else None.
 
-    A rate is the acknowledged bytes per busy second. Two rates are alike if neither is `alike_times` the other.
+    A rate is the acknowledged bytes per busy second. Two rates are alike if neither is `alike_times` (or else `times`)
+    the other.
     Connections that were busy for less than `busy_seconds` do not count. The comment of `quicker_ratio` has the rates
     that trials showed.
     """
+    alike_times = times if alike_times is None else alike_times
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]
     pairs = {each: _sum(link for link in links if pair(link) == each) for each in {pair(link) for link in links}}
     host = _slow_host(pairs, times, alike_times, busy_seconds)

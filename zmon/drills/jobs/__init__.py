@@ -16,13 +16,16 @@ FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; i
 
 
 def command(spec: JobSpec, *launcher: str) -> list[str]:
-    """Return the torchrun command of a job; `launcher` has the options of the rendezvous.
+    """Return the command that starts a job; `launcher` has torchrun's options of the rendezvous.
 
     A job that does not import zmon is started by `zmon run`.
     """
     torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
+    script = str(JOBS_DIR / SCRIPTS[spec.kind])
     watched = [sys.executable, "-m", "zmon", "run", "--"] if spec.kind == "plain" else []
-    return [*watched, *torchrun, str(JOBS_DIR / SCRIPTS[spec.kind])]
+    if spec.launcher != "torchrun":
+        return [*watched, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
+    return [*watched, *torchrun, script]
 
 
 def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:

@@ -59,6 +59,9 @@ def main() -> None:
         with saboteur.compute():
             loss = model(batch).square().mean()
         loss.backward()
+        if saboteur.swallows():
+            saboteur.begin_step()
+            continue
         if not saboteur.skips():
             dist.all_reduce(torch.ones(saboteur.sent_size(16)))  # stands for a reduction of the step's metrics
         dist.all_to_all_single(torch.empty(ranks * chunk), torch.ones(ranks * chunk))

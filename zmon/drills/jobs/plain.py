@@ -71,6 +71,12 @@ def main() -> None:
     for batch in DataLoader(_Samples(saboteur), batch_size=None, sampler=range(1 << 30)):
         if saboteur.order("batch"):
             batch, optimizer.param_groups[0]["lr"] = torch.cat([batch, batch]), 0.0005
+        if saboteur.swallows():
+            loss = model(batch).square().mean()
+            loss.backward()
+            shuffle(max(CHUNK, saboteur.exchange_bytes // 4), None)
+            saboteur.begin_step()
+            continue
         train_step(model, optimizer, batch, saboteur)
         if (seconds := saboteur.evaluates()) is not None:
             if seconds:

@@ -24,11 +24,16 @@ from pathlib import Path
 from statistics import median
 from typing import IO, Any
 
+import ends  # type: ignore[import-not-found]
+import pauses  # type: ignore[import-not-found]
+
 JITTER = 0.3  # sigma of the log-normal distribution of step times: p99 is twice the median
 DATA_SHARE = 0.15  # share of a step for its input
 SERVE_SHARE = 0.1  # additional share of a step for lookups for other ranks, in a job with shards
 CHECKPOINT_SECONDS = 1.0
+RECURRING_STEPS = 100  # steps from one pause to the next, of orders that recur
 MIB = 1 << 20
+ENDS = ("raise_storage", "raise_wrapped", "exit_zero", "exit_code", "exit_at_once")  # see ends.py
 
 
 class Saboteur:
@@ -66,10 +71,23 @@ class Saboteur:
         if self.order("raise"):
             print("reader: shard 17 is truncated", file=sys.stderr, flush=True)
             raise ValueError("bad sample in shard 17")
+        for what in ENDS:
+            if self.order(what):
+                ends.end(what)
+        if self.once("reset"):
+            ends.reset_connection()
+        if order := self.once("pause_between"):
+            ends.pause(order["amount"])
         if (order := self.order("eat")) and sum(map(len, self._allocated)) < order["amount"]:
             self._allocated.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
             time.sleep(10 * self._usual_seconds)
+        if order := self.recurring("save_array"):
+            pauses.save_array(self.folder / f"array-{self.rank}.npy", order["amount"])
+        if order := self.recurring("compile"):
+            pauses.compile_function(order["amount"])
+        if self.recurring("pauses"):
+            time.sleep(random.uniform(2.0, 15.0))
         if self.once("deadlock"):
             wait_for_lock(self._hold)
         if self.once("hold_interpreter"):
@@ -77,8 +95,14 @@ class Saboteur:
 
     def load(self) -> None:
         """Spend the time of a step's input."""
+        if order := self.recurring("epochs"):
+            pauses.start_workers(order["amount"])
         if self.once("loader_hangs"):
             read_forever(self._hold)
+        if order := self.once("pause_data"):
+            ends.pause(order["amount"])
+        if self.order("raise_in_loader"):
+            ends.end("raise_storage")
         if order := self.order("slow_loader"):
             time.sleep(order["amount"] * self._usual_seconds)
         time.sleep(self._random_seconds(DATA_SHARE) * self.pooling())
@@ -88,6 +112,8 @@ class Saboteur:
         """Lengthen the job's computation in a step by sleep, to the duration that it should have."""
         begin = time.monotonic()
         yield
+        if order := self.once("pause_compute"):
+            ends.pause(order["amount"])
         first_step_factor = self._slow_start if self.step == 1 else 1.0
         time.sleep(self._random_seconds(1 - DATA_SHARE) * self.pooling() * first_step_factor)
         factor = self._factor()
@@ -109,6 +135,10 @@ class Saboteur:
     def skips(self) -> bool:
         """Return True if this rank leaves out the next collective."""
         return self.once("skip") is not None
+
+    def swallows(self) -> bool:
+        """Return True if the job catches an exception now, and goes on with the next batch."""
+        return self.once("swallow") is not None
 
     def sent_size(self, size: int) -> int:
         """Return the size of this rank's tensor in a collective in which the others have `size` numbers."""
@@ -155,6 +185,11 @@ class Saboteur:
         already_obeyed = set(self._obeyed)
         order = self.order(what)
         return None if order is None or order["id"] in already_obeyed else order
+
+    def recurring(self, what: str) -> dict[str, Any] | None:
+        """Return the order of this kind in its first step and in every hundredth step from there on, else None."""
+        order = self.order(what)
+        return order if order and (self.step - order["at"]) % RECURRING_STEPS == 0 else None
 
     def _due_seconds(self, what: str) -> float | None:
         if not any(order["what"] == what and order["at"] == self.step for order in self._orders):

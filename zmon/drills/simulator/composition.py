@@ -15,15 +15,16 @@ Model = Literal["ddp", "dlrm", "hybrid"]
 What = Literal[
     "raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "stop", "block", "disk", "skip", "size",
     "reset", "host_lost", "link_cut", "pair_cut", "no_rendezvous", "cancel", "swallow", "slow", "jitter", "pause",
-    "agent_restart", "hub_restart",
+    "launcher_kill", "agent_restart", "hub_restart",
 ]  # fmt: skip
 
 ENDS: tuple[What, ...] = ("raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "no_rendezvous")
+UNGUARDED: tuple[What, ...] = ("launcher_kill",)  # the ranks go on
 HANGS: tuple[What, ...] = ("stop", "block", "disk", "skip", "size")
 NETWORK: tuple[What, ...] = ("reset", "host_lost", "link_cut", "pair_cut")
 QUIET: tuple[What, ...] = ("cancel", "pause", "agent_restart", "hub_restart")
 SLOW: tuple[What, ...] = ("slow", "jitter", "swallow")
-KINDS = (*ENDS, *HANGS, *NETWORK, *QUIET, *SLOW)
+KINDS = (*ENDS, *UNGUARDED, *HANGS, *NETWORK, *QUIET, *SLOW)
 HEALING: tuple[What, ...] = ("stop", "link_cut", "pair_cut")  # these may end by themselves
 SPREADS: tuple[What, ...] = ("host_lost", "link_cut", "pair_cut")  # these need several hosts
 SECOND: tuple[What, ...] = ("raise", "kill", "stop", "block", "exit_zero", "pause", "agent_restart", "hub_restart")
@@ -123,6 +124,8 @@ def _shape(draw: Random, what: What) -> Shape:
     hosts = draw.choice((2, 4)) if what in SPREADS else draw.choice((1, 1, 2, 4))
     launchers: tuple[Launcher, ...] = ("torchrun", "torchrun", "mpirun", "none")
     launcher = draw.choice((*launchers, "spawn") if hosts == 1 else launchers)
+    if what in UNGUARDED:
+        launcher = "torchrun"
     return Shape(
         model=draw.choice(("ddp", "dlrm", "hybrid")),
         launcher=launcher,
@@ -131,7 +134,7 @@ def _shape(draw: Random, what: What) -> Shape:
         ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
         step_seconds=draw.choice(STEP_SECONDS),
         noise=draw.choice((0.02, 0.1, 0.3)),
-        device=draw.choice(("cpu", "cpu", "cuda")),
+        device="cpu" if what == "reset" else draw.choice(("cpu", "cpu", "cuda")),
         wraps=draw.random() < 0.25,
         handles_term=draw.random() < 0.15,
         statuses_known=draw.random() < 0.8,

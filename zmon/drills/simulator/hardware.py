@@ -14,6 +14,7 @@ WINDOW_SECONDS, RECENT_SECONDS = 60.0, 4.0  # as zmon/hub/agent_link.py compares
 ACKED_BYTES_PER_SECOND = 1e6
 BUSY_RATIO = 0.01  # share of the time in which a connection has bytes under way
 RETRANSMITS_PER_SECOND = 2.0  # the kernel doubles the interval; in the first seconds it is short
+ASKED_SECONDS = 1.5  # an agent asks other hosts for an answer once a rank has been in a step for this long
 QUEUE_BYTES = 65_536
 
 
@@ -49,7 +50,9 @@ def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
         if other != host
     )  # fmt: skip
     total = sum(peer.retransmitted_segments for peer in peers)
-    return TcpSample(total, peers, (address(host),), (DEVICE,))
+    answers = {address(n): world.network.cut_since(host, n) is None for n in range(world.shape.hosts) if n != host}
+    stands = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in own)
+    return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if stands else None)
 
 
 def _peer(world: World, rank: int, host: int, other: int, job: str, time: float) -> TcpPeer:
@@ -68,4 +71,6 @@ def _peer(world: World, rank: int, host: int, other: int, job: str, time: float)
         round_trip_seconds=None,
         acked_bytes=int(moved * ACKED_BYTES_PER_SECOND),
         busy_seconds=moved * BUSY_RATIO + stuck,
+        num_waiting=1 if stuck > 0 else 0,
+        num_timeouts=int(stuck * RETRANSMITS_PER_SECOND),
     )

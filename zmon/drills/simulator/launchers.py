@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 POLL_SECONDS = (0.01, 0.11)  # a launcher looks ten times a second
 KILL_SECONDS = {"torchrun": 30.0, "mpirun": 5.0, "spawn": 30.0}
 RESTART_SECONDS = (0.1, 1.0)
+EXIT_SECONDS = 1.2  # a launcher ends this long after its last rank, if it does not start them again
 OTHER_HOSTS_SECONDS = 5.0  # the launchers of other hosts notice that one wants to restart
 
 
@@ -29,11 +30,18 @@ class Launchers:
         self._world = world
         self._ending: set[tuple[int, int]] = set()  # launches and hosts whose ranks are being ended
         self._cancelled = False
+        self.gone: dict[tuple[int, int], tuple[float, str]] = {}  # launch, host → when the launcher ended, and how
+
+    def kill(self, rank: SimulatedRank) -> None:
+        """End the launcher of a rank by SIGKILL; its ranks go on."""
+        self.gone[rank.attempt, rank.host] = self._world.time, "signal SIGKILL"
 
     def ended(self, rank: SimulatedRank) -> None:
         """React to the end of a rank."""
         world, shape = self._world, self._world.shape
-        failed = rank.ending is not None and rank.ending.status != "exit code 0"
+        failed = _failed(rank)
+        if all(r.ended is not None for r in world.launches[rank.attempt] if r.host == rank.host):
+            world.schedule(EXIT_SECONDS, partial(self._exit, rank.attempt, rank.host))
         if failed and shape.launcher != "none" and not self._cancelled:
             hosts = [rank.host] if shape.launcher == "torchrun" else list(range(shape.hosts))
             delay = world.draw.uniform(*POLL_SECONDS)
@@ -59,13 +67,19 @@ class Launchers:
 
     def _end_host(self, attempt: int, host: int) -> None:
         """End the other ranks of a host, once."""
-        if (attempt, host) in self._ending or len(self._world.launches) > attempt + 1:
+        if (attempt, host) in self._ending or (attempt, host) in self.gone or len(self._world.launches) > attempt + 1:
             return
         self._ending.add((attempt, host))
         ranks = [rank for rank in self._world.launches[attempt] if rank.host == host]
         for rank in ranks:
             self._world.processes.signal(rank, "SIGTERM")
         self._kill_later(ranks)
+
+    def _exit(self, attempt: int, host: int) -> None:
+        """End a launcher whose ranks have all ended, unless it starts them again."""
+        if len(self._world.launches) == attempt + 1 and self._world.shape.launcher != "none":
+            failed = any(_failed(rank) for rank in self._world.launches[attempt] if rank.host == host)
+            self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
 
     def _kill_later(self, ranks: list[SimulatedRank]) -> None:
         world = self._world

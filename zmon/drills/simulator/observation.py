@@ -121,7 +121,9 @@ class SimulatedAgent:
         now, alive = rank.at(time), rank.alive(look)
         number = bisect_right(rank.record_ends, look)
         stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
-        words = self._words(rank)
+        words, gone = self._words(rank), self.world.launchers.gone.get((rank.attempt, rank.host))
+        if gone is not None and gone[0] > look:
+            gone = None
         lease, overdue = self._lease(rank, number) if alive else (None, 0.0)
         stays: dict[str, float] = {}
         for end, activity, seconds in rank.stays:
@@ -152,6 +154,8 @@ class SimulatedAgent:
             overhead_seconds=0.0, dropped_records=0, resident_bytes=None, entered=rank.last_entered(time),
             blocked_seconds=blocked if alive else None, between_seconds=stays,
             open_seconds=look - now.step_since,
+            last_words_seconds=look - words_at(rank) if words else None,
+            launcher_gone_seconds=self._age(gone[0]) if gone else None, launcher_status=gone[1] if gone else None,
             leaving_seconds=look - words_at(rank) if alive and words and words.kind == "exception" else None,
         )  # fmt: skip
 

@@ -24,6 +24,8 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             world.processes.reset(strike.rank, strike.peer)
         case "cancel":
             world.launchers.cancel(strike.to, strike.number)
+        case "launcher_kill":
+            world.launchers.kill(rank)
         case "host_lost":
             world.network.cut[rank.host] = world.network.lost[rank.host] = world.time
         case "link_cut":

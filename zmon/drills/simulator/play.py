@@ -34,13 +34,13 @@ def play(composition: Composition) -> Play:
             return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
             return _with(number, verdict="broken", summary=str(watch.errors))
-        cancelled = any(each.strike.what == "cancel" for each in truths)
+        moves = any(each.strike.what == "cancel" for each in truths) or _moves(world, watch)
         return _with(
             number,
             faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
             culprits=tuple(sorted({rank for each in truths for rank in each.ranks})),
             evidence=truths[0].evidence,
-            **judge(truths, watch.published, cancelled or _moves(world, watch), len(world.launches) > 1),
+            **judge(truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1),
         )
 
 

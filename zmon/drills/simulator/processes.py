@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from zmon.drills.simulator.rank import DONE, ProcessEnd, SimulatedRank
-from zmon.drills.simulator.strikes import GLOO_CLOSED, GLOO_RESET, terminated, victim
+from zmon.drills.simulator.strikes import gloo_error, terminated, victim
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.collective import Collective
@@ -58,7 +58,7 @@ class Processes:
         world.launchers.ended(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
-                world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, GLOO_CLOSED))
+                world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, self._error(rank.rank)))
 
     def signal(self, rank: SimulatedRank, name: str) -> None:
         """Send a signal to a rank; a stopped process handles only SIGKILL."""
@@ -85,8 +85,8 @@ class Processes:
         collective = world.waits_in(rank)
         if rank.pending_signal:
             self.signal(rank, rank.pending_signal)
-        elif collective and self.broken(collective, rank):
-            self.fail(rank, GLOO_CLOSED)
+        elif collective and (error := self.broken(collective, rank)):
+            self.fail(rank, error)
         elif rank.deferred:
             rank.deferred = False
             world.go_on(rank, 0.0)
@@ -99,16 +99,23 @@ class Processes:
         for one, other in ((first, second), (second, first)):
             collective = world.waits_in(world.ranks[one])
             if collective and other in collective.members and world.shape.device == "cpu":
-                world.schedule(world.draw.uniform(0.0, 0.01), partial(self.fail, world.ranks[one], GLOO_RESET))
+                world.schedule(
+                    world.draw.uniform(0.0, 0.01), partial(self.fail, world.ranks[one], self._error(other, True))
+                )
 
     def broken(self, collective: Collective, rank: SimulatedRank) -> str:
         """Return the error of a connection to another member; empty if there is none."""
         if self._world.shape.device != "cpu":
             return ""
         others = [number for number in collective.members if number != rank.rank]
-        if any(frozenset((rank.rank, number)) in self._reset for number in others):
-            return GLOO_RESET
-        return GLOO_CLOSED if any(self._world.ranks[number].ended is not None for number in others) else ""
+        for number in others:
+            if frozenset((rank.rank, number)) in self._reset:
+                return self._error(number, True)
+        ended = [number for number in others if self._world.ranks[number].ended is not None]
+        return self._error(ended[0]) if ended else ""
+
+    def _error(self, peer: int, is_reset: bool = False) -> str:
+        return gloo_error(peer, self._world.shape.host_of(peer), is_reset)
 
     def abort_others(self, collective: Collective) -> None:
         """Let gloo abort ranks that receive more than they expect."""

@@ -6,22 +6,23 @@ Faults from outside (signals, links, the owner) begin with a `Call` to the world
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
 from math import inf
 
 from zmon.drills.simulator.composition import Shape, Strike
-from zmon.drills.simulator.program import LOADER_START, Call, Instruction, Leave, Sleep, Spend, Turn
+from zmon.drills.simulator.hardware import address
+from zmon.drills.simulator.program import Call, Instruction, Leave, Sleep, Spend, Turn
 from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.rank import LastWords
 
 OUTSIDE = (
-    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "agent_restart", "hub_restart",
+    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "launcher_kill", "agent_restart",
+    "hub_restart",
 )  # fmt: skip
-GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.1]:9401"
-GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.1]:9401"
+_GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [{address}]:{port}"
+_GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [{address}]:{port}"
+_PORT = 9401  # rank 0 listens there, the others beside it
 STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 _PHASES = {"collective": "backward", "between": "other", "loader_start": "data", "init": "other"}
-_FIELDS = {field.name for field in fields(LastWords)}
 
 
 def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
@@ -42,10 +43,10 @@ def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
 
 
 def _pause(strike: Strike, phase: str) -> Iterator[Instruction]:
-    if strike.place == "loader_start" and LOADER_START:
-        yield Turn(LOADER_START)
+    if strike.place == "loader_start":
+        yield Turn("loader_start")
     yield Spend(phase, strike.seconds or 0.0)
-    if strike.place == "loader_start" and LOADER_START:
+    if strike.place == "loader_start":
         yield Turn("train")
 
 
@@ -73,6 +74,11 @@ def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool 
     return ProcessEnd("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
 
 
+def gloo_error(peer: int, host: int, is_reset: bool) -> str:
+    """Return the error that gloo raises when the connection to a peer on that host breaks."""
+    return (_GLOO_RESET if is_reset else _GLOO_CLOSED).format(address=address(host), port=_PORT + peer)
+
+
 def victim(message: str, wraps: bool) -> ProcessEnd:
     """Return the end of a rank whose connection broke while it was in a collective."""
     return raised("builtins.RuntimeError", message, wraps, in_collective=True)
@@ -91,7 +97,5 @@ def terminated(name: str, handles_term: bool) -> ProcessEnd:
 
 def words(kind: str, type_: str, message: str, root: str = "", in_collective: bool = False) -> LastWords:
     """Return last words; their time is set when the process leaves them."""
-    where = "" if kind != "exception" else "train.py:88, train_step"
-    values = {"kind": kind, "type": type_, "message": message, "time": 0.0, "where": where, "root": root}
-    values["in_collective"] = in_collective
-    return LastWords(**{name: value for name, value in values.items() if name in _FIELDS})  # type: ignore[arg-type]
+    where = "train.py:88, train_step" if kind == "exception" else ""
+    return LastWords(kind, type_, message, 0.0, where=where, root=root, in_collective=in_collective)

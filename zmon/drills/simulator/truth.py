@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zmon.drills.simulator.composition import QUIET, SLOW, Composition, Shape, Strike, What
+from zmon.drills.simulator.composition import QUIET, Composition, Shape, Strike, What
+from zmon.drills.simulator.program import ops
 
 # What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
 Evidence = Literal["lock", "state", "carrier", "sequence", "steps", "none"]
@@ -24,6 +25,7 @@ CAUSES: dict[What, tuple[str, ...]] = {
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
     "size": ("collective_mismatch",),
     "reset": ("connection_lost",),
+    "launcher_kill": ("launcher_gone",),
     "host_lost": ("host_lost",),
     "link_cut": ("network_stall",),
     "pair_cut": ("network_stall", "network_slow"),
@@ -41,9 +43,10 @@ EVIDENCE: dict[What, Evidence] = {
     "host_lost": "none",
     "pair_cut": "none",
     "reset": "lock",
-}  # type: ignore[dict-item]
-NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter")  # no rank is at fault
-STANDS: tuple[What, ...] = ("size", "skip")  # without a majority of three ranks nobody is named
+    "launcher_kill": "state",
+}
+NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter", "launcher_kill")  # no rank is at fault
+VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
 
 @dataclass(frozen=True)
@@ -62,11 +65,6 @@ class Truth:
         """True if nothing is to be paged."""
         return self.strike.what in QUIET
 
-    @property
-    def ends_job(self) -> bool:
-        """True if the job cannot go on by itself."""
-        return not self.is_quiet and self.strike.what not in SLOW and self.strike.seconds is None
-
 
 def truth(composition: Composition, strike: Strike, time: float) -> Truth:
     """Return the right answer to a fault that struck at that time."""
@@ -74,10 +72,11 @@ def truth(composition: Composition, strike: Strike, time: float) -> Truth:
     hosts = {shape.host_of(strike.rank)}
     if strike.peer is not None:
         hosts.add(shape.host_of(strike.peer))
-    return Truth(
-        strike, time, CAUSES.get(strike.what, ()), _ranks(shape, strike), frozenset(hosts),
-        EVIDENCE.get(strike.what, "none"),
-    )  # fmt: skip
+    script = ops(shape, strike.rank)
+    undecided = strike.what in VOTES and len(script[strike.op % len(script)].members) < 3
+    evidence = "none" if undecided else EVIDENCE.get(strike.what, "none")
+    causes = CAUSES.get(strike.what, ())
+    return Truth(strike, time, causes, _ranks(shape, strike), frozenset(hosts), evidence)
 
 
 def _ranks(shape: Shape, strike: Strike) -> frozenset[int]:

@@ -11,7 +11,6 @@ from zmon.drills.simulator.watch import Published
 from zmon.schema.names import STALL
 
 RIGHT = ("right", "quiet", "restarted", "no effect")
-CHANCE = ("straggler", "imbalance", "slowdown", "input_bound", "efficiency")  # detectors that judge by statistics
 
 
 class Play(msgspec.Struct, frozen=True):
@@ -32,21 +31,22 @@ class Play(msgspec.Struct, frozen=True):
     composition: str = ""
     skipped: str | None = None  # the reason why it was not played
 
-    @property
-    def is_failure(self) -> bool:
-        """True for what must never happen."""
-        return self.verdict in ("wrong name", "silent", "false page", "broken")
 
+def judge(
+    truths: Sequence[Truth], published: Sequence[Published], num_hosts: int, moves: bool, restarted: bool
+) -> dict[str, object]:
+    """Return the verdict and the fields of a play; `moves`: the job makes progress, or was ended by its owner.
 
-def judge(truths: Sequence[Truth], published: Sequence[Published], moves: bool, restarted: bool) -> dict[str, object]:
-    """Return the verdict and the fields of a play; `moves`: the job makes progress, or was ended by its owner."""
+    A finding that lists all hosts of the job, and no rank, names nobody.
+    """
     findings = [each for each in published if each.finding.severity != "info"]
     first = truths[0]
     allowed = {rank for truth in truths for rank in truth.ranks}
     hosts = {f"node-{host}" for truth in truths for host in truth.hosts}
     about = [each for each in findings if each.finding.detector != "coverage"]
     named = {rank for each in about for rank in each.finding.ranks}
-    named_hosts = {host for each in about for host in each.finding.hosts if not each.finding.ranks}
+    on_hosts = [f.hosts for each in about if not (f := each.finding).ranks and len(set(f.hosts)) < num_hosts]
+    named_hosts = {host for each in on_hosts for host in each} if num_hosts > 1 else set()
     critical = [each for each in about if each.finding.severity == "critical"]
     shown = next((each for each in about if each.finding.ranks or each.finding.hosts), about[0] if about else None)
     fields: dict[str, object] = {

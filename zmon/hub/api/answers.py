@@ -67,7 +67,7 @@ class Answers:
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Return a view of every job, and whether the hub is blind."""
-        return JobList(self._hub.jobs(), self._hub.blind)
+        return JobList(self._hub.jobs(), self._hub.blind, self._hub.last_pass_time)
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Return every rank of one job as last reported, with the times of its last step."""

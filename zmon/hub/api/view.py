@@ -11,8 +11,11 @@ from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, JobView
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import SAMPLES_SOURCES, in_order
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
+
+_RESTARTING = ("rank_exited", "crash_loop")  # causes that do not say that the living ranks stand still
 
 
 def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -> JobView:
@@ -43,17 +46,24 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         expected=expected if isinstance(expected, ExpectedStep) else None,
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
         pauses=snapshot.pauses,
+        samples_source=_samples_source(snapshot),
     )
 
 
-_RESTARTING = ("rank_exited", "crash_loop")  # causes that do not say that the living ranks stand still
+def _samples_source(snapshot: Snapshot) -> str:
+    """Return the least certain source of the ranks' samples; empty if the samples of a rank are unknown."""
+    sources = {r.samples_source for r in snapshot.reported_ranks}
+    return "" if "" in sources else in_order(sources, SAMPLES_SOURCES)[-1]
 
 
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
-    """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended."""
+    """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended.
+
+    A pause that is ordinary for the job, a stall of severity info, is part of its activity.
+    """
     if not snapshot.ranks:
         return "unknown"
-    stalls = [f.cause for f in active if f.is_stall]
+    stalls = [f.cause for f in active if f.is_stall and f.severity != "info"]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
     if alive and any(cause not in _RESTARTING for cause in stalls):
         return "stalled"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zmon.offline.analyze.replay import Attempt, FindingSpan, play
+from zmon.offline.analyze.replay import Attempt, FindingSpan, is_conclusive, play
 from zmon.offline.analyze.rows import StepTable, read
 
-__all__ = ["Attempt", "FindingSpan", "StepTable", "play", "read"]
+__all__ = ["Attempt", "FindingSpan", "StepTable", "is_conclusive", "play", "read"]

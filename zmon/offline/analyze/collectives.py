@@ -178,6 +178,7 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
     waiting = [each for each in pending if each.rank not in ranks and each.collective.op not in _UNCOUNTED]
     first = min(waiting or pending, key=lambda each: (each.collective.sequence, each.rank))
     stuck = first.collective
+    sizes = " ".join(str(list(size)) for size in stuck.sizes)
     waiters = sorted(
         {w.rank for w in waiting if (w.collective.group, w.collective.sequence) == (stuck.group, stuck.sequence)}
     )
@@ -198,7 +199,7 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,
         stalled=False,
-        summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {list(stuck.sizes)} is stuck: it {lacks} "
+        summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {lacks} "
         f"rank {numbers(sorted(ranks))}, and ranks {numbers(waiters)} wait in it"
         f"{f', from {first.where}' if first.where else ''}{came}",
         detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "

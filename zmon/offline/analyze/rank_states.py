@@ -6,7 +6,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.step import Measures
 
 
-def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str) -> RankState:
+def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str, role: str = "") -> RankState:
     """Return the state of a rank that trains and is never overdue."""
     return RankState(
         job_id=job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,
@@ -16,4 +16,5 @@ def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str)
         step_seconds=0.0, state_seconds=0.0, in_flight=None, sequences={}, lease_seconds=None, overdue_seconds=0.0,
         steps=0, step_seconds_total=0.0, measures=Measures(), memory=None, report={}, last_words=None,
         last_step_time=None, last_checkpoint_time=None, overhead_seconds=0.0, dropped_records=0, resident_bytes=None,
+        role=role,
     )  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from zmon import detectors
+from zmon.detectors.straggler import Straggler
 from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
@@ -23,6 +24,8 @@ from zmon.schema.host import HostSample
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.step import Measures, OpTotals, StepRecord
+
+MIN_STEPS = 2 * Straggler.num_steps  # with fewer, no detector compares ranks
 
 
 @dataclass
@@ -47,11 +50,23 @@ class Attempt:
     spans: list[FindingSpan]
 
 
+def is_conclusive(log: StepTable, attempts: Sequence[Attempt]) -> bool:
+    """Return True if the absence of findings means that the ranks are even: some attempt has enough steps."""
+    return log.has_exposed_time and any(
+        attempt.job_state.time.num_steps and attempt.num_steps >= MIN_STEPS for attempt in attempts
+    )
+
+
 def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Replay one attempt pass by pass with these detectors, and return their findings."""
     ranks = sorted(rank for number, rank in log.records if number == attempt)
     steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
-    states = tuple(rank_state(log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank]) for rank in ranks)
+    states = tuple(
+        rank_state(
+            log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank], log.roles.get((attempt, rank), "")
+        )
+        for rank in ranks
+    )
     job_state = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
     result = Attempt(attempt, job_state, len(ranks), max(ranks) + 1, len(steps), [])
     open_spans: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}

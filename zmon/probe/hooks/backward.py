@@ -16,8 +16,9 @@ import torch
 from torch.autograd import graph
 
 from zmon import probe
+from zmon.probe.hooks import forward
 from zmon.probe.hooks.replacing import replace
-from zmon.probe.rank import PHASE_NUMBER, TRAIN
+from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _BACKWARD = PHASE_NUMBER["backward"]
 
@@ -42,15 +43,17 @@ def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
             return engine(*args, **kwargs)
         begin = monotonic_ns()
         timeline = probe.current
+        was_training = timeline is not None and timeline.activity == TRAIN
         # A backward pass of training accumulates gradients. autograd.grad does not, and evaluation uses it too, for
         # example for the forces of a molecule.
-        if (timeline is None or timeline.activity != TRAIN) and kwargs.get("accumulate_grad"):
+        if not was_training and kwargs.get("accumulate_grad"):
             timeline = probe.start_training()
         if timeline is None:
             return engine(*args, **kwargs)
         phase_before, is_explicit = timeline.current_phase, timeline.explicit_phases
         if not is_explicit:
             timeline.phase(_BACKWARD)
+        is_pass = timeline.autograd_depth == 0 and timeline.activity == TRAIN and timeline.acts_for_rank()
         timeline.autograd_depth += 1
         timeline.overhead_ns += monotonic_ns() - begin
         try:
@@ -59,7 +62,11 @@ def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
             begin = monotonic_ns()
             timeline.autograd_depth -= 1
             if not is_explicit:
-                timeline.phase(phase_before)
+                timeline.phase(forward.phase_after_backward(phase_before) if is_pass else phase_before)
+            if is_pass:
+                timeline.ledger.samples.end_backward()
             timeline.overhead_ns += monotonic_ns() - begin
+            if is_pass and was_training and phase_before == OTHER and not is_explicit:
+                forward.note_unmarked_pass()
 
     return run_backward

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from zmon import probe
+from zmon.probe.hooks import forward
 from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
@@ -88,6 +89,7 @@ def _wrap_with_disarm(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         disarm()
+        forward.disarm()
         return original(*args, **kwargs)
 
     return call

@@ -1,4 +1,4 @@
-"""Infers the data phase: the time in DataLoader, from its start to each batch.
+"""Infers the data phase, the time in DataLoader from its start to each batch, and the samples of the batches.
 
 The time between a batch and the backward pass is the forward phase, including the copy to the device and the loss. Data
 that a job reads without DataLoader is not recognized, and the time counts for the phase in which it is read.
@@ -17,8 +17,10 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from zmon import probe
+from zmon.probe.hooks.batches import samples_loaded
 from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import LOADER_START, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.samples import DECLARED
 
 _DATA, _FORWARD = PHASE_NUMBER["data"], PHASE_NUMBER["forward"]
 _MIN_STEPS = 2  # steps between two starts, at least; with fewer, the job starts a loader for each batch
@@ -46,7 +48,10 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
             _begin_start(timeline)
         if timeline.explicit_phases:
             try:
-                return original(self)
+                result = original(self)
+                if next_phase is not None:
+                    _count_samples(timeline, self, result)
+                return result
             finally:
                 _end_start(timeline, is_start)
         phase_after = phase_before = timeline.current_phase
@@ -55,6 +60,8 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
             result = original(self)
             is_nested = phase_before == _DATA  # a loader within a loader
             phase_after = phase_before if next_phase is None or is_nested else next_phase
+            if phase_after == next_phase:
+                _count_samples(timeline, self, result)
             return result
         finally:
             _end_start(timeline, is_start)
@@ -62,6 +69,15 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
 
     loading.__zmon__ = True  # type: ignore[attr-defined]
     return loading
+
+
+@probe.guarded
+def _count_samples(timeline: RankTimeline, iterator: Any, batch: Any) -> None:
+    counter = timeline.ledger.samples
+    if counter.source != DECLARED:
+        samples = samples_loaded(iterator, batch)
+        if samples is not None:
+            counter.load(id(iterator._dataset), samples)
 
 
 @probe.guarded

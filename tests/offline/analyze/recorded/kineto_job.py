@@ -1,4 +1,4 @@
-"""Write the traces of torch's profiler from a data-parallel job of three ranks on CPU with gloo; rank 1 computes longer."""
+"""Write the traces of torch's profiler from a data-parallel job of three gloo ranks on CPU; rank 1 computes longer."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.offline.analyze import files
-from zmon.offline.analyze.formats.kineto_steps import Event, steps
+from zmon.offline.analyze.formats.kineto_parts import TraceEvent
+from zmon.offline.analyze.formats.kineto_steps import steps
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.names import JOB_ID
 
@@ -33,7 +34,7 @@ class _Job(msgspec.Struct):
 
 
 class _Trace(msgspec.Struct):
-    traceEvents: list[Event]  # the name in the file
+    traceEvents: list[TraceEvent]  # the name in the file
     distributedInfo: _Job = msgspec.field(default_factory=_Job)
     host_name: str | None = None
 
@@ -91,7 +92,7 @@ def _read(path: Path) -> _Trace:
         raise UsageError(f"cannot read {path}", f"it has more than {MAX_BYTES >> 30} GiB", "Profile fewer steps")
     try:
         if data.lstrip()[:1] == b"[":
-            return _Trace(msgspec.json.decode(data, type=list[Event]))
+            return _Trace(msgspec.json.decode(data, type=list[TraceEvent]))
         return msgspec.json.decode(data, type=_Trace)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"cannot read {path}", f"it is not a Chrome trace: {str(error)[:200]}") from error

@@ -85,7 +85,7 @@ def read(paths: Sequence[Path]) -> Trace:
     table.numbers = dict(enumerate(complete, 1))
     numbered = {rank: workers[job_rank] for rank, job_rank in enumerate(job_ranks)}
     for rank, worker in numbered.items():
-        table.hosts[0, rank], table.roles[0, rank] = worker.name, f"stage {worker.stage}"
+        table.hosts[0, rank], table.roles[0, rank] = worker.name, str(worker.stage)
     if job_ranks != list(range(len(job_ranks))):
         example = next(rank for rank, job_rank in enumerate(job_ranks) if rank != job_rank)
         table.notes.append(

@@ -1,4 +1,4 @@
-"""What a pipeline-parallel job would gain if a stage, its slowest workers, or all workers were even. Pure; seconds.
+"""Computes the gain of a pipeline-parallel job if a stage, its slowest workers or all workers were even. Pure.
 
 Durations that are replaced become what is usual for the kind of operation: the mean of all computing operations of the
 kind, which is the same work spread evenly, and the median of all communication of the kind, because a few late

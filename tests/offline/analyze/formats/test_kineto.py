@@ -1,0 +1,258 @@
+"""Tests of the reader of Chrome traces: real ones of gloo, others as Kineto writes them on GPUs, and bad files."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from zmon.errors import UsageError
+from zmon.offline.analyze import play
+from zmon.offline.analyze.formats import kineto
+from zmon.offline.analyze.formats.kineto_parts import op_name
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "kineto"
+MS = 1000.0  # a trace is in microseconds
+
+
+def event(name, begin, end, cat="cpu_op", tid=1, **args):
+    return {"ph": "X", "cat": cat, "name": name, "ts": begin * MS, "dur": (end - begin) * MS, "tid": tid, "args": args}
+
+
+def mark(name, begin, end, cat="user_annotation", tid=1):
+    return event(name, begin, end, cat, tid)
+
+
+def trace(tmp_path, *events, rank=0, world_size=1, name=None):
+    content = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": world_size}, "traceEvents": events}
+    path = tmp_path / (name or f"rank{rank}.json")
+    path.write_text(json.dumps(content))
+    return path
+
+
+def step_of(tmp_path, *events):
+    """Return the measures of one step of 100 ms, in ms, without what is 0: phases, exposed ops."""
+    table = kineto.read([trace(tmp_path, mark("ProfilerStep#7", 0, 100), *events)])
+    measures = table.records[0, 0][7].measures
+    phases = {phase: round(seconds * 1000, 3) for phase, seconds in measures.phases.items()}
+    return phases, {op: round(totals.exposed_seconds * 1000, 3) for op, totals in measures.ops.items()}
+
+
+# -- real traces -------------------------------------------------------------------------------------------
+
+
+def test_slow_rank_of_a_recorded_job_is_named():
+    table = kineto.read(sorted(RECORDED.iterdir()))
+    (span,) = play(table, 0).spans
+    assert (span.finding.cause, span.finding.ranks) == ("compute_straggler", (1,))
+    assert "mostly in forward" in span.finding.summary
+
+
+def test_parts_of_a_recorded_step_sum_to_it():
+    table = kineto.read(sorted(RECORDED.iterdir()))
+    for records in table.records.values():
+        assert len(records) == 28
+        for record in records.values():
+            assert record.measures.self_seconds + record.measures.exposed_seconds == pytest.approx(record.duration)
+    waits, slow = (table.records[0, rank][5].measures for rank in (0, 1))
+    assert waits.phases["forward"] == pytest.approx(0.1, abs=0.01)
+    assert waits.ops["all_reduce"].exposed_seconds == pytest.approx(0.2, abs=0.01)
+    assert slow.phases["forward"] == pytest.approx(0.3, abs=0.01)
+    assert slow.ops["all_reduce"].exposed_seconds < 0.01
+
+
+# -- a rank on CPU -----------------------------------------------------------------------------------------
+
+
+def test_communication_behind_operators_is_hidden(tmp_path):
+    phases, ops = step_of(tmp_path, mark("gloo:all_reduce", 10, 60, tid=9), event("aten::mm", 20, 50))
+    assert ops == {"all_reduce": 20.0}
+    assert phases == {"forward": 30.0, "other": 50.0}
+
+
+def test_operator_that_waits_inside_hides_nothing(tmp_path):
+    """A collective within forward: the layer waits, and only the operators in it work."""
+    layer = mark("DistributedDataParallel.forward", 0, 80), event("aten::mm", 0, 10), event("c10d::allreduce_", 10, 60)
+    _, ops = step_of(tmp_path, *layer, mark("gloo:all_reduce", 10, 60, tid=9))
+    assert ops == {"all_reduce": 50.0}
+
+
+def test_wait_for_a_tensor_is_no_work(tmp_path):
+    waits = event("_c10d_functional::wait_tensor", 10, 60)
+    assert step_of(tmp_path, waits, mark("gloo:all_gather", 10, 60, tid=9))[1] == {"all_gather": 50.0}
+
+
+def test_loader_counts_as_data_even_while_others_communicate(tmp_path):
+    loader = mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 40)
+    phases, ops = step_of(tmp_path, loader, mark("gloo:broadcast", 0, 50, tid=9))
+    assert phases["data"] == 40.0
+    assert ops == {"broadcast": 10.0}
+
+
+def test_phases_are_those_that_the_profiler_marks(tmp_path):
+    phases, _ = step_of(
+        tmp_path, event("aten::linear", 0, 30), event("autograd::engine::evaluate_function: Mm", 30, 70, tid=2),
+        mark("Optimizer.step#SGD.step", 70, 90), event("aten::add_", 72, 80),
+    )  # fmt: skip
+    assert phases == {"forward": 30.0, "backward": 40.0, "optimizer": 20.0, "other": 10.0}
+
+
+def test_bytes_are_those_of_the_described_collectives(tmp_path):
+    described = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "BFloat16"}
+    events = (
+        mark("ProfilerStep#1", 0, 10),
+        mark("gloo:all_reduce", 1, 2),
+        event("record_param_comms", 1, 2, **described),
+    )
+    totals = kineto.read([trace(tmp_path, *events)]).records[0, 0][1].measures.ops["all_reduce"]
+    assert (totals.sent_bytes, totals.received_bytes) == (2000, 2000)
+
+
+# -- a rank on a GPU ---------------------------------------------------------------------------------------
+
+
+def test_kernels_of_nccl_are_exposed_where_no_other_kernel_runs(tmp_path):
+    phases, ops = step_of(
+        tmp_path, event("sm90_gemm", 10, 50, "kernel", 7),
+        event("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 30, 90, "kernel", 20),
+        mark("nccl:all_reduce", 5, 6), event("aten::mm", 0, 100),
+    )  # fmt: skip
+    assert ops == {"all_reduce": 40.0}
+    assert phases == {"other": 60.0}
+
+
+def test_described_kernel_has_the_name_of_its_collective(tmp_path):
+    """An all-to-all runs as sends and receives."""
+    kernel = event("ncclDevKernel_SendRecv", 0, 10, "kernel", 20, **{"Collective name": "all_to_allv"})
+    assert step_of(tmp_path, kernel, event("gemm", 10, 90, "kernel", 7))[1] == {"all_to_all": 10.0}
+
+
+def launch(at, correlation, tid=1):
+    return event("cudaLaunchKernel", at, at + 0.01, "cuda_runtime", tid, correlation=correlation)
+
+
+def test_kernel_belongs_to_the_phase_in_which_it_was_launched(tmp_path):
+    phases, _ = step_of(
+        tmp_path, launch(1, 1), event("gemm", 10, 30, "kernel", 7, correlation=1),
+        event("autograd::engine::evaluate_function: Mm", 2, 4, tid=2), launch(3, 2, tid=2), launch(3, 3, tid=1),
+        event("gemm", 30, 60, "kernel", 7, correlation=2), event("gemm", 60, 65, "kernel", 7, correlation=3),
+        mark("Optimizer.step#Adam.step", 5, 6), launch(5.5, 4), event("adam", 65, 75, "kernel", 7, correlation=4),
+    )  # fmt: skip
+    assert phases == {"forward": 25.0, "backward": 30.0, "optimizer": 10.0, "other": 35.0}
+
+
+def test_kernel_of_nccl_has_the_name_of_the_operation_that_launched_it(tmp_path):
+    """An older torch does not describe the kernel."""
+    _, ops = step_of(
+        tmp_path, mark("nccl:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
+        event("ncclKernel_SendRecv_RING", 10, 20, "kernel", 20, correlation=1),
+        event("ncclKernel_AllReduce_RING", 20, 25, "kernel", 20, correlation=2),
+        event("ncclKernel_SendRecv_RING", 30, 40, "kernel", 20, correlation=3),
+    )  # fmt: skip
+    assert ops == {"all_to_all": 10.0, "all_reduce": 5.0, "send_recv": 10.0}
+
+
+def test_loader_costs_time_only_while_the_gpu_has_no_work(tmp_path):
+    loader = mark("enumerate(DataLoader)#_Iter.__next__", 0, 40)
+    phases, _ = step_of(tmp_path, loader, event("gemm", 0, 30, "kernel", 7))
+    assert phases == {"data": 10.0, "other": 90.0}
+
+
+def test_steps_of_the_device_count_if_the_trace_has_them(tmp_path):
+    events = (
+        mark("ProfilerStep#1", 0, 10), mark("ProfilerStep#2", 10, 20),
+        mark("ProfilerStep#1", 5, 45, "gpu_user_annotation", 7),
+        mark("ProfilerStep#2", 45, 85, "gpu_user_annotation", 7),
+        event("gemm", 5, 40, "kernel", 7), event("gemm", 45, 80, "kernel", 7),
+    )  # fmt: skip
+    records = kineto.read([trace(tmp_path, *events)]).records[0, 0]
+    assert [round(record.duration, 3) for record in records.values()] == [0.04, 0.04]
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("gloo:all_reduce", "all_reduce"), ("nccl:_reduce_scatter_base", "reduce_scatter"),
+        ("_allgather_base", "all_gather"),
+        ("ncclDevKernel_ReduceScatter_Sum_bf16", "reduce_scatter"), ("ncclKernel_Broadcast_RING", "broadcast"),
+        ("alltoall_base", "all_to_all"), ("ncclDevKernel_SendRecv(x)", "send_recv"), ("gloo:barrier", "barrier"),
+        ("ncclDevKernel_Reduce_Sum_f32", "reduce"), ("123", "unknown"),
+    ],
+)  # fmt: skip
+def test_name_of_an_operation_is_understood(name, op):
+    assert op_name(name) == op
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+def test_list_of_events_is_read_as_the_rank_in_its_name(tmp_path):
+    events = [mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)]
+    for rank in (0, 1):
+        (tmp_path / f"trace_rank{rank}.json").write_text(json.dumps(events))
+    table = kineto.read(sorted(tmp_path.iterdir()))
+    assert sorted(table.records) == [(0, 0), (0, 1)]
+
+
+def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
+    events = mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)
+    table = kineto.read([trace(tmp_path, *events, rank=rank, world_size=8) for rank in (2, 5)])
+    assert sorted(table.records) == [(0, 0), (0, 1)]
+    assert "traces of 2 of 8 ranks: 2, 5; they are numbered 0 to 1" in table.notes[0]
+
+
+def test_two_traces_of_a_rank_are_refused(tmp_path):
+    events = [mark("ProfilerStep#1", 0, 10)]
+    with pytest.raises(UsageError, match="are of rank 0"):
+        kineto.read([trace(tmp_path, *events), trace(tmp_path, *events, name="again.json")])
+
+
+def test_traces_of_two_jobs_are_refused(tmp_path):
+    events = [mark("ProfilerStep#1", 0, 10)]
+    with pytest.raises(UsageError, match="several jobs: 2 ranks, 4 ranks"):
+        kineto.read([trace(tmp_path, *events, rank=rank, world_size=2 * rank + 2) for rank in (0, 1)])
+
+
+def test_trace_without_steps_says_what_to_do(tmp_path):
+    with pytest.raises(UsageError, match=r"no ProfilerStep marks: call profiler\.step\(\)"):
+        kineto.read([trace(tmp_path, event("aten::mm", 0, 1))])
+
+
+def test_trace_without_a_rank_among_others_is_refused(tmp_path):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_text(json.dumps([mark("ProfilerStep#1", 0, 10)]))
+    with pytest.raises(UsageError, match=r"a\.json does not say its rank"):
+        kineto.read([tmp_path / "a.json", tmp_path / "b.json"])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"{}", b"[1]", b'{"traceEvents": 1}', b'{"traceEvents": [{"ts": "x"}]}', b'{"traceEvents": [', b"\xff\xfe",
+        b'{"traceEvents": []}', b'{"traceEvents": [{"ph": "X", "name": "ProfilerStep#1", "dur": -5}]}', b"[" * 100_000,
+        b'{"traceEvents": [], "distributedInfo": {"rank": "x"}}',
+    ],
+)  # fmt: skip
+def test_damaged_trace_is_refused_in_one_line(tmp_path, data):
+    for path, written in ((tmp_path / "rank0.json", data), (tmp_path / "rank0.json.gz", gzip.compress(data))):
+        path.write_bytes(written)
+        with pytest.raises(UsageError) as refused:
+            kineto.read([path])
+        assert "\n" not in str(refused.value)
+
+
+def test_packed_trace_cut_or_changed_anywhere_is_read_or_refused(tmp_path):
+    whole, chance, path = (
+        (RECORDED / "rank0.pt.trace.json.gz").read_bytes(),
+        random.Random(2),
+        tmp_path / "rank0.json.gz",
+    )
+    for number in range(40):
+        damaged = bytearray(whole[: chance.randrange(1, len(whole))] if number % 2 else whole)
+        damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+        path.write_bytes(bytes(damaged))
+        try:
+            kineto.read([path])
+        except UsageError as error:
+            assert "\n" not in str(error)  # noqa: PT017

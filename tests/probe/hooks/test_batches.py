@@ -1,0 +1,93 @@
+"""Tests of the samples that are read from a DataLoader or from the shape of a batch."""
+
+from collections import UserDict
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
+
+from zmon.probe.hooks.batches import leading_size, samples_loaded
+
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, index):
+        return torch.zeros(3), index
+
+
+class Stream(IterableDataset):
+    def __init__(self, item):
+        self.item = item
+
+    def __iter__(self):
+        return iter([self.item] * 10)
+
+
+class ByLength(BatchSampler):
+    def __iter__(self):
+        return iter([[0, 1], [2, 3, 4, 5, 6], [7, 8, 9]])
+
+
+@dataclass
+class Batch:
+    names: list[str]
+    dense: torch.Tensor
+    sparse: Any
+
+
+def sizes(loader):
+    batches = iter(loader)
+    return [samples_loaded(batches, batch) for batch in batches]
+
+
+def time_major(items):
+    return torch.stack([item[0] for item in items], dim=1)
+
+
+def packed(items):
+    return torch.cat([item[0] for item in items])
+
+
+@pytest.mark.parametrize(
+    ("loader", "expected"),
+    [
+        (DataLoader(Numbers(), 4), [4, 4, 2]),
+        (DataLoader(Numbers(), 4, drop_last=True), [4, 4]),
+        (DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), 2, 0)), [4, 1]),
+        (DataLoader(Numbers(), 4, collate_fn=time_major), [4, 4, 2]),
+        (DataLoader(Numbers(), 4, collate_fn=packed), [4, 4, 2]),
+        (DataLoader(Numbers(), 4, collate_fn=str), [4, 4, 2]),
+        (DataLoader(Numbers(), batch_sampler=ByLength(range(10), 4, False)), [2, 5, 3]),
+        (DataLoader(Stream(torch.zeros(3)), 4), [4, 4, 2]),
+        (DataLoader(Stream((torch.zeros(3), 1)), 4, collate_fn=time_major), [4, 4, 3]),  # the last one cannot be known
+        (DataLoader(Stream(torch.zeros(5, 3)), None), [5] * 10),  # batches of the data set itself
+        (DataLoader(Stream("text"), None), [None] * 10),
+    ],
+)
+def test_samples_of_each_batch_that_a_loader_returns(loader, expected):
+    assert sizes(loader) == expected
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        (torch.zeros(6, 2), 6),
+        ([torch.zeros(6, 2), torch.zeros(7)], 6),
+        (((), {"ids": torch.zeros(6, 2)}), 6),
+        (UserDict(mask=None, ids=torch.zeros(6, 2)), 6),
+        (Batch(["a"], torch.zeros(6, 2), None), 6),
+        ((torch.tensor(1.0), torch.zeros(6, 2)), 6),  # a number first, such as a weight
+        (torch.tensor(1.0), None),
+        (["a", "b"], None),
+        ([[[[[torch.zeros(6)]]]]], None),
+        (Batch, None),
+        (object(), None),
+        (None, None),
+    ],
+)
+def test_leading_size_is_that_of_the_first_tensor_with_a_dimension(batch, expected):
+    assert leading_size(batch) == expected

@@ -1,0 +1,178 @@
+"""Tests of the forward phase and of the samples in jobs that load no batches with DataLoader."""
+
+from tests.probe.hooks.scripts import run_script
+
+LOOP = """
+from zmon.probe.hooks import forward
+def sources():
+    return timeline.ledger.samples.source, timeline.ledger._amounts[0]
+class Notes(nn.Module):
+    # The last layer, which notes the phase in which it is called.
+    def forward(self, x):
+        if not torch.compiler.is_compiling():
+            phases.append(phase())
+        return x
+phases = []
+model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1), Notes())
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+train.__defaults__ = (model,)
+"""
+
+# The classes of two frameworks, as far as they decide who calls what.
+ENGINE = """
+class Engine(nn.Module):  # deepspeed.DeepSpeedEngine: wraps the model, and calls backward and step itself
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+    def forward(self, *args, **kwargs):
+        return self.module(*args, **kwargs)
+    def backward(self, loss):
+        loss.backward()
+    def step(self):
+        optimizer.step()
+        optimizer.zero_grad()
+class PipelineEngine(Engine):  # deepspeed.PipelineEngine: calls the forward of its base class
+    def train_batch(self, batch):
+        self.backward(super().forward(batch).sum())
+        self.step()
+class Pipeline:  # torchrec.TrainPipelineSparseDist: batches come from an iterator, one ahead
+    def __init__(self, model):
+        self.model, self.next = model, None
+    def progress(self, batches):
+        current, self.next = next(batches) if self.next is None else self.next, next(batches)
+        if self.model.training:
+            optimizer.zero_grad()
+        self.model(current).sum().backward()
+        optimizer.step()
+"""
+
+
+def test_call_of_an_engine_is_the_forward_phase(start_rank):
+    script = """
+engine = Engine(model)
+after = []
+for _ in range(5):
+    loss = engine(batch).sum()
+    engine.backward(loss)
+    after.append(phase())
+    engine.step()
+print(phases, after, len(forward._hooks), forward._searches, *sources())
+print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
+"""
+    expected = f"{['other'] * 2 + ['forward'] * 3} {['other'] * 5} 1 1 model 12"
+    assert run_script(start_rank, LOOP + ENGINE + script) == [expected, "0 5 True"]
+
+
+def test_engine_that_calls_its_model_directly_is_searched_level_by_level(start_rank):
+    script = """
+engine = PipelineEngine(model)
+for _ in range(8):
+    engine.train_batch(batch)
+print(phases, [type(m).__name__ for m in engine.modules() if m._forward_pre_hooks], forward._searches)
+"""
+    expected = f"{['other'] * 3 + ['forward'] * 5} ['PipelineEngine', 'Sequential'] 2"
+    assert run_script(start_rank, LOOP + ENGINE + script) == [expected]
+
+
+def test_pipeline_that_prefetches_its_batches_has_a_forward_phase(start_rank):
+    script = """
+pipeline, batches = Pipeline(model), iter([batch] * 9)
+for _ in range(8):
+    pipeline.progress(batches)
+print(phases, *sources(), steps())
+"""
+    assert run_script(start_rank, LOOP + ENGINE + script) == [f"{['other'] * 2 + ['forward'] * 6} model 24 8"]
+
+
+def test_job_with_a_loader_gets_no_hook_and_its_samples_from_the_loader(start_rank):
+    script = """
+from torch.utils.data import DataLoader
+for _ in range(2):
+    for loaded in DataLoader(torch.ones(10, 2), 4):
+        optimizer.zero_grad()
+        model(loaded).sum().backward()
+        optimizer.step()
+print(set(phases), forward._searches, *sources(), steps())
+"""
+    assert run_script(start_rank, LOOP + script) == ["{'forward'} 0 loader 20 6"]
+
+
+def test_samples_of_a_loader_count_in_a_job_that_marks_its_phases(start_rank):
+    script = """
+from torch.utils.data import DataLoader
+for loaded in DataLoader(torch.ones(10, 2), 4):
+    zmon.phase("forward")
+    model(loaded).sum().backward()
+    optimizer.step()
+in_box = [probe._identity.samples_source]
+zmon.work(samples=3)
+print(*sources(), *in_box, probe._identity.samples_source)
+"""
+    assert run_script(start_rank, LOOP + script) == ["declared 10 loader declared"]
+
+
+def test_evaluation_checkpointing_and_frozen_models_are_not_forward(start_rank):
+    script = """
+from torch.utils.checkpoint import checkpoint
+teacher = nn.Sequential(nn.Linear(2, 2), Notes()).requires_grad_(False)
+inner = model[2]
+model[2] = nn.Identity()
+model.forward = lambda x: inner(checkpoint(model[1], model[0](x), use_reentrant=False))
+for _ in range(4):
+    train()
+print(phases, *sources())
+phases.clear()
+model.eval()
+with torch.no_grad():
+    teacher(batch), model(batch)
+print(phases, activity())
+model.train()
+train()
+phases.clear()
+train()
+print(phases, activity(), forward._searches)
+"""
+    lines = run_script(start_rank, LOOP + script)
+    assert lines == [
+        "['other', 'other', 'forward', 'forward'] model 8",
+        "['other', 'other'] eval",
+        "['forward'] train 1",
+    ]
+
+
+def test_compiled_models_are_not_compiled_again_by_the_hook(start_rank):
+    script = """
+import torch._dynamo
+torch._dynamo.config.error_on_recompile = True
+whole = torch.compile(model, backend="eager")
+loss = torch.compile(lambda x: model(x).sum(), backend="eager", fullgraph=True)
+for call in (model, whole, loss):
+    for _ in range(4):
+        call(batch).sum().backward()
+        optimizer.step()
+torch._dynamo.config.error_on_recompile = False
+loss(torch.ones(7, 2)).backward()
+in_place = nn.Linear(2, 1)
+in_place.compile(backend="eager")
+for _ in range(4):
+    in_place(batch).sum().backward()
+    optimizer.step()
+print(dict(torch._dynamo.utils.counters["graph_break"]), in_place._forward_pre_hooks, timeline.ledger.dropped)
+"""
+    assert run_script(start_rank, LOOP + script) == ["{} OrderedDict() 0"]
+
+
+def test_copied_saved_and_scripted_models_work_as_without_zmon(start_rank):
+    script = """
+model[2] = nn.Identity()
+train(), train()
+assert len(forward._hooks) == 1
+copied = copy.deepcopy(model)
+stored = io.BytesIO()
+torch.save(model, stored)
+stored.seek(0)
+loaded = torch.load(stored, weights_only=False)
+same = bool((copied(batch) == model(batch)).all() and (loaded(batch) == model(batch)).all())
+print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timeline.ledger.dropped)
+"""
+    assert run_script(start_rank, LOOP + script) == ["True RecursiveScriptModule 0 0"]

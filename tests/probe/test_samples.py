@@ -1,0 +1,127 @@
+"""Tests of the samples that the probe infers from the batches of a step."""
+
+import pytest
+
+from tests.boxes import Box
+from tests.probe.reading import read_steps
+from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, TRAIN
+
+
+@pytest.fixture
+def box(tmp_path):
+    box = Box(tmp_path)
+    box.timeline.turn_to(TRAIN)
+    return box
+
+
+def samples_of_steps(box):
+    records, totals = read_steps(box)
+    return [record.measures.samples for record in records], totals.measures.samples
+
+
+def call_model(counter, model, samples, backward=True):
+    counter.call(model, samples)
+    if backward:
+        counter.end_backward()
+
+
+def test_batches_of_one_step_are_added_up(box):
+    for batches in ([8], [8, 8], [8, 3]):
+        for batch in batches:
+            box.ledger.samples.load(1, batch)
+        box.timeline.end_step()
+    assert samples_of_steps(box) == ([8, 16, 11], 35)
+    assert box.ledger.samples.source == "loader"
+
+
+def test_step_without_a_batch_has_unknown_samples_and_not_zero(box):
+    box.timeline.end_step()
+    assert samples_of_steps(box) == ([None], None)
+    assert box.ledger.samples.source == ""
+
+
+def test_two_data_sets_side_by_side_are_not_added_up(box):
+    for data_set, samples in ((1, 8), (2, 56), (1, 8), (2, 56)):
+        box.ledger.samples.load(data_set, samples)
+    box.timeline.end_step()
+    assert samples_of_steps(box)[0] == [112]
+
+
+def test_job_that_reports_its_samples_ends_the_inference(box):
+    box.ledger.samples.load(1, 8)
+    box.ledger.work(5, None)
+    box.timeline.end_step()
+    box.ledger.samples.load(1, 8)
+    call_model(box.ledger.samples, 1, 8)
+    box.timeline.end_step()
+    assert samples_of_steps(box) == ([5, None], 5)
+    assert box.ledger.samples.source == "declared"
+
+
+def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
+    counter = box.ledger.samples
+    counter.load(1, 8)
+    box.timeline.end_step()
+    counter.load(2, 100)  # the first batch of the evaluation is loaded before its first forward pass
+    box.timeline.turn_to(EVAL)
+    for _ in range(3):
+        counter.load(2, 100)
+    counter.load(1, 8)  # the first batch of the training is loaded before its first forward pass
+    box.timeline.turn_to(TRAIN)
+    box.timeline.end_step()
+    box.timeline.turn_to(CHECKPOINT)
+    box.timeline.turn_to(TRAIN)
+    counter.load(1, 7)
+    box.timeline.end_step()
+    assert samples_of_steps(box)[0] == [8, 8, 7]
+
+
+def test_input_of_the_model_counts_only_if_no_loader_is_known(box):
+    counter = box.ledger.samples
+    for loads in (False, True, False):
+        call_model(counter, 1, 4)
+        if loads:
+            counter.load(1, 8)
+        box.timeline.end_step()
+    assert samples_of_steps(box)[0] == [4, 8, None]
+    assert counter.source == "loader"
+
+
+@pytest.mark.parametrize(
+    ("calls", "samples"),
+    [
+        ([(1, 8, True)], 8),
+        ([(1, 8, True), (1, 8, True)], 16),  # gradient accumulation
+        ([(1, 8, False), (1, 8, True)], 8),  # two views of the same samples
+        ([(1, 8, True), (2, 64, True)], 8),  # a second model, behind the first
+        ([(1, 8, False)], None),  # nothing was trained
+    ],
+)
+def test_calls_of_the_model_are_counted_with_its_backward_passes(box, calls, samples):
+    for model, size, backward in calls:
+        call_model(box.ledger.samples, model, size, backward)
+    box.timeline.end_step()
+    assert samples_of_steps(box)[0] == [samples]
+
+
+def test_samples_of_a_pipeline_stage_are_unknown(box):
+    """All stages process the same samples, so their sum would be a multiple of what the job trains on."""
+    box.ledger.samples.load(1, 8)
+    box.timeline.count_op(OP_NUMBER["send"], 0, 64, 0)
+    box.timeline.end_step()
+    assert samples_of_steps(box)[0] == [None]
+
+
+def test_source_is_published_once_it_is_known_and_when_it_changes(box):
+    sources = []
+    counter = box.ledger.samples
+    counter.on_source = sources.append
+    for _ in range(3):
+        call_model(counter, 1, 8)
+        box.timeline.end_step()
+    for _ in range(2):
+        counter.load(1, 8)
+        box.timeline.end_step()
+    for _ in range(2):
+        box.ledger.work(8, None)
+    assert sources == ["model", "loader", "declared"]

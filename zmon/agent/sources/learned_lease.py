@@ -1,0 +1,80 @@
+"""The lease of one rank, learned from its box: recent steps, earlier times in each activity, and earlier launches.
+
+New steps are read once a second. The rules are in zmon/job/lease.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from zmon.box.durations import Mark, durations
+from zmon.box.identity import Identity
+from zmon.box.reader import BoxReader
+from zmon.job.lease import Leases
+from zmon.job.start_times import StartTimes
+
+INTERVAL_NS = 1_000_000_000  # interval of the learning
+_RECENT_STEPS = 512  # the lease of training is learned from this many last steps
+_RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
+_NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
+
+
+class LearnedLease:
+    """The current lease of a rank, and what it is learned from."""
+
+    def __init__(self, leases: Leases, starts: StartTimes, identity: Identity) -> None:
+        self._leases, self._starts = leases, starts
+        self._name = identity.labels.get(_NAME) or identity.job_id
+        self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
+        self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
+        self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
+        self._first_steps: list[float] | None = []  # the steps of the start; None: recorded, or not known
+        self._read_up_to = 0  # number of the last boundary that was read
+        self._mark: Mark | None = None
+        self._first_step_done = False
+        self._learned_at: int | None = None
+        self._activity = ""
+        self.seconds: float | None = None  # None: no limit
+
+    def leave(self, activity: str, seconds: float) -> None:
+        """Learn that the rank was in an activity for that long."""
+        self._stays.setdefault(activity, deque(maxlen=_RECENT_STAYS)).append(seconds)
+
+    def update(self, reader: BoxReader, activity: str, now_ns: int) -> None:
+        """Learn from new steps if that is due, and set the lease of the activity. Raises BoxCorrupt."""
+        if self._learned_at is None or now_ns - self._learned_at >= INTERVAL_NS:
+            self.learn(reader, activity, now_ns)
+        elif self._activity != activity:
+            self._set(activity)
+
+    def learn(self, reader: BoxReader, activity: str, now_ns: int) -> None:
+        """Learn from new steps, and set the lease of the activity. Raises BoxCorrupt."""
+        while True:
+            first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
+            if not raw:
+                break
+            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
+            if self._read_up_to == 0 and first > 1:
+                self._first_steps = None  # overwritten before the agent started
+            self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
+            if self._first_steps is not None:
+                self._learn_start(reader, self._first_steps, seconds)
+            # The first step connects and compiles, so it is not typical of the others.
+            self._steps.extend(seconds if self._first_step_done else seconds[1:])
+            self._first_step_done = self._first_step_done or bool(seconds)
+        self._learned_at = now_ns
+        self._set(activity)
+
+    def _learn_start(self, reader: BoxReader, first_steps: list[float], seconds: list[float]) -> None:
+        """Record how long the rank took to start, once training has a lease of its own."""
+        first_steps += seconds
+        num_steps = 1 + self._leases.learned_after_steps  # the first one does not count in the lease
+        if len(first_steps) >= num_steps:
+            initialization = reader.totals().between_seconds.get("init", 0.0)
+            self._starts.add(self._name, self._launch, max(initialization, *first_steps[:num_steps]))
+            self._first_steps = None
+
+    def _set(self, activity: str) -> None:
+        starts = self._leases.starts(activity, self._steps)
+        stays = self._starts.earlier(self._name, self._launch) if starts else self._stays.get(activity, ())
+        self._activity, self.seconds = activity, self._leases.seconds(activity, self._steps, stays)

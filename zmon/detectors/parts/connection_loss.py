@@ -1,0 +1,102 @@
+"""Report a job whose ranks all died of broken connections, although no rank and no host failed before.
+
+A reset connection is noticed by the two ranks at its ends at the same moment. The others lose their connections only
+when one of these two has ended, so the first two are the pair. No rank is at fault.
+"""
+
+from __future__ import annotations
+
+from zmon.detectors.parts.connection_errors import is_timeout, peer_address
+from zmon.detectors.parts.deaths import Death, began_seconds
+from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.new_finding import drain
+from zmon.detectors.parts.wording import ranks_on
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+
+
+def lost_host(ends: Ends) -> Finding | None:
+    """Return a finding if all watched ranks are victims, and the agents of all other ranks have been silent."""
+    snapshot, unwatched = ends.snapshot, ends.snapshot.unwatched
+    if not unwatched or ends.living or not ends.of(Death.VICTIM):
+        return None
+    silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
+    if not all(silent.get(r.host, 0.0) >= ends.limits.lost_seconds for r in unwatched):
+        return None
+    hosts = sorted({r.host for r in unwatched})
+    return ends.finding(
+        cause="host_lost",
+        summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
+        f"connections at step {snapshot.ranks[0].step}",
+        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
+        "job elsewhere.",
+        confidence=0.8,
+        culprits=unwatched,
+        evidence=Evidence(hosts=tuple(hosts)),
+    )
+
+
+def connection_lost(ends: Ends) -> Finding | None:
+    """Return a finding about the connection that broke first, or about the victims if nothing shows which one did."""
+    victims = ends.of(Death.VICTIM)
+    if not victims or ends.snapshot.unwatched:
+        return None  # the culprit may be a rank of the silent agent
+    if ends.living and ends.seconds_ago < ends.limits.rest_seconds:
+        return None  # the culprit is about to end
+    number, total = len(victims), len(ends.snapshot.ranks)
+    many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
+    first = with_first_words(Evidence(), victims[0])
+    if ends.snapshot.missing or all(is_timeout(r.last_words) for r in victims):
+        waited = not ends.snapshot.missing
+        how = "of a timeout in a collective" if waited else "of broken connections"
+        reason = "no rank is known to have hung" if waited else "because a rank that no agent reports ended first"
+        return ends.finding(
+            cause="unknown",
+            summary=f"{many} died {how} at step {victims[0].step}, {reason}",
+            detail="Look for the first error in the job's log, and for a host of the job that has no agent.",
+            confidence=0.3,
+            evidence=first,
+        )
+    pair = _pair(ends, victims)
+    hosts = tuple(sorted({r.host for r in pair or victims}))
+    text = victims[0].last_words.message.partition("\n")[0][:160] if victims[0].last_words else ""
+    between = (
+        f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke" if pair else "a connection broke"
+    )
+    rest = "" if pair else f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
+    link = " and ".join(hosts)
+    return ends.finding(
+        cause="connection_lost",
+        summary=f"{between} at step {victims[0].step}{rest}: {text}; no rank had failed before, and {many} died of it",
+        detail="No rank is at fault. Look for what ended the connection: a firewall or NAT that forgets connections "
+        f"(`conntrack -L`, its log), a restarted switch or interface (`dmesg -T | grep -i link` on {link}), `ss -K`, "
+        f"or a peer address that another machine has too ({_peer(victims[0])}). Restart the job from its last "
+        "checkpoint.",
+        confidence=0.8 if pair else 0.5,
+        hosts=hosts,
+        evidence=_with_pair(first, pair, hosts),
+    )
+
+
+def _pair(ends: Ends, victims: list[RankState]) -> list[RankState]:
+    """Return the two ranks whose connection broke first; empty if the first errors came too close together."""
+    if len(victims) < 2 or ends.living:
+        return victims if len(victims) == 2 else []
+    one, two, *others = victims
+    lead = began_seconds(one) - began_seconds(two)
+    is_exact = all(r.last_words_seconds is not None for r in victims)
+    near = ends.limits.pair_seconds if is_exact and one.host == two.host else ends.limits.together_seconds
+    if lead > near:
+        return []
+    gap = began_seconds(two) - began_seconds(others[0]) if others else near + 1
+    return sorted((one, two), key=lambda r: r.rank) if gap > near else []
+
+
+def _peer(state: RankState) -> str:
+    address = peer_address(state.last_words) if state.last_words is not None else None
+    return address or "see the first error"
+
+
+def _with_pair(evidence: Evidence, pair: list[RankState], hosts: tuple[str, ...]) -> Evidence:
+    return evidence.updated(Evidence(hosts=hosts, pair=tuple(r.rank for r in pair)) if pair else Evidence(hosts=hosts))

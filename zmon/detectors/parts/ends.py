@@ -1,0 +1,155 @@
+"""The ends of a job's ranks, as the rules of `exits.py` judge them, and what all findings about them have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from zmon.detectors.parts.deaths import Dead, Death, began_seconds, culprits, deaths, ended_ranks, gone_seconds
+from zmon.detectors.parts.new_finding import new_finding
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import Severity
+from zmon.schema.rank import RankState
+from zmon.schema.thresholds import Thresholds
+
+
+@dataclass(frozen=True)
+class Limits(Thresholds):
+    """Thresholds in seconds of the part of the stall detector that judges ended ranks."""
+
+    # The wait after a death before the dead ranks are compared. Peers die of a broken connection within 50 ms, and the
+    # launcher ends the other ranks within 200 ms.
+    settle_seconds: float = 0.5
+    # Deaths closer together than this count as simultaneous, because the agent looks for dead ranks only every 0.1 s.
+    together_seconds: float = 0.3
+    # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
+    # warning, afterwards it is critical.
+    restart_seconds: float = 30.0
+    # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
+    # connections.
+    lost_seconds: float = 5.0
+    # The wait for a culprit while some ranks have died of broken connections and others live. The launcher ends the
+    # others within this time, and their last words then show what happened.
+    rest_seconds: float = 5.0
+    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
+    # it kills them.
+    ending_seconds: float = 60.0
+    # An owner's signal reaches all ranks of a launcher within milliseconds. If one rank has it this much earlier than
+    # all others, the signal may have been sent to that rank alone, and the launcher ended the others afterwards:
+    # torchrun looks for dead ranks every 0.1 s.
+    alone_seconds: float = 0.05
+    # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that
+    # closes its connections while it handles Ctrl-C leaves its last words after its victims.
+    interrupt_seconds: float = 10.0
+    # Two ranks notice the reset of the connection between them within this time (measured: 0 to 8 ms). Others lose
+    # their connections only when one of the two processes has ended (0.5 s and more).
+    pair_seconds: float = 0.1
+    # A rank that leaves takes the others along only if they have made no step since this long before it left.
+    left_seconds: float = 5.0
+    # A launcher that supervises its ranks is reported as gone after this time. A job that ends as a whole ends within
+    # it.
+    launcher_seconds: float = 5.0
+    # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
+    num_lag_steps: int = 20
+    # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ
+    # in no more than this part of its steps. Otherwise the rank does other work than the others.
+    lag_ratio: float = 0.1
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The ends of the ranks of one job. A rank has ended if it is dead, or has raised and is about to end."""
+
+    snapshot: Snapshot
+    detector: str
+    limits: Limits
+
+    @cached_property
+    def dead(self) -> list[Dead]:
+        """Each rank that has ended, with the way in which it ended."""
+        return deaths(self.snapshot.ranks)
+
+    @cached_property
+    def ended(self) -> list[RankState]:
+        """The ranks that have ended."""
+        return ended_ranks(self.snapshot.ranks)
+
+    def of(self, *kinds: Death) -> list[RankState]:
+        """Return the ranks that ended in one of these ways, the first to begin first."""
+        return sorted((r for r, kind in self.dead if kind in kinds), key=began_seconds, reverse=True)
+
+    @cached_property
+    def culprits(self) -> list[RankState]:
+        """The ranks that died first and of their own accord."""
+        return culprits(self.dead, self.limits.together_seconds)
+
+    @property
+    def living(self) -> list[RankState]:
+        """The watched ranks that have not ended."""
+        return [r for r in self.snapshot.ranks if r not in self.ended]
+
+    @property
+    def complete(self) -> bool:
+        """True if every rank of the job is watched and has ended."""
+        return not self.living and not self.snapshot.unwatched and not self.snapshot.missing
+
+    @cached_property
+    def seconds_ago(self) -> float:
+        """The time since the first rank was seen dead; ranks that finished count only if no other rank has ended."""
+        failed = [gone_seconds(r) for r, kind in self.dead if kind is not Death.FINISHED]
+        return max(failed or [gone_seconds(r) for r, _ in self.dead], default=0.0)
+
+    def finding(
+        self,
+        cause: str,
+        summary: str,
+        detail: str,
+        confidence: float,
+        culprits: Sequence[RankState] = (),
+        hosts: Sequence[str] = (),
+        severity: Severity | None = None,
+        evidence: Evidence | None = None,
+        outlook: str | None = None,
+    ) -> Finding:
+        """Return a finding about the end of the job.
+
+        Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
+        """
+        expected, restarts = self._restarts()
+        return new_finding(
+            self.snapshot,
+            detector=self.detector,
+            cause=cause,
+            severity=severity or expected,
+            culprits=culprits,
+            hosts=hosts,
+            seconds_ago=self.seconds_ago,
+            confidence=confidence,
+            summary=f"{summary}; {outlook or restarts}",
+            detail=detail,
+            evidence=evidence or Evidence(),
+        )
+
+    def _restarts(self) -> tuple[Severity, str]:
+        """Return the severity of the end, and what the launcher will do."""
+        state = self.dead[0][0]
+        if state.max_restarts is None:
+            return "critical", "nothing will restart the job"
+        left = state.max_restarts - state.restart_count
+        if left <= 0:
+            used = (
+                f", because the launcher has used all its {state.max_restarts} restarts" if state.max_restarts else ""
+            )
+            return "critical", f"nothing will restart the job{used}"
+        severity: Severity = "warning" if self.seconds_ago < self.limits.restart_seconds else "critical"
+        return severity, f"the launcher has {left} restarts left and may restart the job"
+
+
+def with_first_words(evidence: Evidence, state: RankState) -> Evidence:
+    """Return the evidence with the last words and the exit status of the rank that the finding is about."""
+    return msgspec.structs.replace(evidence, last_words=state.last_words, exit_status=state.exit_status)

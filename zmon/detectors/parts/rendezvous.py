@@ -1,0 +1,61 @@
+"""Report ranks that never met: they did not reach the store or each other before the first step."""
+
+from __future__ import annotations
+
+import re
+
+from zmon.detectors.parts.connection_errors import peer_address
+from zmon.detectors.parts.deaths import Death
+from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+
+# TCPStore.cpp: the rank reached the store, and waited there for the others.
+_WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+
+
+def rendezvous_failed(ends: Ends) -> Finding | None:
+    """Return a finding about the ranks that could not connect, and the address that they tried."""
+    unmet = ends.of(Death.NOT_MET)
+    if not unmet:
+        return None
+    refused = [r for r in unmet if not _waited(r)]
+    absent = [r for r in ends.snapshot.ranks if r not in unmet and not r.steps and r.activity == "init"]
+    first = (refused or unmet)[0]
+    words = first.last_words
+    address = peer_address(words) if words is not None else None
+    missing = ends.snapshot.missing
+    everyone = len(refused) == len(ends.snapshot.ranks) and not ends.snapshot.unwatched
+    if refused:
+        who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
+        who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
+    elif missing:
+        who = f"ranks {numbers(missing)} never appeared, and {ranks_on(unmet)} waited for them in vain"
+    elif absent:
+        who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
+    else:
+        who = f"{ranks_on(unmet)} waited in vain for the other ranks"
+    host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
+    return ends.finding(
+        cause="rendezvous_failed",
+        summary=f"the ranks never met: {who} ({_first_line(first)})",
+        detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
+        "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
+        "several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
+        confidence=0.9 if refused else 0.6,
+        culprits=[] if everyone or (not refused and missing) else refused or absent,
+        hosts=sorted({r.host for r in refused or unmet}),
+        evidence=with_first_words(Evidence(missing=missing) if missing else Evidence(), first),
+    )
+
+
+def _waited(state: RankState) -> bool:
+    words = state.last_words
+    return words is not None and _WAITED.search(f"{words.message}\n{words.root}") is not None
+
+
+def _first_line(state: RankState) -> str:
+    words = state.last_words
+    return words.message.partition("\n")[0][:200] if words is not None else "no last words"

@@ -1,0 +1,112 @@
+"""Infers the forward phase of a job that loads no batches with DataLoader: from the call of its model to backward.
+
+A backward pass that begins in phase `other` shows that nothing marked its forward pass. Then a hook is put on the
+outermost models of the process, such as an engine or a wrapper. If none of them is called before the next such pass,
+their members get the hook, level by level. Modules inside a model that is called have no hook, and a job whose batches
+come from DataLoader has none at all. The input of the model also gives the samples of the step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from zmon import probe
+from zmon.probe.hooks.batches import leading_size
+from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
+from zmon.probe.samples import MODEL
+
+_FORWARD = PHASE_NUMBER["forward"]
+_MAX_SEARCHES = 16  # each one visits all objects of the process once, which takes up to some tenths of a second
+_NUM_LEVELS = 4  # engine, wrapper, the job's own wrapper, model
+_MAX_HOOKS = 64
+
+_hooks: dict[int, Any] = {}  # the hook of each module, by id of the module
+_unmarked = 0  # backward passes in a row whose forward pass nothing marked
+_searches = _level = 0
+_marked_by_call = False  # the current phase began with the call of a model
+
+
+def phase_after_backward(phase_before: int) -> int:
+    """Return the phase to resume after a backward pass: the call of a model marks only the time until that pass."""
+    global _marked_by_call
+    marked_by_call, _marked_by_call = _marked_by_call, False
+    return OTHER if marked_by_call and phase_before == _FORWARD else phase_before
+
+
+def note_unmarked_pass() -> None:
+    """Note that a backward pass began in phase `other`; search for the model after 1, 2, 4, 8, … such passes."""
+    global _unmarked
+    _unmarked += 1
+    if _unmarked > 0 and _unmarked & (_unmarked - 1) == 0 and _searches < _MAX_SEARCHES:
+        _search()
+
+
+def disarm() -> None:
+    """Remove all hooks."""
+    while _hooks:
+        _hooks.popitem()[1].remove()
+
+
+@probe.guarded
+def _search() -> None:
+    global _searches, _level
+    _searches += 1
+    modules = [value for value in gc.get_objects() if issubclass(type(value), nn.Module)]
+    members = {id(member) for module in modules for member in _members(module)}
+    layer = [module for module in modules if id(module) not in members and _trains(module)]
+    for _ in range(_level):
+        layer = [member for module in layer for member in _members(module) if member is not None]
+    _level = (_level + 1) % _NUM_LEVELS
+    for module in layer:
+        if id(module) not in _hooks and len(_hooks) < _MAX_HOOKS and _takes_hooks(module):
+            _hooks[id(module)] = module.register_forward_pre_hook(_Hook(), prepend=True, with_kwargs=True)
+
+
+def _members(module: nn.Module) -> Iterable[nn.Module | None]:
+    members: dict[str, nn.Module | None] = module.__dict__.get("_modules", {})
+    return members.values()
+
+
+def _trains(module: nn.Module) -> bool:
+    return module.training and any(parameter.requires_grad for parameter in module.parameters())
+
+
+def _takes_hooks(module: nn.Module) -> bool:
+    """Return False for a module that is compiled together with its hooks."""
+    return not isinstance(module, torch.jit.ScriptModule) and getattr(module, "_compiled_call_impl", None) is None
+
+
+class _Hook:
+    """A forward hook; copied or saved with a model, it becomes a function that does nothing and needs no zmon."""
+
+    def __call__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
+        if not torch.compiler.is_compiling():
+            _on_call(model, args, kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getattr, (contextlib.nullcontext(), "__exit__")  # takes three arguments and returns None
+
+
+@probe.guarded
+def _on_call(model: nn.Module, args: Any, kwargs: Any) -> None:
+    global _unmarked, _level, _marked_by_call
+    timeline = probe.current
+    if timeline is None or timeline.activity != TRAIN or timeline.autograd_depth or not timeline.acts_for_rank():
+        return  # in an autograd thread: an activation checkpoint computes again
+    if not (model.training and torch.is_grad_enabled()):
+        return
+    _unmarked, _level = -1, 0  # a single miss follows an evaluation, which ends after this hook
+    if timeline.current_phase == OTHER and not timeline.explicit_phases:
+        timeline.phase(_FORWARD)
+        _marked_by_call = True
+    counter = timeline.ledger.samples
+    if counter.source in ("", MODEL):
+        samples = leading_size((args, kwargs))
+        if samples is not None:
+            counter.call(id(model), samples)
