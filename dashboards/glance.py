@@ -78,7 +78,13 @@ class Glance:
     @property
     def as_of(self) -> float:
         """The time of the jobs and findings: while the hub is blind, that of its last known state."""
-        return self.hub_as_of if self.hub_is_blind and self.hub_as_of is not None else self.time
+        known = self.known_time
+        return self.time if known is None else known
+
+    @property
+    def known_time(self) -> float | None:
+        """Like `as_of`; None if an older hub is blind, which does not tell that time."""
+        return self.hub_as_of if self.hub_is_blind else self.time
 
     @property
     def num_ranks(self) -> int | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from dashboards import grafana
+from scripts.endings_page import endings_page
 from scripts.openapi import openapi
 from trainer.config import Config
 from trainer.presets import demo
@@ -151,6 +152,7 @@ def _comments(section: type) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    (DOCS / "endings.md").write_text(endings_page())
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "thresholds.md").write_text(thresholds_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())

@@ -60,6 +60,8 @@ def headline(glance: Glance) -> Headline:
         word = FAILED if worst.is_stall and state == "exited" else word
         return Headline(word, "✖", VERMILLION, worst.text(glance.as_of))
     if state == "stalled":
+        if worst and worst.is_stall and not is_info(worst.severity):  # it has not been proven yet
+            return Headline("STALLED", "!", ORANGE, worst.summary)
         return Headline(*STATES["stalled"])
     if glance.blind:
         return Headline("BLIND", "?", PURPLE, "zmon does not see everything: the job may be healthy or stalled")
@@ -179,7 +181,7 @@ def _sections(glance: Glance, head: Headline, *parts: str) -> None:
     worst = main_finding(glance)
     cost = f", {finding_view.age_and_cost(worst, glance.as_of)}" if worst else ""
     with st.container(key="zmon-headline", gap=None):
-        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.as_of)}{cost}</p>')
+        st.html(f'<p class="zmon-as-of" data-testid="zmon-as-of">as of {clock(glance.known_time)}{cost}</p>')
         for index, part in enumerate(parts):
             test_id = ' data-testid="zmon-banner"' if index == 0 else ""
             ends = f"{'first ' * (index == 0)}{'last' * (index == len(parts) - 1)}"
@@ -209,7 +211,7 @@ def vitals(context: ViewContext) -> None:
     job = context.now.job
     step_time, rate = speed(job, context)
     known = context.now.hub_is_blind and job is not None
-    notes = f'<p class="zmon-unknown">last known, as of {clock(context.now.as_of)}</p>' if known else ""
+    notes = f'<p class="zmon-unknown">last known, as of {clock(context.now.known_time)}</p>' if known else ""
     numbers = {
         "Step": number(job.step if job else None),
         "Step time": step_time,
@@ -228,6 +230,8 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
 
     Both are "unknown" if the hub does not know the current state. A stalled job has no step time, with the duration of
     the stall, and trains on 0 samples. A job that starts, evaluates, saves or has ended has neither."""
+    if job is not None and job.state in ENDED:
+        return NONE, NONE
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":

@@ -68,7 +68,7 @@ def _jobs(context: ViewContext) -> None:
         f"<tbody>{rows}</tbody></table></div>"
     )
     if context.now.hub_is_blind:
-        st.html(f'<p class="zmon-unknown">Last known, as of {clock(context.now.as_of)}.</p>')
+        st.html(f'<p class="zmon-unknown">Last known, as of {clock(context.now.known_time)}.</p>')
     if len(order) > MAX_JOBS:
         st.caption(f"{len(order) - MAX_JOBS} more jobs: choose one on the page Job.")
 

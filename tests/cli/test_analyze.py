@@ -34,7 +34,11 @@ def test_pipeline_trace_has_findings_and_what_ifs(chosen):
     assert answer.exit_code == 1
     assert answer.output.startswith("stage_imbalance, steps 23 to 1,048: stage 3 takes 60% longer")
     assert "what-if: mean of 32 replayed steps, 2.175 s as it is" in answer.output
-    what_if = json.loads(run(path, "--json").output)["what_if"]
+    document = json.loads(run(path, "--json").output)
+    (span,) = document["attempts"][0]["findings"]
+    assert span["finding"]["evidence"]["saved_seconds"] == pytest.approx(0.402, abs=0.01)
+    assert span["finding"]["summary"].endswith("saves 0.402 s of 2.175 s per step")
+    what_if = document["what_if"]
     assert what_if["stages"][3]["saved_seconds"] == pytest.approx(0.402, abs=0.01)
     assert what_if["workers"]["7"] == {"rank": 7, "stage": 3, "data_rank": 1}
 

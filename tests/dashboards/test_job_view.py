@@ -8,6 +8,8 @@ from dashboards.panels import job
 from dashboards.panels.scaling import EFFICIENCY
 from tests.build import ended_job
 from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
+from zmon.schema.evidence import Evidence
+from zmon.schema.pause import Place, Silence
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 
@@ -33,6 +35,18 @@ def test_stalled_job_shows_culprit_cause_and_next_step(open_page, world):
     assert "open for 42 s" in page or "open for 43 s" in page
     assert banner_value(app, "Step time").startswith("none for 4")
     assert "HEALTHY" not in page
+
+
+def test_stall_that_only_silence_shows_is_a_stall_with_its_summary_and_no_page(open_page, world):
+    silence = Silence(5.0, 20.0, (Place("data", "loader.py:40, read"),), None)
+    summary = "rank 1 waits for its data loader; it becomes critical after 20 s"
+    evidence = Evidence(silence=silence)
+    world.findings = [changed(STALL, cause="input_stall", severity="warning", summary=summary, evidence=evidence)]
+    world.jobs = [changed(JOB, state="stalled")]
+    page = page_text(open_page())
+    assert "STALLED" in page
+    assert summary in page
+    assert "the culprit is not known yet" not in page
 
 
 def test_summary_of_finding_is_escaped(open_page, world):

@@ -45,7 +45,7 @@ class Way:
 
     name: str
     cause: str | None  # None: quiet
-    status: str
+    status: str | None  # None: unknown, as its process still runs
     says: tuple[str, str, str] | None = None  # kind, type and message of its last words
     fails: bool = True  # the launcher ends the survivors
     slow: bool = False  # its process needs 0.8 s to end after its last words
@@ -60,7 +60,7 @@ WAYS = (
     Way("the script returns", "uneven_end", "exit code 0", ("exit", "", ""), fails=False, slow=True, at_the_end=None),
     Way("`sys.exit(0)`", "uneven_end", "exit code 0", ("exit", "", ""), fails=False, slow=True, at_the_end=None),
     Way("`os._exit(0)`", "uneven_end", "exit code 0", fails=False, at_the_end=None),
-    Way("`exec` of another program that ends well", "uneven_end", "exit code 0", fails=False, at_the_end=None),
+    Way("`exec` of another program", "rank_exited", None, fails=False),
     Way("an exception", "rank_exited", "exit code 1", ERROR, slow=True, at_the_end="critical"),
     Way("a storage client's RuntimeError", "rank_exited", "exit code 1", STORAGE, slow=True, in_collective=False,
         at_the_end="critical"),
@@ -77,11 +77,17 @@ WAYS = (
 )  # fmt: skip
 
 
-def _dead(rank: int, began: float, gone: float, status: str, said: LastWords | None, **changes) -> RankState:
+def _dead(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
     """Return a rank that began to end and was seen dead so many seconds ago."""
-    state = {"alive": False, "process_state": None, "gone_seconds": gone, "exit_status": status, "last_words": said}
+    state = {
+        "alive": False,
+        "process_state": None,
+        "gone_seconds": gone,
+        "exit_status": status,
+        "last_words": last_words,
+    }
     return rank_state(
-        rank, **{**state, "last_words_seconds": began if said else None, "step_seconds": AGO + 0.02, **changes}
+        rank, **{**state, "last_words_seconds": began if last_words else None, "step_seconds": AGO + 0.02, **changes}
     )
 
 
@@ -92,13 +98,13 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
     status = f"signal {ended_by}" if ended_by else "exit code 1"
     if when == "init":  # it waits for the others at the store, and not in a collective
         if ended_by:
-            said = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
-            return _dead(rank, broken - 0.06, broken - 0.1, status, said, **changes)
-        said = words("exception", "torch.distributed.DistStoreError", STORE_TIMEOUT, NOW - broken)
-        return _dead(rank, broken, broken - 0.8, status, said, **changes)
-    said = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken)
+            last_words = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
+            return _dead(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
+        last_words = words("exception", "torch.distributed.DistStoreError", STORE_TIMEOUT, NOW - broken)
+        return _dead(rank, broken, broken - 0.8, status, last_words, **changes)
+    last_words = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken)
     return _dead(
-        rank, broken, broken - (0.1 if ended_by else 0.8), status, replace(said, in_collective=True), **changes
+        rank, broken, broken - (0.1 if ended_by else 0.8), status, replace(last_words, in_collective=True), **changes
     )
 
 
@@ -113,9 +119,9 @@ def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
     if when == "teardown":
         done = way.says is None or way.says[0] != "exception"
         first = _dead(RANK, AGO, AGO - delay, way.status, own, **{**place, "activity": "done" if done else "train"})
-        said = words("exit", "", "", NOW - AGO - 0.5)
+        last_words = words("exit", "", "", NOW - AGO - 0.5)
         finished = {**place, "activity": "done", "lease_seconds": None}
-        return [first, *(_dead(r, AGO + 0.5, AGO - 0.2, "exit code 0", said, **finished) for r in (0, 2, 3))]
+        return [first, *(_dead(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))]
     first = _dead(RANK, AGO, AGO - delay, way.status, own, **place)
     return [first, *(_survivor(r, delay, when, launcher, way.fails, **place) for r in (0, 2, 3))]
 
@@ -149,18 +155,18 @@ class JobEnd:
 
 
 def _signalled(rank: int, name: str = "SIGTERM", status: str | None = None, late: float = 0.0) -> RankState:
-    said = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
-    return _dead(rank, AGO - late, AGO - 0.1, status or f"signal {name}", said)
+    last_words = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
+    return _dead(rank, AGO - late, AGO - 0.1, status or f"signal {name}", last_words)
 
 
 def _interrupted(rank: int, late: float = 0.0) -> RankState:
-    said = words("exception", "builtins.KeyboardInterrupt", "", NOW - AGO + late)
-    return _dead(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", said)
+    last_words = words("exception", "builtins.KeyboardInterrupt", "", NOW - AGO + late)
+    return _dead(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", last_words)
 
 
 def _broken(rank: int, late: float, status: str = "exit code 1") -> RankState:
-    said = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + late), in_collective=True)
-    return _dead(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, said)
+    last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + late), in_collective=True)
+    return _dead(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, last_words)
 
 
 def _exits(rank: int, code: int, late: float = 0.0) -> RankState:
@@ -170,9 +176,9 @@ def _exits(rank: int, code: int, late: float = 0.0) -> RankState:
 
 
 def _not_met(rank: int) -> RankState:
-    said = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
+    last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
     began = AGO - rank * 0.01
-    return _dead(rank, began, began - 0.5, "exit code 1", said, activity="init", steps=0, sequences={})
+    return _dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
 
 
 ALL = range(4)

@@ -2,8 +2,10 @@
 
 import pytest
 
+from scripts.endings_page import endings_page
 from tests.detectors.endings import CULPRITS, JOB_ENDS, LAUNCHERS, WAYS, WHENS, expected, ranks_after
 from tests.detectors.stalls import detect
+from tests.places import REPOSITORY
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda launcher: launcher.name)
@@ -22,3 +24,7 @@ def test_end_of_the_job_has_its_cause_severity_and_culprits(end):
     finding = detect(*end.ranks)
     due = (end.cause, end.severity, CULPRITS.get(end.culprits, ())) if end.cause else None
     assert (finding and (finding.cause, finding.severity, finding.ranks)) == due
+
+
+def test_page_of_the_docs_has_these_rows():
+    assert (REPOSITORY / "docs/endings.md").read_text() == endings_page(), "run `make generate`"

@@ -111,8 +111,8 @@ def test_rank_that_sleeps_for_a_moment_is_not_the_culprit():
     assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
 
 
-def test_dead_rank_takes_precedence_over_a_stopped_rank():
-    assert detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks == (1,)
+def test_dead_rank_and_stopped_rank_are_both_named():
+    assert set(detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks) == {1, 2}
 
 
 def test_rank_that_aborts_after_the_training_finished_is_a_warning():
@@ -184,7 +184,7 @@ def test_overrun_evaluation_is_reported():
 
 
 def test_stall_is_reported_if_a_rank_finished_before_the_others():
-    assert detect(finished(3, 60.0), *others(3)).cause == "unknown"
+    assert detect(finished(3, 60.0), *others(3)).cause == "uneven_end"
 
 
 def test_stall_ignores_ranks_that_are_done_but_alive():

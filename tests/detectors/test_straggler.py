@@ -147,6 +147,28 @@ def test_straggler_reports_nothing_when_another_rank_is_slow_in_each_step():
     assert detect(moving) is None
 
 
+def test_straggler_reports_nothing_if_another_rank_is_as_late_in_each_step():
+    """Rank 1 always has long sequences, and in each step another rank has longer ones: nothing would be gained."""
+    others = [rank(own=0.060 + 0.030 * (number == 1)) for number in range(4)]
+    uneven = [
+        step
+        for number in range(64)
+        for step in later_steps(1, *(rank(own=0.095) if r == (0, 2, 3)[number % 3] else others[r] for r in range(4)))
+    ]
+    assert detect(uneven) is None
+    assert detect(healthy_steps(), later_steps(20, *others)).ranks == (1,)
+
+
+@pytest.mark.parametrize(("size", "seed"), [(2, 5), (4, 0), (4, 3), (8, 5)])
+def test_straggler_names_nobody_if_a_random_rank_is_late_in_each_step(size, seed):
+    """Some rank is late in most of the last steps by chance."""
+    draw = random.Random(seed)
+    moving = [
+        step for _ in range(300) for step in later_steps(1, *with_slow_rank(draw.randrange(size), size, data=0.110))
+    ]
+    assert [detect(moving[end - 64 : end], size=size) for end in range(64, 300, 4)] == [None] * 59
+
+
 def test_straggler_reports_nothing_when_a_rank_has_more_lookups():
     """The rank is late because of how the work is split."""
     ranks_with_more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]

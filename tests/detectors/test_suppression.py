@@ -6,9 +6,11 @@ from tests.build import finding
 from zmon.detectors import ALL
 from zmon.detectors.suppression import TABLE, suppress
 
+JITTER = ("input_jitter", "compute_jitter", "work_imbalance")
 
-def report(detector, severity="warning"):
-    return {detector: (finding(detector=detector, severity=severity),)}
+
+def report(detector, severity="warning", cause="rank_frozen"):
+    return {detector: (finding(detector=detector, severity=severity, cause=cause),)}
 
 
 def reported_and_held(*verdicts):
@@ -66,3 +68,49 @@ def test_stall_does_not_hold_open_a_slowdown_that_a_straggler_explains():
         {"stall"},
         {"straggler"},
     )
+
+
+@pytest.mark.parametrize("cause", JITTER)
+def test_straggler_suppresses_the_loss_to_a_rank_that_changes(cause):
+    assert reported_and_held(report("straggler"), report("imbalance", cause=cause)) == ({"straggler"}, set())
+    assert reported_and_held(report("straggler", "info"), report("imbalance", cause=cause)) == (
+        {"straggler", "imbalance"},
+        set(),
+    )
+
+
+@pytest.mark.parametrize("cause", ["lookup_skew", "all_to_all_skew", "stage_imbalance"])
+def test_straggler_does_not_suppress_work_that_is_split_unevenly(cause):
+    assert reported_and_held(report("straggler"), report("imbalance", cause=cause)) == (
+        {"straggler", "imbalance"},
+        set(),
+    )
+
+
+def test_only_the_suppressed_findings_of_a_detector_are_left_out():
+    both = tuple(finding(detector="imbalance", severity="warning", cause=cause) for cause in ("lookup_skew", JITTER[0]))
+    left = suppress({**report("straggler"), "imbalance": both})
+    assert [each.cause for each in left.findings["imbalance"]] == ["lookup_skew"]
+    assert left.resolved == {"imbalance"}
+
+
+def test_job_that_loses_time_to_uneven_ranks_may_become_slower_for_another_reason():
+    for cause in JITTER:
+        assert reported_and_held(report("imbalance", cause=cause), report("slowdown", cause="network"))[0] == {
+            "imbalance",
+            "slowdown",
+        }
+
+
+def test_input_jitter_explains_a_slowdown_of_the_input():
+    loss = report("imbalance", cause="input_jitter")
+    assert reported_and_held(loss, report("slowdown", cause="input")) == ({"imbalance"}, set())
+    assert reported_and_held(report("imbalance", "info", "input_jitter"), report("slowdown", cause="input"))[0] == {
+        "imbalance",
+        "slowdown",
+    }
+
+
+@pytest.mark.parametrize("cause", [*JITTER, "stage_imbalance"])
+def test_uneven_ranks_explain_a_low_efficiency(cause):
+    assert reported_and_held(report("imbalance", cause=cause), report("efficiency")) == ({"imbalance"}, set())

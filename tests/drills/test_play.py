@@ -208,6 +208,14 @@ def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
+@pytest.mark.parametrize(("max_warnings", "verdict"), [(None, "quiet"), (2, "quiet"), (1, "false warning")])
+def test_pause_that_warns_more_often_than_the_drill_permits_is_a_false_warning(stage, max_warnings, verdict):
+    for time in (ONSET + 1, ONSET + 5):
+        stage.report(time=time, cause="rank_exited", severity="warning")
+    stage.report(time=ONSET + 6, cause="rank_exited", severity="info")
+    assert playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW).verdict == verdict
+
+
 def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):
     stage.report(cause="rank_exited", severity="critical")
     stage.report(cause="rank_exited", severity="warning")

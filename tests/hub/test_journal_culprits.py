@@ -2,11 +2,15 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.build import NOW, finding, rank_state
 from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.parts.overlap import joined
 from zmon.hub.journal import HOLD_SECONDS, Journal
 from zmon.schema.evidence import Evidence, FlightRow
+from zmon.schema.names import severity_order
 
 
 @pytest.fixture
@@ -75,11 +79,12 @@ def hang(**changes):
     return finding_of(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
 
 
-def exited(*ranks, pids=(10, 11, 12, 13)):
-    rows = tuple(row(rank, pid) for rank, pid in enumerate(pids))
-    return finding_of(
-        *ranks, cause="rank_exited", evidence=Evidence(ranks=rows), summary="rank 0 exited: signal SIGABRT"
-    )
+def exited(*ranks, pids=(10, 11, 12, 13), status=None, **changes):
+    rows = [row(rank, pid, None if rank >= 2 else "all_reduce") for rank, pid in enumerate(pids)]
+    for rank in ranks:
+        rows[rank] = msgspec.structs.replace(rows[rank], alive=False, exit_status=status)
+    changes = {"summary": "rank 0 exited: signal SIGABRT", **changes}
+    return finding_of(*ranks, cause="rank_exited", evidence=Evidence(ranks=tuple(rows)), **changes)
 
 
 def after_exits(journal, current):
@@ -112,3 +117,70 @@ def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
 def test_rank_that_exits_without_having_waited_is_the_culprit(journal):
     journal.open_or_update(finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
     assert after_exits(journal, exited(0)).cause == "rank_exited"
+
+
+# -- faults that overlap -----------------------------------------------------------------------------------
+
+
+def frozen_and_killed():
+    """Return what the detector reports once rank 0 was killed while rank 2 is frozen."""
+    killed_ = finding_of(0, cause="rank_exited", onset=NOW + 1, summary="rank 0 exited", detail="dmesg")
+    return joined(finding_of(2, cause="rank_frozen", severity="warning"), killed_)
+
+
+def test_second_culprit_joins_the_finding_at_once(journal, path):
+    journal.open_or_update(finding_of(2, cause="rank_frozen", severity="warning"), NOW)
+    journal.open_or_update(frozen_and_killed(), NOW + 1)
+    (current,) = journal.active()
+    assert (current.id, current.cause, current.ranks, current.severity) == ("f1", "rank_frozen", (2, 0), "critical")
+    assert "; also: rank 0 exited" in current.summary
+    assert "dmesg" in current.detail
+    (published,) = journal.published()
+    assert (published.cause, published.ranks, published.severity) == ("rank_frozen", (2,), "critical")
+    assert Journal(path).active() == [current]
+
+
+def test_first_cause_stays_when_the_second_fault_is_reported_before_it(journal):
+    journal.open_or_update(finding_of(0, cause="rank_exited"), NOW)
+    journal.open_or_update(frozen_and_killed(), NOW + 1)
+    (current,) = journal.active()
+    assert (current.cause, set(current.ranks)) == ("rank_exited", {0, 2})
+
+
+def test_culprit_whose_process_the_launcher_ended_stays_named(journal):
+    journal.open_or_update(frozen_and_killed(), NOW)
+    for seconds in range(1, 60):
+        journal.open_or_update(finding_of(0, cause="rank_exited"), NOW + seconds)
+    assert journal.active()[0].ranks == (2, 0)
+
+
+def test_rank_that_a_signal_ends_joins_the_hang_of_another_one(journal):
+    journal.open_or_update(hang(severity="warning"), NOW)
+    later = exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL")
+    for seconds in (61, 62, 63, 70):
+        journal.open_or_update(later, NOW + seconds)
+    (current,) = journal.active()
+    assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
+    assert [fault.cause for fault in current.evidence.joined] == ["rank_exited"]
+
+
+CULPRITS = st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2)])
+CAUSES = st.sampled_from(["rank_exited", "rank_frozen", "compute_hang", "unknown"])
+REPORTS = st.builds(
+    lambda ranks, cause, severity: finding_of(*ranks, cause=cause, severity=severity),
+    CULPRITS, CAUSES, st.sampled_from(["info", "warning", "critical"]),
+)  # fmt: skip
+OVERLAPS = st.one_of(REPORTS, st.builds(joined, REPORTS, REPORTS))
+
+
+@given(st.lists(OVERLAPS, min_size=1, max_size=12))
+def test_one_fault_is_one_alert_whatever_joins_it(tmp_path_factory, reports):
+    journal = Journal(tmp_path_factory.mktemp("journal") / "findings.jsonl")
+    severities, labels = [], set()
+    for seconds, report in enumerate(reports):
+        journal.open_or_update(report, NOW + seconds)
+        (published,) = journal.published()
+        labels.add((published.cause, published.ranks, published.hosts))
+        severities.append(severity_order(published.severity))
+    assert labels == {(reports[0].cause, reports[0].ranks, reports[0].hosts)}
+    assert severities == sorted(severities)

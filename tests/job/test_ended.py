@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, NOW, finding, raised, rank_state, snapshot
+from tests.build import JOB, NOW, disconnected, finding, raised, rank_state, snapshot, terminated
 from zmon.job import ended
 from zmon.job.ended import SHOWN_SECONDS, after_launch
 from zmon.job.restarts import launch_end
@@ -88,14 +88,21 @@ def test_newer_launch_that_its_owner_ended_clears_the_record(record):
     assert after_launch(record, cancelled) is None
 
 
+def test_launch_that_an_exception_ended_without_a_culprit_does_not_clear_the_record(record):
+    """No rank reached another one, so nobody is named; the launch failed all the same."""
+    failed = snapshot(*(disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)))
+    assert after_launch(record, failed) is record
+
+
 def test_launch_with_a_living_rank_was_only_unwatched(record):
     alive = snapshot(*(raised(rank) for rank in range(3)), rank_state(3))
     assert after_launch(record, alive) is None
 
 
 def test_launch_whose_end_is_no_fault_after_all_is_not_recorded(record):
-    assert after_launch(record, ended_launch(gone=20.0)) is None
-    assert after_launch(record, ended_launch(gone=2.0)) is record  # the diagnosis may come back within seconds
+    """The reports of another host show that its owner ended it."""
+    assert after_launch(record, snapshot(*(terminated(rank, 2.0) for rank in range(4)))) is record
+    assert after_launch(record, snapshot(*(terminated(rank, 20.0) for rank in range(4)))) is None
 
 
 def test_part_of_the_ranks_does_not_clear_the_record(record):

@@ -37,9 +37,9 @@ def ranks_of(job_):
 
 def test_ranks_with_different_groups_and_transfers_between_them_are_stages():
     """Two stages with two replicas each: the gradients are averaged within each stage."""
-    found = roles(job(4, {"1": (0, 1), "2": (2, 3)}, ("all_reduce",), MIB, MIB))
-    assert [(role.name, role.ranks) for role in found] == [("ranks 0–1", (0, 1)), ("ranks 2–3", (2, 3))]
-    assert found[1].stage == "the stage of ranks 2–3"
+    stages = roles(job(4, {"1": (0, 1), "2": (2, 3)}, ("all_reduce",), MIB, MIB))
+    assert [(role.name, role.ranks) for role in stages] == [("ranks 0–1", (0, 1)), ("ranks 2–3", (2, 3))]
+    assert stages[1].stage == "the stage of ranks 2–3"
 
 
 def test_group_of_all_ranks_does_not_join_the_stages():
@@ -51,8 +51,8 @@ def test_group_of_all_ranks_does_not_join_the_stages():
 def test_tensor_parallel_groups_of_a_stage_are_joined_by_their_replicas():
     tensor = {"1": (0, 1), "2": (2, 3), "3": (4, 5), "4": (6, 7)}
     replicas = {"5": (0, 2), "6": (1, 3), "7": (4, 6), "8": (5, 7)}
-    found = ranks_of(job(8, {**tensor, **replicas}, ("all_reduce",), MIB, MIB))
-    assert found == [(0, 1, 2, 3), (4, 5, 6, 7)]
+    stages = ranks_of(job(8, {**tensor, **replicas}, ("all_reduce",), MIB, MIB))
+    assert stages == [(0, 1, 2, 3), (4, 5, 6, 7)]
 
 
 def test_each_rank_of_a_pipeline_without_replicas_is_a_stage():
@@ -86,9 +86,9 @@ def test_ranks_have_one_role_if_in_doubt(alike):
 
 
 def test_roles_that_the_job_names_count():
-    found = roles(named("encoder", "decoder", "encoder", "decoder"))
-    assert [(role.name, role.ranks) for role in found] == [("encoder", (0, 2)), ("decoder", (1, 3))]
-    assert found[0].stage == "stage encoder"
+    stages = roles(named("encoder", "decoder", "encoder", "decoder"))
+    assert [(role.name, role.ranks) for role in stages] == [("encoder", (0, 2)), ("decoder", (1, 3))]
+    assert stages[0].stage == "stage encoder"
 
 
 @pytest.mark.parametrize("words", [("trainer",) * 3, ("a", "b", "")], ids=["the same", "one is unknown"])

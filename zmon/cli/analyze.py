@@ -19,6 +19,7 @@ from zmon.errors import UsageError
 from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.pipeline import with_replayed_saving
 from zmon.schema.names import JOB_ID
 
 
@@ -74,6 +75,9 @@ def analyze(
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
         raise click.UsageError(f"the log has no attempt {attempt}; its attempts are {numbers}.")
+    if what_ifs is not None:
+        for span in (span for replayed in attempts for span in replayed.spans):
+            span.finding = with_replayed_saving(span.finding, what_ifs)
     answer = document(log, attempts)
     extra = [] if what_ifs is None else [what_if_table(what_ifs, trace.workers)]
     if what_ifs is not None:

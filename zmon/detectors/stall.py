@@ -9,7 +9,7 @@ pause, so `parts/silence.py` decides its severity.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import msgspec
@@ -23,9 +23,11 @@ from zmon.detectors.parts.frames import places_text
 from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.job.lease import Leases
+from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -84,11 +86,24 @@ class Stall(Patience, Limits, LoopLimits):
         return None if snapshot.ranks else "no agent that answers reports a rank of it"
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return the first that applies: a rank exited, a rank is frozen, a link is down, nothing moves."""
-        rules = (self._exit_finding, self._frozen_finding, self._link_finding, self._silence_finding)
-        finding = next(filter(None, (rule(snapshot) for rule in rules)), None)
-        finding = crash_loop_finding(snapshot, self.name, finding, self) or finding
+        """Return what is proven (a rank exited, a rank is frozen, a link is down), else whether nothing moves."""
+        finding = self._proven_finding(snapshot) or self._silence_finding(snapshot)
+        loop = crash_loop_finding(snapshot, self.name, finding, self)
+        if loop is not None and finding is not None and not is_over(snapshot):
+            finding = joined(loop, finding)  # the launch after the failed ones has a fault of its own
+        else:
+            finding = loop or finding
         return tuple(filter(None, (finding, *moving_fault(snapshot, self.name, self))))
+
+    def _proven_finding(self, snapshot: Snapshot) -> Finding | None:
+        """Return one finding for all faults that locks, process states and links prove."""
+        faults = [fault for fault in (self._exit_finding(snapshot), self._frozen_finding(snapshot)) if fault]
+        culprits = {rank for fault in faults for rank in fault.ranks}
+        # A rank that is gone or frozen is in no collective, so it says nothing about a link.
+        able = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
+        link = self._link_finding(able if culprits else snapshot) if culprits or not faults else None
+        faults += [link] if link else []
+        return overlap(snapshot, faults) if faults else None
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:
         return exit_finding(snapshot, self.name, self)
@@ -164,6 +179,8 @@ class Stall(Patience, Limits, LoopLimits):
             return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
             return None  # wait until it is clear which rank ended first, which is better evidence
+        if any(r.alive and gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks)):
+            return None  # a rank has raised, and the other ranks are about to show why
         cancelled = [r for r in ended_ranks(snapshot.ranks) if death(r) is Death.CANCELLED]
         if any(gone_seconds(r) < self.ending_seconds for r in cancelled):
             return None  # the owner has cancelled the job, and its end takes a while

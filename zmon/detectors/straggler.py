@@ -59,9 +59,10 @@ class Straggler(Thresholds):
     # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
     # `python -m bench.straggler` measures the error rates.
     chance_ratio: float = 4.25
-    # The probability that some rank of equal ranks is late in as many of the steps must be below this value. In an hour
-    # a job has about a thousand windows of steps.
-    rare_ratio: Share = 0.0001
+    # The probability that some rank of equal ranks is late in as many of the steps must be below this value. Where
+    # another rank is slow in each step, some rank has bad luck for twelve steps every few minutes. A smaller value
+    # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
+    rare_ratio: Share = 0.0003
     # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
     # value, the cause is compute.
     input_ratio: Majority = 0.67

@@ -10,6 +10,8 @@ from zmon.drills.faults.sabotage import held, hot_shard, many_ranks, one_rank
 
 SEVERAL = (4, 8)  # numbers of ranks with a majority, which shows the rank that deviates
 SHORT = (0.02, 0.25)  # step times in seconds
+FAST = (0.02,)
+PAUSES = ("compute_hang", "input_stall", "unknown")  # the causes of a pause whose place is not known yet
 
 FAULTS = (
     Drill("rank-raises", "one rank raises an exception", one_rank("raise", lifts=False), ("rank_exited",), "stall",
@@ -69,6 +71,18 @@ QUIET = (
     Drill("slow-start", "the first step takes 50 times as long", ordinary.nothing, job={"slow_start": 50.0},
           step_seconds=SHORT),
     Drill("pause", "one rank pauses for ten steps", one_rank("pause"), watch_seconds=12.0),
+    Drill("epochs", "loader workers take 6 s at the start of each epoch", many_ranks("epochs", 6.0), step_seconds=FAST,
+          watch_seconds=40.0),
+    Drill("save-unseen", "rank 0 saves with numpy for 3 s every 100 steps", many_ranks("save_array", 3.0, (0,)),
+          step_seconds=FAST, watch_seconds=40.0, may_warn=PAUSES, max_warnings=1),
+    Drill("save-unseen-all", "all ranks save with numpy for 3 s every 100 steps", many_ranks("save_array", 3.0),
+          step_seconds=FAST, watch_seconds=40.0, may_warn=PAUSES, max_warnings=1),
+    Drill("recompile", "one rank compiles again for 6 s every 100 steps", many_ranks("compile", 6.0, (1,)),
+          step_seconds=FAST, watch_seconds=40.0, may_warn=PAUSES, max_warnings=1),  # torch imports its compiler first
+    Drill("recompile-all", "all ranks compile again for 6 s every 100 steps", many_ranks("compile", 6.0),
+          step_seconds=FAST, watch_seconds=40.0, may_warn=PAUSES, max_warnings=1),
+    Drill("pauses-at-random", "one rank pauses for 2 to 15 s every 100 steps", many_ranks("pauses", 0.0, (1,)),
+          step_seconds=FAST, watch_seconds=60.0, may_warn=PAUSES),
     Drill("pooling", "lookups per batch vary by a factor of five", many_ranks("pooling"), watch_seconds=30.0),
     Drill("slightly-slower", "one rank is 5 % slower", one_rank("slow", 1.05), watch_seconds=30.0),
     Drill("batch-change", "batch size and learning rate change", many_ranks("batch", 1.6), watch_seconds=30.0),

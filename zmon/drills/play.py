@@ -273,7 +273,7 @@ def _play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
         what = f"{' and '.join(silent)} did not answer at the end"
         raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
     findings = findings_since(scene, row.time, siblings=True)
-    excused = [f for f in findings if _is_excused(drill, f)]
+    excused = [f for f in findings if _is_excused(drill, f)][: drill.max_warnings]
     excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
     warnings = [page for page in pages_since(scene, row.time) if page.severity == "warning"]
     warned = {f.cause for f in findings if f.severity == "warning" and f not in excused}

@@ -106,14 +106,14 @@ def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
 
 def _rows(rows: Sequence[DrillRow]) -> Table:
     table = Table(title="Drills (seconds)", title_justify="left", box=SIMPLE, pad_edge=False)
-    for column in ("drill", "verdict", "finding", "critical", "page", "resolved"):
+    for column in ("drill", "verdict", "finding\ncritical", "page", "resolved"):
         table.add_column(column, no_wrap=True)  # complete in a narrow terminal too
     table.add_column("diagnosis, remarks", overflow="fold")
     for row in rows:
         table.add_row(
             f"{row.drill}\n{row.kind} {row.ranks} × {row.step_seconds * 1000:g} ms",
             Text(row.verdict, style=STYLES.get(row.verdict, "bold red")),
-            f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}".strip(),
+            f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}\n"
             f"{_figure(row.critical_seconds)} {_limit(row.critical_target_seconds)}".strip(),
             _figure(row.page_seconds),
             _figure(row.resolved_seconds),
@@ -137,7 +137,7 @@ def _figures(rows: Sequence[DrillRow]) -> list[RenderableType]:
 def _spreads(rows: Sequence[DrillRow]) -> list[tuple[str, Spread | None]]:
     return [
         *((f"onset → finding, {words}", finding_spread(rows, proof)) for proof, words in PROOFS.items()),
-        ("onset → critical, silence or a lease proves it", spread([row.critical_seconds for row in rows])),
+        ("onset → critical, silence or a lease", spread([row.critical_seconds for row in rows])),
         ("finding → page", spread([row.page_seconds for row in rows])),
         ("lifted → resolved", spread([row.resolved_seconds for row in rows])),
     ]

@@ -24,7 +24,8 @@ from typing import BinaryIO
 import msgspec
 from msgspec import UNSET
 
-from zmon.schema.evidence import Evidence, FlightRow
+from zmon.detectors.parts import overlap
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding, decode_finding
 from zmon.schema.names import severity_order
 
@@ -117,7 +118,13 @@ class Journal:
         if finding.cause == "unknown" != current.cause:  # a known cause stays
             source = finding if severity != current.severity else current  # the text says why the severity rose
             return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
-        if _are_victims(current, finding):
+        if overlap.follows(current, finding):
+            return overlap.joined(current, finding)
+        if set(finding.ranks) < set(current.ranks) and current.evidence.joined:
+            return replace(current, severity=severity)  # a proof may be gone with its process
+        if set(finding.ranks) > set(current.ranks) and current.ranks and finding.evidence.joined:
+            finding, publish = replace(finding, cause=current.cause, runbook=current.runbook), True
+        if overlap.are_victims(current, finding):
             summary = current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary
             return replace(current, severity=severity, summary=summary)
         if severity == current.severity and not publish:
@@ -270,23 +277,6 @@ def _appending(path: Path) -> Iterator[BinaryIO]:
 def _key(finding: Finding) -> tuple[object, ...]:
     """Return the parts of a finding whose change is worth a line in the file."""
     return finding.cause, finding.severity, finding.ranks, _VICTIMS in finding.summary
-
-
-def _are_victims(current: Finding, finding: Finding) -> bool:
-    """Return True if all ranks that exited had waited for the published culprits.
-
-    NCCL's watchdog aborts waiting ranks after ten minutes (ProcessGroupNCCL.cpp); they are victims, not culprits.
-    """
-    if finding.cause != "rank_exited" or not current.ranks or set(finding.ranks) & set(current.ranks):
-        return False
-    exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
-    flights, unknown = current.evidence.in_flight or {}, FlightRow()
-    waiting = {
-        row.rank: (row.host, row.pid)
-        for row in current.evidence.ranks or ()
-        if row.op or flights.get(str(row.rank), unknown).num_pending
-    }
-    return all(rank in waiting and waiting[rank] == exited.get(rank) for rank in finding.ranks)
 
 
 def _without_bulk(finding: Finding) -> Finding:

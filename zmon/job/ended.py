@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
-from zmon.job.restarts import has_left, is_over, is_settled, launch_start
+from zmon.job.restarts import ended_well, has_left, is_over, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -84,24 +84,16 @@ def after_launch(record: JobRecord, snapshot: Snapshot) -> JobRecord | None:
     A launch that was taken for ended may have a living rank after all, which was unwatched, or no fault.
     """
     if record.is_about(snapshot):
-        if is_over(snapshot) and not _ended_well(snapshot):
+        if is_over(snapshot) and not ended_well(snapshot):
             return record
         ends = record.ends[:-1]
         return msgspec.structs.replace(record, run_uids=frozenset(), ends=ends, view=None) if ends else None
     if launch_start(snapshot) <= record.start:
         return record
-    if _ended_well(snapshot) or has_left(record.ends, snapshot):
+    if ended_well(snapshot) or has_left(record.ends, snapshot):
         return None
     has_stepped = any(r.steps > 0 for r in snapshot.ranks)
     return msgspec.structs.replace(record, view=None) if has_stepped and record.view else record
-
-
-def _ended_well(snapshot: Snapshot) -> bool:
-    """Return True if the launch ended, and no fault was reported: it had finished, or its owner ended it."""
-    if snapshot.unwatched or snapshot.missing:
-        return False
-    finished = all(r.activity == "done" and r.exit_status in (None, "exit code 0") for r in snapshot.ranks)
-    return finished or (is_over(snapshot) and is_settled(snapshot))
 
 
 def _diagnosis(end: EndedJob | Finding) -> tuple[object, ...]:

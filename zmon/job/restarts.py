@@ -14,6 +14,12 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.rank import RankState
 
+# The exceptions of a rank that its owner or its launcher ends.
+CANCELLED_TYPES = (
+    "builtins.KeyboardInterrupt",
+    "builtins.SystemExit",
+    "torch.distributed.elastic.multiprocessing.api.SignalException",
+)
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
 # order of data may change from launch to launch.
 PROGRESS_SECONDS = 10.0
@@ -30,6 +36,18 @@ def is_over(snapshot: Snapshot) -> bool:
 def is_settled(snapshot: Snapshot) -> bool:
     """Return True if the last rank of a launch that is over ended some seconds ago."""
     return min(r.gone_seconds or 0.0 for r in snapshot.ranks) > SETTLED_SECONDS
+
+
+def ended_well(snapshot: Snapshot) -> bool:
+    """Return True if the launch is over, and no fault was reported: it had finished, or its owner ended it.
+
+    A launch that an exception ended has failed, even if it is not known which rank is the culprit.
+    """
+    if snapshot.unwatched or snapshot.missing:
+        return False
+    finished = all(r.activity == "done" and r.exit_status in (None, "exit code 0") for r in snapshot.ranks)
+    raised = any(r.last_words and r.last_words.kind == "exception" and not _is_cancelled(r) for r in snapshot.ranks)
+    return finished or (is_over(snapshot) and is_settled(snapshot) and not raised)
 
 
 def launch_start(snapshot: Snapshot) -> float:
@@ -109,6 +127,10 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     if (end.step, end.ranks, end.error) == (last.step, last.ranks, last.error):
         return False
     return end.saved or end.step > max(other.step for other in loop)
+
+
+def _is_cancelled(state: RankState) -> bool:
+    return state.last_words is not None and state.last_words.type in CANCELLED_TYPES
 
 
 def _age(state: RankState) -> float:

@@ -103,6 +103,17 @@ class FlightRow(msgspec.Struct, frozen=True):
     error: str | UnsetType = UNSET
 
 
+class JoinedFault(msgspec.Struct, frozen=True):
+    """A fault that began while another one of the same job was not over, and joined its finding."""
+
+    cause: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    severity: str
+    onset: float  # unix seconds
+    summary: str
+
+
 class Evidence(msgspec.Struct, frozen=True):
     """The data behind a finding."""
 
@@ -118,6 +129,7 @@ class Evidence(msgspec.Struct, frozen=True):
     num_starts: int | UnsetType = UNSET  # launches that failed one after the other without progress
     ends: tuple[LaunchEnd, ...] | UnsetType = UNSET  # the last ones of these
     silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
+    joined: tuple[JoinedFault, ...] | UnsetType = UNSET  # further faults, in the order in which they joined
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
     links: tuple[HostLink, ...] | UnsetType = UNSET  # between the hosts at fault, or from and to the host at fault

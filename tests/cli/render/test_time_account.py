@@ -33,6 +33,15 @@ def test_largest_category_is_first_and_small_categories_share_a_row_that_names_t
     assert goodput == "goodput: 87.5% of the time was spent in steps whose work was kept"
 
 
+def test_goodput_shows_the_time_that_was_lost_to_uneven_ranks():
+    """The work of a step is kept although most ranks waited for one of them."""
+    even = replace(JOB, time={"forward": 97.0, "imbalance": 3.0})
+    uneven = replace(JOB, time={"forward": 40.0, "imbalance": 60.0})
+    alone = "goodput: 87.5% of the time was spent in steps whose work was kept"
+    assert lines_of(even)[-2] == alone
+    assert " ".join(lines_of(uneven)[-3:-1]) == f"{alone}; 60.0% was waiting for the slowest rank (imbalance)"
+
+
 @pytest.mark.parametrize(
     ("source", "origin"), [("loader", "the DataLoader"), ("model", "the input of the model"), ("new", "new")]
 )

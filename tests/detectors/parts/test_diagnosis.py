@@ -67,10 +67,26 @@ def test_no_rank_is_named_while_the_agent_of_a_rank_is_silent():
     assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"
 
 
-def test_finished_rank_that_others_wait_for_is_mentioned():
+def test_finished_rank_that_others_wait_for_is_the_culprit():
     finding = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), "critical")
+    assert "rank 3 on node-a left cleanly after 100 steps while the others went on" in finding.summary
+
+
+def test_rank_that_goes_on_after_the_others_have_finished_is_the_culprit():
+    """It has a batch more than the others."""
+    assert detect(*map(finished, (0, 1, 2)), waiting(3)).ranks == (3,)
+
+
+def test_finished_rank_is_mentioned_if_it_entered_the_collective_in_which_the_others_wait():
+    finding = detect(finished(3, 60.0, sequences={"0": 301}), *map(waiting, (0, 1, 2)))
     assert finding.cause == "unknown"
     assert "rank 3 on node-a has finished" in finding.summary
+
+
+def test_finished_rank_is_no_culprit_if_it_is_not_in_the_group_in_which_the_others_wait():
+    finding = detect(finished(3, 60.0, sequences={}), *map(waiting, (0, 1, 2)))
+    assert finding.cause == "unknown"
 
 
 def test_two_ranks_that_hang_at_once_are_both_named():

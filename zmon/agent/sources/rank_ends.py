@@ -27,7 +27,9 @@ class RankEnds:
         if launcher is not None and launcher[1]:
             self._launcher = _watch(launcher[0])
             stat = process_stat(launcher[0], proc)
-            if stat is None or stat.start_ticks != launcher[1]:  # it has ended, and its pid may be another's
+            if process_stat(pid or 0, proc) is None:  # processes are hidden from this user
+                self._close_launcher()
+            elif stat is None or stat.start_ticks != launcher[1]:  # it has ended, and its pid may be another's
                 self._launcher_is_gone = True
                 self._close_launcher()
 

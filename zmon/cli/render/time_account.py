@@ -7,10 +7,12 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.format import counted, duration
+from zmon.schema.curve import IMBALANCE
 from zmon.schema.expected import RECORDED
 from zmon.schema.job import JobView
 
 _MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
+_MIN_WAITING = 0.05  # share of the time: less waiting for the slowest rank is usual
 _MIN_SHARE = 0.001  # share of the time: smaller categories share one row, which names them
 
 
@@ -43,7 +45,9 @@ def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds:
 def _goodput(job: JobView) -> str:
     if job.goodput_ratio is None:
         return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
-    return f"goodput: {job.goodput_ratio:.1%} of the time was spent in steps whose work was kept"
+    waiting = job.time.get(IMBALANCE, 0.0) / sum(job.time.values())
+    uneven = f"; {waiting:.1%} was waiting for the slowest rank (imbalance)" if waiting >= _MIN_WAITING else ""
+    return f"goodput: {job.goodput_ratio:.1%} of the time was spent in steps whose work was kept{uneven}"
 
 
 def _efficiency(job: JobView) -> str:

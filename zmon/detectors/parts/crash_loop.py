@@ -12,9 +12,9 @@ from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.format import counted, duration, listed
 from zmon.job.restarts import (
     RESTART_GAP_SECONDS,
+    ended_well,
     has_left,
     is_over,
-    is_settled,
     launch_began,
     launch_end,
     without_progress,
@@ -96,7 +96,7 @@ def _belongs_to(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
     """Return True if a launch that no fault has ended is the next one after these ends, and has made no progress."""
     if launch_began(snapshot) - ends[-1].ended > RESTART_GAP_SECONDS or has_left(ends, snapshot):
         return False
-    return not (is_over(snapshot) and is_settled(snapshot))  # its owner has ended it
+    return not ended_well(snapshot)
 
 
 def _summary(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:

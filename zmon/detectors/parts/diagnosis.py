@@ -15,6 +15,7 @@ from zmon.detectors.parts.awaited_ranks import awaited_ranks, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
+from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
@@ -43,6 +44,7 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Di
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
         _mismatch,
+        _left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
         _unissued,
@@ -69,6 +71,21 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         culprits=conflict.minority,
         proven=True,
         evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+    )
+
+
+def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    left = missed_leavers(snapshot.ranks)
+    if not left:
+        return None
+    waiting = sum(1 for r in alive if r.in_flight)
+    return Diagnosis(
+        cause="uneven_end",
+        summary=f"{left_text(left)}; {waiting} of them wait in a collective that a rank that left never entered",
+        detail=ADVICE,
+        confidence=0.9,
+        culprits=odd_ranks(left, snapshot.ranks),
+        proven=True,
     )
 
 

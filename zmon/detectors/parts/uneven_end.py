@@ -6,14 +6,16 @@ too is no fault, nor is a rank that leaves early and is not missed.
 
 from __future__ import annotations
 
-from zmon.detectors.parts.deaths import Death, began_seconds, gone_seconds
+from collections.abc import Sequence
+
+from zmon.detectors.parts.deaths import Death, began_seconds, death
 from zmon.detectors.parts.ends import Ends, with_first_words
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-_ADVICE = (
+ADVICE = (
     "The ranks did not have the same number of batches. Give every rank the same number: `drop_last=True` and a "
     "`DistributedSampler` in the loader, and compare `len(loader)` on all ranks before the loop. Or let ranks that are "
     "done take part in the collectives of the others: `with torch.distributed.algorithms.join.Join([model]):`."
@@ -23,35 +25,41 @@ _ADVICE = (
 def uneven_end(ends: Ends) -> Finding | None:
     """Return a finding about ranks that left while others went on; None if no rank failed or waits because of that."""
     left = ends.of(Death.FINISHED)
-    missed = ends.of(Death.VICTIM, Death.NOT_MET)
-    waiting = [r for r in ends.living if any(_waits_for(r, leaver) for leaver in left)]
-    if not left or not (missed or _is_stuck(ends, waiting)):
-        return None
-    others = missed or waiting
-    caused = [leaver for leaver in left if _went_before(ends, leaver, others)]
+    broken = ends.of(Death.VICTIM, Death.NOT_MET)
+    caused = [leaver for leaver in left if _went_before(ends, leaver, broken)] if broken else []
     if not caused:
         return None
-    rest = [r for r in ends.snapshot.ranks if r not in caused]
-    odd = caused if len(caused) <= len(rest) else rest
-    count = max(r.steps for r in caused)
-    leavers, plural = ranks_on(caused), "s" if count != 1 else ""
     is_exit = all(r.last_words is not None or r.exit_status is None for r in caused)
-    how = "left cleanly" if is_exit else "left with exit code 0 and without Python's exit handlers (os._exit)"
-    what = "failed of the broken connections" if missed else "wait for it"
     return ends.finding(
         cause="uneven_end",
-        summary=f"{leavers} {how} after {count} step{plural} while the others went on; {len(others)} of them {what} "
-        f"at step {others[0].step} during {others[0].activity}",
-        detail=_ADVICE if is_exit else f"Look for `os._exit` or an `exec` in the code of the job. {_ADVICE}",
+        summary=f"{left_text(caused)}; {len(broken)} of them failed of the broken connections at step {broken[0].step} "
+        f"during {broken[0].activity}",
+        detail=ADVICE if is_exit else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",
         confidence=0.9,
-        culprits=odd,
+        culprits=odd_ranks(caused, ends.snapshot.ranks),
         evidence=with_first_words(Evidence(), caused[0]),
     )
 
 
-def _is_stuck(ends: Ends, waiting: list[RankState]) -> bool:
-    """Return True if every rank that is left is past its lease, and some of them wait for a rank that left."""
-    return bool(waiting) and all(r.overdue_seconds > 0 for r in ends.living)
+def missed_leavers(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that have finished although others are in a collective that they never entered."""
+    waiting = [r for r in ranks if r.alive and r.activity != "done" and r.in_flight]
+    left = [r for r in ranks if (r.alive and r.activity == "done") or (not r.alive and death(r) is Death.FINISHED)]
+    return [leaver for leaver in left if any(_waits_for(r, leaver) for r in waiting)]
+
+
+def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that differ from the majority: those that left, or those that went on."""
+    rest = [r for r in ranks if r not in left]
+    return list(left) if len(left) <= len(rest) else rest
+
+
+def left_text(left: Sequence[RankState]) -> str:
+    """Return the beginning of a summary: who left, and after how many steps."""
+    count = max(r.steps for r in left)
+    is_exit = all(r.last_words is not None or r.exit_status is None for r in left)
+    how = "left cleanly" if is_exit else "left with exit code 0 and without Python's exit handlers (os._exit)"
+    return f"{ranks_on(left)} {how} after {count} step{'s' if count != 1 else ''} while the others went on"
 
 
 def _waits_for(state: RankState, leaver: RankState) -> bool:
@@ -66,6 +74,6 @@ def _went_before(ends: Ends, leaver: RankState, others: list[RankState]) -> bool
     The others may need seconds to fail: they raise when the process of the leaver has ended.
     """
     left, limits = began_seconds(leaver), ends.limits
-    if left + limits.together_seconds < max(began_seconds(r) for r in others) and gone_seconds(leaver) < left:
+    if left + limits.together_seconds < max(began_seconds(r) for r in others):
         return False
     return all(r.step_seconds >= left - limits.left_seconds for r in others)

@@ -25,11 +25,13 @@ from statistics import median
 from typing import IO, Any
 
 import ends  # type: ignore[import-not-found]
+import pauses  # type: ignore[import-not-found]
 
 JITTER = 0.3  # sigma of the log-normal distribution of step times: p99 is twice the median
 DATA_SHARE = 0.15  # share of a step for its input
 SERVE_SHARE = 0.1  # additional share of a step for lookups for other ranks, in a job with shards
 CHECKPOINT_SECONDS = 1.0
+RECURRING_STEPS = 100  # steps from one pause to the next, of orders that recur
 MIB = 1 << 20
 ENDS = ("raise_storage", "raise_wrapped", "exit_zero", "exit_code", "exit_at_once")  # see ends.py
 
@@ -80,6 +82,12 @@ class Saboteur:
             self._allocated.append(bytearray(b"x") * (8 * MIB))
         if self.once("pause"):
             time.sleep(10 * self._usual_seconds)
+        if order := self.recurring("save_array"):
+            pauses.save_array(self.folder / f"array-{self.rank}.npy", order["amount"])
+        if order := self.recurring("compile"):
+            pauses.compile_function(order["amount"])
+        if self.recurring("pauses"):
+            time.sleep(random.uniform(2.0, 15.0))
         if self.once("deadlock"):
             wait_for_lock(self._hold)
         if self.once("hold_interpreter"):
@@ -87,6 +95,8 @@ class Saboteur:
 
     def load(self) -> None:
         """Spend the time of a step's input."""
+        if order := self.recurring("epochs"):
+            pauses.start_workers(order["amount"])
         if self.once("loader_hangs"):
             read_forever(self._hold)
         if order := self.once("pause_data"):
@@ -175,6 +185,11 @@ class Saboteur:
         already_obeyed = set(self._obeyed)
         order = self.order(what)
         return None if order is None or order["id"] in already_obeyed else order
+
+    def recurring(self, what: str) -> dict[str, Any] | None:
+        """Return the order of this kind in its first step and in every hundredth step from there on, else None."""
+        order = self.order(what)
+        return order if order and (self.step - order["at"]) % RECURRING_STEPS == 0 else None
 
     def _due_seconds(self, what: str) -> float | None:
         if not any(order["what"] == what and order["at"] == self.step for order in self._orders):

@@ -57,10 +57,13 @@ def _samples_source(snapshot: Snapshot) -> str:
 
 
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
-    """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended."""
+    """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended.
+
+    A pause that is ordinary for the job, a stall of severity info, is part of its activity.
+    """
     if not snapshot.ranks:
         return "unknown"
-    stalls = [f.cause for f in active if f.is_stall]
+    stalls = [f.cause for f in active if f.is_stall and f.severity != "info"]
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
     if alive and any(cause not in _RESTARTING for cause in stalls):
         return "stalled"

@@ -24,11 +24,11 @@ def samples_loaded(iterator: Any, batch: Any) -> int | None:
     if type(sampler) is not BatchSampler:  # the job batches by itself, or the size of each batch differs
         return leading_size(batch)
     try:
-        num_samples = len(sampler.sampler)  # type: ignore[arg-type]
+        num_samples = len(sampler.sampler)
     except TypeError:  # a stream, whose last batch may be smaller
         shape = _first_shape(batch)
         is_smaller = sampler.batch_size not in shape and 0 < shape[0] < sampler.batch_size if shape else False
-        return shape[0] if is_smaller else sampler.batch_size
+        return int(shape[0]) if is_smaller else int(sampler.batch_size)
     remaining = num_samples - (iterator._num_yielded - 1) * sampler.batch_size
     return min(sampler.batch_size, remaining) if remaining > 0 else sampler.batch_size
 

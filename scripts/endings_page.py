@@ -1,0 +1,64 @@
+"""The page of all ways in which a process can end, from the rows that tests/detectors/test_endings.py judges."""
+
+from __future__ import annotations
+
+from tests.detectors.endings import JOB_ENDS, LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
+
+HEAD = """\
+# How a job can end
+
+Generated from `tests/detectors/endings.py` by `make generate`. Each row is a test.
+
+An end is quiet only if the owner of the job caused it (a signal reached the launcher or all ranks before any rank
+raised or was killed), or if all ranks finished. A launcher sends SIGTERM to the survivors of every failure, so a
+signal alone proves no cancellation. The order of the ends decides: within one host by the times of the last words,
+across hosts by ages, and deaths less than 0.3 s apart count as simultaneous.
+
+A rank is a victim only if its error was raised inside a collective, or if its text comes from gloo, NCCL or c10d. An
+exception that a framework raised from such an error counts as well. A rank that is killed after others were already
+gone is a consequence, too.
+
+## One rank ends by itself
+
+Cause and severity by the moment of the end. The culprit is that rank. `teardown` is after the last step: the other
+ranks have finished.
+
+"""
+LAUNCHER_TEXT = """\
+
+Launchers: {launchers}.
+
+Cause and culprit are the same under all of them. With restarts left, the finding is a warning for 30 s, until the
+launcher should have started the job again; the table has the severity without restarts. Without a launcher that ends
+the survivors, a SIGTERM to one rank in init is critical too: with one, the owner may have sent it to all ranks.
+
+The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`
+counts as killed (`rank_exited`), and SIGHUP cannot be told from SIGKILL. The other rows follow from the last words
+alone.
+
+## The whole job ends
+
+| what happens | cause | severity | culprit | note |
+|---|---|---|---|---|
+"""
+
+
+def endings_page() -> str:
+    """Return the page."""
+    head = f"| how | {' | '.join(WHENS)} |\n|---|{'---|' * len(WHENS)}\n"
+    rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
+    launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
+    ends = [
+        f"| {end.name} | {_cause(end.cause)} | {end.severity or '–'} | {end.culprits} | {end.note} |\n"
+        for end in JOB_ENDS
+    ]
+    return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *ends])
+
+
+def _cause(cause: str | None) -> str:
+    return f"`{cause}`" if cause else "quiet"
+
+
+def _cell(way: Way, when: str) -> str:
+    cause, severity, _ = expected(way, when, TORCHRUN)
+    return f"`{cause}`, {severity}" if cause else "quiet"

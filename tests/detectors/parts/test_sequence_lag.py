@@ -1,0 +1,71 @@
+"""Tests of a rank whose collectives are shifted by a step, and of ranks that differ by design."""
+
+from dataclasses import replace
+
+from tests.build import rank_state, snapshot
+from tests.detectors.stalls import STALL
+from zmon.schema.aligned_step import AlignedStep
+
+RANKS = 4
+
+
+def step(number, sent=1000, stands_for=1, mean=None, **others):
+    """Return a step in which each rank sends as many bytes in all-reduces, but for the ranks `r0` … `r3`."""
+    column = tuple(others.get(f"r{rank}", sent) for rank in range(RANKS))
+    zeros = (0.0,) * RANKS
+    amounts = {"all_reduce": column}
+    return AlignedStep(
+        number, stands_for, 0.02, 0, zeros, {}, {}, amounts, amounts, (None,) * RANKS, (None,) * RANKS, mean
+    )
+
+
+def detect(steps):
+    ranks = [rank_state(rank) for rank in range(RANKS)]
+    return next(iter(STALL.detect(replace(snapshot(*ranks), steps=tuple(steps)))), None)
+
+
+def steps(uneven=()):
+    """Return 64 steps; `uneven` replaces some of them."""
+    replaced = {each.step: each for each in uneven}
+    return [replaced.get(number, step(number)) for number in range(1, 65)]
+
+
+def test_rank_that_skipped_the_collectives_of_a_step_is_named():
+    finding = detect(steps([step(40, r1=0)]))
+    assert (finding.cause, finding.severity, finding.ranks) == ("sequence_lag", "warning", (1,))
+    assert "1 step less, at about step 40" in finding.summary
+
+
+def test_rank_that_entered_the_collectives_of_two_steps_in_one_is_named():
+    """It did not update after the first of them."""
+    finding = detect(steps([step(40, r2=2000)]))
+    assert (finding.cause, finding.ranks) == ("sequence_lag", (2,))
+
+
+def test_skipped_step_between_two_sampled_steps_is_noticed():
+    mean = step(32, r1=937)  # the mean of sixteen steps, one of them without collectives
+    sampled = [step(16 * n, stands_for=16, mean=mean if n == 2 else step(16 * n)) for n in range(1, 30)]
+    assert detect(sampled).ranks == (1,)
+
+
+def test_stall_is_quiet_if_all_ranks_do_the_same():
+    assert detect(steps()) is None
+    assert detect(steps([step(n, sent=0) for n in range(2, 65, 2)])) is None  # gradient accumulation
+
+
+def test_stall_is_quiet_if_a_rank_always_does_other_work():
+    """A group, or a stage of a pipeline, that not all ranks are in."""
+    assert detect([step(number, r3=500) for number in range(1, 65)]) is None
+    assert detect([step(number, r3=0) for number in range(1, 65)]) is None
+
+
+def test_stall_is_quiet_if_some_ranks_reduce_a_metric_now_and_then():
+    assert detect(steps([step(n, r3=1000, sent=1008) for n in (20, 40, 60)])) is None
+
+
+def test_stall_is_quiet_before_a_shift_has_lasted():
+    assert detect([step(number, r1=0 if number == 5 else 1000) for number in range(1, 11)]) is None
+
+
+def test_job_whose_ranks_are_a_step_off_is_not_stalled():
+    assert not detect(steps([step(40, r1=0)])).is_stall
