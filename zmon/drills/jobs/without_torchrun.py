@@ -63,11 +63,13 @@ def run(ranks: int, script: str, ends_others: bool) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    first_failure = 0
     while any(process.poll() is None for process in processes):
-        if ends_others and any(process.poll() for process in processes):
+        first_failure = first_failure or next((abs(process.poll() or 0) for process in processes if process.poll()), 0)
+        if ends_others and first_failure:
             end(processes)
         time.sleep(POLL_SECONDS)
-    return max(abs(int(process.returncode)) for process in processes)
+    return first_failure or max(abs(int(process.returncode)) for process in processes)
 
 
 def spawned(local_rank: int, ranks: int, script: str, port: int) -> None:

@@ -27,7 +27,7 @@ CAUSES: dict[What, tuple[str, ...]] = {
     "reset": ("connection_lost",),
     "launcher_kill": ("launcher_gone",),
     "host_lost": ("host_lost",),
-    "link_cut": ("network_stall",),
+    "link_cut": ("network_stall", "link_down"),
     "pair_cut": ("network_stall", "network_slow"),
     "swallow": ("sequence_lag", "uneven_end", "collective_mismatch"),
     "slow": ("compute_straggler", "input_straggler", "work_imbalance"),
