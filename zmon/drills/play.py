@@ -162,7 +162,8 @@ def _await_report(
     due: float | None = report_time
     if report.is_stall and drill.proof in ("silence", "lease"):
         limit = TARGETS.critical_seconds(target, slow)
-        due = _await_critical(scene, report, injection.onset + limit + EXTRA_SECONDS)
+        until = max(injection.onset + limit, report_time) + EXTRA_SECONDS  # a late finding may be critical at once
+        due = _await_critical(scene, report, until)
         row = _with_diagnosis(drill, scene, injection, row, report)
         row = replace(row, critical_target_seconds=limit)
         row = replace(row, critical_seconds=None if due is None else due - injection.onset)
