@@ -14,6 +14,8 @@ from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
 _WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+# Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
+_WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 
 
 def rendezvous_failed(ends: Ends) -> Finding | None:
@@ -22,7 +24,9 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     if not unmet:
         return None
     refused = [r for r in unmet if not _waited(r)]
-    absent = [r for r in ends.snapshot.ranks if r not in unmet and not r.steps and r.activity == "init"]
+    if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
+        return None  # the others may have waited as well, and be about to give up
+    absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(words) if words is not None else None
@@ -54,6 +58,13 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
 def _waited(state: RankState) -> bool:
     words = state.last_words
     return words is not None and _WAITED.search(f"{words.message}\n{words.root}") is not None
+
+
+def _may_be_absent(state: RankState) -> bool:
+    """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
+    words = state.last_words
+    waits = words is not None and words.kind == "signal" and _WAITS.search(words.message) is not None
+    return not state.steps and state.activity == "init" and not waits
 
 
 def _first_line(state: RankState) -> str:
