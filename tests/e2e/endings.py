@@ -48,8 +48,13 @@ class EndingJobs:
         return self.started[-1]
 
     def environment(self, job_id: str, fault: str) -> dict[str, str]:
-        """Return the environment of a job."""
-        return {**self.stack.env, "ZMON_JOB_ID": job_id, "FAULT": fault, "GLOO_SOCKET_IFNAME": "lo"}
+        """Return the environment of a job.
+
+        torchrun's ranks get a store of their own at each start. In the store that torch 2.13 shares otherwise, a rank
+        may find another one's address of the start before, and connect to it in vain.
+        """
+        changed = {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        return {**self.stack.env, **changed, "ZMON_JOB_ID": job_id, "FAULT": fault}
 
     def await_training(self, job: Job) -> None:
         """Wait until all ranks of a job train."""

@@ -44,7 +44,7 @@ ENDINGS = {
     "rendezvous": Ending("unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR"),
     "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
-    "full_disk": Ending("full disk", "rank_exited", (1,), "PytorchStreamWriter", "df -h"),
+    "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
     "no_restart_left": Ending(
         "storage", "rank_exited", (1,), "has used all its 1 restarts", launcher=(*TORCHRUN, "--max-restarts=1")
     ),
@@ -70,7 +70,7 @@ def assert_only_finding(stack: RunningStack, job_id: str, cause: str, ranks: tup
     findings = stack.findings(job_id, active=False)
     assert [(f["cause"], tuple(f["ranks"])) for f in findings] == [(cause, ranks)]
     alerts = wait_for("a page", lambda: stack.webhook.alerts(job_id, "firing"), PAGE_SECONDS)
-    assert {alert["labels"]["cause"] for alert in alerts} == {cause}
+    assert {alert["labels"]["alertname"] for alert in alerts} == {"ZmonStall"}
     assert "critical" in {alert["labels"]["severity"] for alert in alerts}
 
 

@@ -6,6 +6,10 @@ from tests.build import NOW, rank_state, words
 from tests.detectors.stalls import detect
 from zmon.schema.rank import RankState
 
+MESH = (
+    "Gloo connectFullMesh failed with [/gloo/transport/tcp/pair.cc:152] timed out connecting: SO_ERROR: Connection "
+    "refused, remote=[127.0.0.1]:58262$0"
+)
 WAITED = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1"
 CONNECTING = 'File "rendezvous.py", line 190 in _create_c10d_store\n  File "rendezvous.py", line 280 in _env_rendezvous'
 WAITING = 'File "distributed_c10d.py", line 2101 in _new_process_group_helper\n  File "distributed_c10d.py", line 1800'
@@ -49,3 +53,10 @@ def test_rank_that_does_not_give_up_with_the_others_is_named():
 def test_nobody_is_named_if_all_ranks_waited():
     finding = detect(gave_up(0, 3.0), *(terminated(rank, 2.0, WAITING) for rank in (1, 2, 3)))
     assert (finding.cause, finding.ranks) == ("rendezvous_failed", ())
+
+
+def test_nobody_is_named_if_a_rank_did_not_reach_another_rank():
+    refused = ended(0, 3.0, "exit code 1", "exception", "builtins.RuntimeError", MESH)
+    finding = detect(refused, *(terminated(rank, 2.0, WAITING) for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", ())
+    assert "rank 0 on node-a could not connect to 127.0.0.1:58262" in finding.summary

@@ -14,6 +14,9 @@ from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
 _WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+# ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
+# the store that a launch before this one left there.
+_MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
 # Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
 _WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 
@@ -24,6 +27,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     if not unmet:
         return None
     refused = [r for r in unmet if not _waited(r)]
+    is_mesh = any(_says(r, _MESH) for r in refused)
     if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
         return None  # the others may have waited as well, and be about to give up
     absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
@@ -49,15 +53,19 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
         "several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
         confidence=0.9 if refused else 0.6,
-        culprits=[] if everyone or (not refused and missing) else refused or absent,
+        culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
         evidence=with_first_words(Evidence(missing=missing) if missing else Evidence(), first),
     )
 
 
 def _waited(state: RankState) -> bool:
+    return _says(state, _WAITED)
+
+
+def _says(state: RankState, text: re.Pattern[str]) -> bool:
     words = state.last_words
-    return words is not None and _WAITED.search(f"{words.message}\n{words.root}") is not None
+    return words is not None and text.search(f"{words.message}\n{words.root}") is not None
 
 
 def _may_be_absent(state: RankState) -> bool:
