@@ -60,3 +60,12 @@ def test_nobody_is_named_if_a_rank_did_not_reach_another_rank():
     finding = detect(refused, *(terminated(rank, 2.0, WAITING) for rank in (1, 2, 3)))
     assert (finding.cause, finding.ranks) == ("rendezvous_failed", ())
     assert "rank 0 on node-a could not connect to 127.0.0.1:58262" in finding.summary
+
+
+def test_address_of_an_earlier_start_is_suspected_only_after_a_restart():
+    texts = []
+    for restarts in (0, 1):
+        refused = ended(0, 3.0, "exit code 1", "exception", "builtins.RuntimeError", MESH)
+        others = [terminated(rank, 2.0, WAITING) for rank in (1, 2, 3)]
+        texts.append(detect(*(replace(r, restart_count=restarts, max_restarts=1) for r in (refused, *others))).detail)
+    assert ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1" in text for text in texts] == [False, True]

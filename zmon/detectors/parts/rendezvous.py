@@ -20,6 +20,13 @@ _MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
 # Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
 _WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 
+# In torch 2.13 the starts of one torchrun share a store, so that a rank may find another one's address of an earlier
+# start, and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
+_RESTART_ADVICE = (
+    " After a restart by torchrun, a rank may have read the address of a rank that is gone: if that repeats, set "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
+)
+
 
 def rendezvous_failed(ends: Ends) -> Finding | None:
     """Return a finding about the ranks that could not connect, and the address that they tried."""
@@ -28,6 +35,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         return None
     refused = [r for r in unmet if not _waited(r)]
     is_mesh = any(_says(r, _MESH) for r in refused)
+    is_stale = is_mesh and any(r.restart_count for r in refused)
     if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
         return None  # the others may have waited as well, and be about to give up
     absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
@@ -51,7 +59,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         summary=f"the ranks never met: {who} ({_first_line(first)})",
         detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
         "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
-        "several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
+        f"several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.{_RESTART_ADVICE if is_stale else ''}",
         confidence=0.9 if refused else 0.6,
         culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
