@@ -16,6 +16,8 @@ from zmon.schema.rank import LastWords, RankState
 
 RANK = 1  # the rank that ends first
 AGO = 3.0  # seconds since it began to end
+STORE_ERROR = "torch.distributed.DistStoreError"
+MESH_ERROR = "Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:152] timed out, remote=[10.0.0.2]:5826$0"
 STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 
 
@@ -154,9 +156,10 @@ class JobEnd:
     ranks: Sequence[RankState]
 
 
-def _gave_up(rank: int) -> RankState:
-    text = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1"
-    last_words = words("exception", "torch.distributed.DistStoreError", text, NOW - AGO + rank * 0.1)
+def _gave_up(
+    rank: int, text: str = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1", type_: str = STORE_ERROR
+) -> RankState:
+    last_words = words("exception", type_, text, NOW - AGO + rank * 0.1)
     began = AGO - rank * 0.1
     return _dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
 
@@ -224,6 +227,9 @@ JOB_ENDS = (
            "", [_signalled(0, late=1.0), replace(_not_met(1)), _signalled(2, late=1.0), _signalled(3, late=1.0)]),
     JobEnd("one rank hangs on its way to the store, the others give up", "rendezvous_failed", "critical", "that rank",
            "", [_gave_up(0), _signalled(1, late=2.0, activity="init", steps=0), _gave_up(2), _gave_up(3)]),
+    JobEnd("the ranks reach the store, but one does not reach another", "rendezvous_failed", "critical", "nobody", "",
+           [_gave_up(0, MESH_ERROR, "builtins.RuntimeError"),
+            *(_signalled(r, late=2.0, activity="init", steps=0) for r in (1, 2, 3))]),
     JobEnd("a rank has one batch more than the others", "uneven_end", "critical", "the rank that went on", "",
            [_exits(0, 0), _exits(1, 0), _exits(2, 0), _broken(3, 0.9)]),
 )  # fmt: skip

@@ -141,6 +141,6 @@ def _age(state: RankState) -> float:
 def _error(state: RankState) -> str:
     words = state.last_words
     if words is not None and words.kind == "exception":
-        text = f"{words.type.removeprefix('builtins.')}: {words.message.partition(chr(10))[0]}"[:200].removesuffix(": ")
+        text = words.error[:200].removesuffix(": ")
         return f"{text} (in {words.where})" if words.where else text
     return state.exit_status or ""

@@ -24,6 +24,16 @@ class LastWords:
     root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
 
+    @property
+    def error(self) -> str:
+        """The exception in one line: `ValueError: bad batch`.
+
+        A launcher such as `torch.multiprocessing.spawn` turns each exception into `SystemExit: 1`, whose cause counts.
+        """
+        is_wrapped = self.type == "builtins.SystemExit" and self.root
+        text = self.root if is_wrapped else f"{self.type}: {self.message}"
+        return text.partition("\n")[0].removeprefix("builtins.")
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:

@@ -17,6 +17,7 @@ from tests.build import (
     rank_state,
     terminated,
     waiting,
+    words,
 )
 from tests.detectors.stalls import STALL, detect, others
 from zmon.job.timeline import snapshots
@@ -152,3 +153,11 @@ def test_stall_reports_nothing_once_the_launcher_has_restarted_the_job():
     again = [rank_state(r, attempt=1, restart_count=1, start=NOW - 3, activity="init") for r in range(4)]
     (finding,) = snapshots([agent_report(*before, *again)], [], [], NOW)
     assert STALL.detect(finding) == ()
+
+
+def test_exception_that_the_launcher_turned_into_an_exit_code_is_in_the_summary():
+    """`torch.multiprocessing.spawn` does so."""
+    error = "builtins.RuntimeError: cannot read shard 17"
+    last_words = replace(words("exception", "builtins.SystemExit", "1"), root=error, where="train.py:43, read")
+    finding = detect(raised(3, last_words=last_words), *others(3))
+    assert "during train: RuntimeError: cannot read shard 17 (in train.py:43, read)" in finding.summary

@@ -94,10 +94,7 @@ def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
 def _last_message(state: RankState) -> str:
     words = state.last_words
     if words and words.kind == "exception":
-        where = f" (in {words.where})" if words.where else ""
-        return (
-            f"{words.type.removeprefix('builtins.')}: {words.message.splitlines()[0] if words.message else ''}{where}"
-        )
+        return f"{words.error} (in {words.where})" if words.where else words.error
     return state.exit_status or "killed without last words"
 
 

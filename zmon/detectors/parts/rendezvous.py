@@ -14,6 +14,18 @@ from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
 _WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+# ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
+# the store that a launch before this one left there.
+_MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
+# Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
+_WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
+
+# In torch 2.13 the starts of one torchrun share a store, so that a rank may find another one's address of an earlier
+# start, and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
+_RESTART_ADVICE = (
+    " After a restart by torchrun, a rank may have read the address of a rank that is gone: if that repeats, set "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
+)
 
 
 def rendezvous_failed(ends: Ends) -> Finding | None:
@@ -22,7 +34,11 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     if not unmet:
         return None
     refused = [r for r in unmet if not _waited(r)]
-    absent = [r for r in ends.snapshot.ranks if r not in unmet and not r.steps and r.activity == "init"]
+    is_mesh = any(_says(r, _MESH) for r in refused)
+    is_stale = is_mesh and any(r.restart_count for r in refused)
+    if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
+        return None  # the others may have waited as well, and be about to give up
+    absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(words) if words is not None else None
@@ -43,17 +59,28 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         summary=f"the ranks never met: {who} ({_first_line(first)})",
         detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
         "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
-        "several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
+        f"several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.{_RESTART_ADVICE if is_stale else ''}",
         confidence=0.9 if refused else 0.6,
-        culprits=[] if everyone or (not refused and missing) else refused or absent,
+        culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
         evidence=with_first_words(Evidence(missing=missing) if missing else Evidence(), first),
     )
 
 
 def _waited(state: RankState) -> bool:
+    return _says(state, _WAITED)
+
+
+def _says(state: RankState, text: re.Pattern[str]) -> bool:
     words = state.last_words
-    return words is not None and _WAITED.search(f"{words.message}\n{words.root}") is not None
+    return words is not None and text.search(f"{words.message}\n{words.root}") is not None
+
+
+def _may_be_absent(state: RankState) -> bool:
+    """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
+    words = state.last_words
+    waits = words is not None and words.kind == "signal" and _WAITS.search(words.message) is not None
+    return not state.steps and state.activity == "init" and not waits
 
 
 def _first_line(state: RankState) -> str:

@@ -1,0 +1,107 @@
+"""Start jobs that end by a fault or by their owner, under torchrun and without it, and read what zmon says of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import Zygote
+from tests.e2e.running_stack import Job, RunningStack, wait_for
+from zmon.drills.jobs.without_torchrun import free_port, rank_environment
+
+SCRIPT = str(Path(__file__).with_name("ending_job.py"))
+RANKS = 3
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}")
+SPAWN = ("-m", "zmon.drills.jobs.without_torchrun", "spawn", str(RANKS))
+FINDING_SECONDS = 90  # a start takes 10 s, and on a busy machine half a minute
+
+
+@dataclass
+class EndingJobs:
+    """The jobs of one test; `end` leaves none of their processes, with or without their launcher."""
+
+    stack: RunningStack
+    directory: Path
+    job_id: str
+    started: list[Job] = field(default_factory=list)
+
+    def start(self, fault: str, launcher: Sequence[str] = TORCHRUN) -> Job:
+        """Start a job that this fault strikes; "" strikes nobody."""
+        job_id = f"{self.job_id}-{len(self.started)}"
+        log = self.directory / f"{job_id}.log"
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                [sys.executable, *launcher, SCRIPT],
+                env=self.environment(job_id, fault),
+                stdout=out,
+                stderr=out,
+                start_new_session=True,  # as a shell does, so that its process group can have Ctrl-C
+            )
+        self.started.append(Job(job_id, process, log))
+        return self.started[-1]
+
+    def environment(self, job_id: str, fault: str) -> dict[str, str]:
+        """Return the environment of a job.
+
+        torchrun's ranks get a store of their own at each start. In the store that torch 2.13 shares otherwise, a rank
+        may find another one's address of the start before, and connect to it in vain.
+        """
+        changed = {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        return {**self.stack.env, **changed, "ZMON_JOB_ID": job_id, "FAULT": fault}
+
+    def await_training(self, job: Job) -> None:
+        """Wait until all ranks of a job train."""
+        wait_for(
+            f"all ranks train, see {job.log}",
+            lambda: [r for r in self.stack.ranks(job.job_id).values() if r["steps"] > 10][RANKS - 1 :],
+            FINDING_SECONDS,
+        )
+
+    def end(self) -> None:
+        """Kill the processes of all jobs that are left: the launchers, then their ranks."""
+        for job in self.started:
+            job.kill()
+            for rank in self.stack.ranks(job.job_id).values():
+                if rank["alive"] and rank["pid"]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(rank["pid"], signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Any:
+    """Run the ranks of a job as forks of a process that has imported torch, so without a launcher; they are ended."""
+    port = free_port()
+    pids = [
+        zygote.ask(run=SCRIPT, env=environment | rank_environment(rank, RANKS, port), log=str(log))["pid"]
+        for rank in range(RANKS)
+    ]
+    try:
+        yield
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            zygote.ask(wait=pid)
+
+
+def await_finding(stack: RunningStack, job_id: str, cause: str, severity: str) -> dict[str, Any]:
+    """Wait for a finding about a job with this cause and severity; a failure shows what was found instead."""
+    last: list[dict[str, Any]] = []
+
+    def find() -> Any:
+        last[:] = stack.findings(job_id, active=False)
+        return next((f for f in last if (f["cause"], f["severity"]) == (cause, severity)), None)
+
+    try:
+        finding: dict[str, Any] = wait_for(f"{severity} {cause}", find, FINDING_SECONDS)
+    except AssertionError as error:
+        summaries = [(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in last]
+        raise AssertionError(f"{error}; findings: {summaries}") from None
+    return finding

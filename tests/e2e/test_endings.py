@@ -1,0 +1,169 @@
+"""Tests of real jobs that end. The fault is named and paged, innocent ranks are not, and an owner's end is quiet.
+
+`tests/detectors/endings.py` has all the ways in which a job can end; these are ends that only a real job shows fully.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Zygote
+from tests.e2e.endings import RANKS, SPAWN, TORCHRUN, EndingJobs, await_finding, forked_ranks
+from tests.e2e.parts import is_up, part
+from tests.e2e.running_stack import Job, RunningStack, wait_for
+
+QUIET_SECONDS = 4.0  # another finding would have come within this time
+PAGE_SECONDS = 10.0
+REFUSED = "RuntimeError: storage client: cannot read shard 17: connection refused"
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A fault that ends a job, and what zmon must say of it."""
+
+    fault: str
+    cause: str
+    ranks: tuple[int, ...]
+    summary: str  # part of it
+    detail: str = ""  # part of it
+    launcher: tuple[str, ...] = TORCHRUN
+
+
+ENDINGS = {
+    "storage": Ending("storage", "rank_exited", (1,), REFUSED),
+    "storage_under_spawn": Ending("storage", "rank_exited", (1,), REFUSED, launcher=SPAWN),
+    "connection_shut": Ending("reset", "connection_lost", (), "no rank had failed before", "conntrack"),
+    "rendezvous": Ending("unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR"),
+    "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
+    "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
+    "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
+    "no_restart_left": Ending(
+        "storage", "rank_exited", (1,), "has used all its 1 restarts", launcher=(*TORCHRUN, "--max-restarts=1")
+    ),
+}
+OWNERS_ENDS: dict[str, Callable[[Job], None]] = {
+    "terminated": lambda job: job.process.send_signal(signal.SIGTERM),
+    "interrupted": lambda job: os.killpg(job.process.pid, signal.SIGINT),
+}
+
+
+@pytest.fixture
+def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndingJobs]:
+    """The jobs of a test, none of which outlives it."""
+    name = request.node.name.removeprefix("test_").replace("[", "-").replace("]", "")
+    jobs = EndingJobs(stack, tmp_path, name[-50:].strip("_-"))
+    yield jobs
+    jobs.end()
+
+
+def assert_only_finding(stack: RunningStack, job_id: str, cause: str, ranks: tuple[int, ...]) -> None:
+    """Check that nothing else was ever reported about a job, and that the finding was paged."""
+    time.sleep(QUIET_SECONDS)
+    findings = stack.findings(job_id, active=False)
+    assert {(f["cause"], tuple(f["ranks"])) for f in findings} == {(cause, ranks)}
+    alerts = wait_for("a page", lambda: stack.webhook.alerts(job_id, "firing"), PAGE_SECONDS)
+    assert ("ZmonStall", "critical") in {(a["labels"]["alertname"], a["labels"]["severity"]) for a in alerts}
+
+
+def test_storage_error_of_a_rank_without_launcher_names_that_rank(
+    stack: RunningStack, jobs: EndingJobs, torch_zygote: Zygote
+) -> None:
+    with forked_ranks(torch_zygote, jobs.environment("no-launcher", "storage"), jobs.directory / "log"):
+        finding = await_finding(stack, "no-launcher", "rank_exited", "critical")
+    assert finding["ranks"] == [1]
+    assert REFUSED in finding["summary"]
+    assert finding["summary"].endswith("nothing will restart the job")
+
+
+@pytest.mark.slow  # a job without a launcher is in every run
+@pytest.mark.parametrize("name", ENDINGS)
+def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, jobs: EndingJobs, name: str) -> None:
+    ending = ENDINGS[name]
+    job = jobs.start(ending.fault, ending.launcher)
+    finding = await_finding(stack, job.job_id, ending.cause, "critical")
+    print(f"{finding['ranks']} {finding['summary']}\n{finding['detail']}")
+    assert tuple(finding["ranks"]) == ending.ranks
+    assert ending.summary in finding["summary"]
+    assert ending.detail in finding["detail"]
+    assert finding["evidence"].get("pair") in (None, [], [1, 2])  # the pair, if it is known
+    assert job.process.wait(timeout=60) != 0
+    assert_only_finding(stack, job.job_id, ending.cause, ending.ranks)
+
+
+@pytest.mark.slow  # it starts a job four times
+@pytest.mark.timeout(240)
+def test_job_that_fails_at_the_same_step_again_and_again_is_one_crash_loop(
+    stack: RunningStack, jobs: EndingJobs
+) -> None:
+    job = jobs.start("bad batch", (*TORCHRUN, "--max-restarts=5"))
+    loop = await_finding(stack, job.job_id, "crash_loop", "critical")
+    assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
+    assert "restarts left" in loop["summary"]
+    assert job.process.poll() is None
+    starts = loop["evidence"]["num_starts"]
+    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, 60)
+    loops = _loop(stack, job)
+    assert [(f["id"], f["resolved"], f["ranks"]) for f in loops] == [(loop["id"], None, [1])]
+
+
+def _loop(stack: RunningStack, job: Job) -> list[dict]:
+    return [f for f in stack.findings(job.job_id, active=False) if f["cause"] == "crash_loop"]
+
+
+@pytest.mark.slow  # a drill cancels a job in every run
+@pytest.mark.parametrize("name", OWNERS_ENDS)
+def test_job_that_its_owner_ends_is_quiet(stack: RunningStack, jobs: EndingJobs, name: str) -> None:
+    job = jobs.start("")
+    jobs.await_training(job)
+    OWNERS_ENDS[name](job)
+    job.process.wait(timeout=60)
+    time.sleep(QUIET_SECONDS)
+    assert stack.findings(job.job_id, active=False) == []
+    assert stack.webhook.alerts(job.job_id, "firing") == []
+    assert stack.zmon("status", "--job", job.job_id).returncode == 0
+
+
+@pytest.mark.slow  # tests/detectors/endings.py has this end without a job
+def test_launcher_that_is_killed_while_its_ranks_go_on_is_a_warning(stack: RunningStack, jobs: EndingJobs) -> None:
+    job = jobs.start("")
+    jobs.await_training(job)
+    job.process.kill()
+    job.process.wait(timeout=10)
+    gone = await_finding(stack, job.job_id, "launcher_gone", "warning")
+    assert (gone["ranks"], gone["resolved"]) == ([], None)
+    assert f"process {job.process.pid} " in gone["summary"]
+    assert [r["alive"] for r in stack.ranks(job.job_id).values()] == [True] * RANKS
+    time.sleep(QUIET_SECONDS)
+    assert [f["cause"] for f in stack.findings(job.job_id, active=False)] == ["launcher_gone"]
+
+
+@pytest.mark.slow  # tests/hub/test_ended_jobs.py forgets boxes without a job
+@pytest.mark.timeout(240)
+def test_end_is_shown_after_the_boxes_are_deleted_and_the_agent_has_forgotten_them(
+    stack: RunningStack, jobs: EndingJobs
+) -> None:
+    failed, cancelled = jobs.start("storage"), jobs.start("")
+    jobs.await_training(cancelled)
+    await_finding(stack, failed.job_id, "rank_exited", "critical")
+    failed.process.wait(timeout=60)
+    cancelled.signal(signal.SIGTERM)
+    cancelled.process.wait(timeout=60)
+    time.sleep(QUIET_SECONDS)
+    for job in (failed, cancelled):
+        shutil.rmtree(Path(stack.env["ZMON_BOX_DIR"]) / job.job_id)
+    part(stack, "zmon agent").kill()
+    wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
+    wait_for("it has forgotten the job", lambda: not stack.ranks(failed.job_id), 15)
+    time.sleep(QUIET_SECONDS)
+    status = stack.zmon("status", "--job", failed.job_id)
+    shown = " ".join(status.stdout.split())
+    assert (status.returncode, "rank_exited" in shown, "connection refused" in shown) == (1, True, True), shown
+    assert stack.job(cancelled.job_id) is None  # no fault ended it, so it went with its boxes
