@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import awaited_ranks, mismatch
+from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
-from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks
+from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
@@ -78,7 +78,7 @@ def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     left = missed_leavers(snapshot.ranks)
     if not left:
         return None
-    waiting = sum(1 for r in alive if r.in_flight)
+    waiting = sum(1 for r in alive if r.in_flight or any(waits_for(r, leaver) for leaver in left))
     return Diagnosis(
         cause="uneven_end",
         summary=f"{left_text(left)}; {waiting} of them wait in a collective that a rank that left never entered",
@@ -91,7 +91,8 @@ def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     lost = [r for r in snapshot.unwatched if r.activity != "done"]
-    if not lost or not any(r.in_flight for r in alive) or awaited_ranks(alive):
+    is_waiting = any(r.in_flight for r in alive) or have_issued_alike(alive)
+    if not lost or not is_waiting or awaited_ranks(alive):
         return None  # no rank waits, or the others wait for a watched rank
     hosts = sorted({r.host for r in lost})
     silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
