@@ -15,11 +15,18 @@ from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike,
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
+from zmon.detectors.parts.skipped_collective import skipped_collective
 from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
+
+_PATHS = (
+    "The ranks have taken different paths through the code, and the job cannot recover. The stacks in the finding show "
+    "where: look for a branch on the rank, an uneven number of batches, or an exception that was swallowed. End the "
+    "job and restart it from its last checkpoint."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Di
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
         _mismatch,
+        _skipped,
         _left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
@@ -64,13 +72,29 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         cause="collective_mismatch" if conflict.minority else "unknown",
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits})",
-        detail="The ranks have taken different paths through the code, and the job cannot recover. The stacks in the "
-        "finding show where: look for a branch on the rank, an uneven number of batches, or an exception that was "
-        "swallowed. End the job and restart it from its last checkpoint.",
+        detail=_PATHS,
         confidence=0.9 if conflict.minority else 0.3,
         culprits=conflict.minority,
         proven=True,
         evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+    )
+
+
+def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    skipped = skipped_collective(alive)
+    if skipped is None or snapshot.unwatched or snapshot.missing:
+        return None
+    culprit, collective, inside = skipped.rank, skipped.collective, skipped.rank.in_flight
+    return Diagnosis(
+        cause="collective_mismatch",
+        summary=f"{ranks_on([culprit])} has not entered {collective.op} {collective.sequence} of group "
+        f"{collective.group}, in which others wait for it, and is in {inside.op if inside else 'no collective'}; the "
+        f"ranks that are there with it entered {collective.op} before",
+        detail=_PATHS,
+        confidence=0.85,
+        culprits=[culprit],
+        proven=True,
+        evidence=Evidence(group=collective.group, sequence=collective.sequence),
     )
 
 
