@@ -93,7 +93,8 @@ def test_lost_packets_cut_a_host_off_from_one_other_only_until_they_pass_again(h
     assert not reaches(a, b)
     assert reaches(a, c)
     assert reaches(b, c)
-    assert (link_state(a, "eth0"), link_state(b, "eth0")) == ("up", "up")
+    # The kernel may report the state of a new link up to a second later (net/core/link_watch.c).
+    assert eventually(lambda: (link_state(a, "eth0"), link_state(b, "eth0")) == ("up", "up"), 5)
     a.pass_packets_to(b)
     assert eventually(lambda: reaches(a, b), 5)
 

@@ -19,7 +19,7 @@ def test_blind_hub_stops_its_heartbeat_and_is_unhealthy(run_scenario):
         assert await poll(blind)
         await asyncio.sleep(0.2)
         before = await hub_client.heartbeat()
-        assert (await hub_client.get("/api/v1/jobs"))["as_of"] == before
+        assert [(await hub_client.get("/api/v1/jobs"))["as_of"]] == before
         await asyncio.sleep(0.5)
         assert await hub_client.heartbeat() == before
         health = await hub_client.get("/healthz", 503)

@@ -26,7 +26,7 @@ NO_METRIC = {
     GpuSample: {"mig", "pids"},
     CgroupSample: {"ranks"},
     KernelLog: {"events"},  # the page has their number
-    TcpSample: {"peers", "addresses", "devices"},  # the agent's page sums the peers of each rank
+    TcpSample: {"peers", "addresses", "devices", "answers"},  # the agent's page sums the peers of each rank
     **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample)},
 }
 

@@ -115,10 +115,10 @@ def test_attach_writes_the_identity_of_the_rank(start_rank):
 
 
 def test_labels_that_are_too_long_are_left_out_with_a_message(start_rank):
-    rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 2000}))")
+    rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 3000}))")
     assert rank.wait() == 0
     complaint, attached = rank.output.splitlines()
-    assert "longer than 1,000 bytes" in complaint
+    assert "longer than 2,560 bytes" in complaint
     assert attached == "True"
 
 

@@ -219,13 +219,22 @@ def unpickled():
     train(pickle.loads(PICKLED))
 
 
+def compiling():
+    """Compile in the middle of a step; what the rank did in it before belongs to no step."""
+    COMPILED.append(torch.compile(DDP(net()), backend="aot_eager"))
+    COMPILED.append(DDP(torch.compile(net(), backend="aot_eager")))
+    for model in COMPILED:
+        train(model)
+
+
 def compiled():
-    train(torch.compile(DDP(net()), backend="aot_eager"))
-    train(DDP(torch.compile(net(), backend="aot_eager")))
+    for model in COMPILED:
+        train(model)
     return {"graph breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
 
 
 results = {}
+COMPILED = []
 PICKLED = b""
 
 
@@ -240,7 +249,7 @@ def main():
         plain, buffers, two_types, accumulated, find_unused, static_graph, bucket_view, built_in_hook, own_hook,
         own_hook_static_graph, gan, sub_group, checkpointed, retained_graph, several_roots, explicit_gradients,
         second_derivatives, joined, joined_with_unused, sparse, in_two_parts, raising, late_peer, copied,
-        unpickled, compiled,
+        unpickled, compiling, compiled,
     ):  # fmt: skip
         scenario(work)
         dist.barrier()
