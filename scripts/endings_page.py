@@ -12,7 +12,8 @@ Generated from `tests/detectors/endings.py` by `make generate`. Each row is a te
 An end is quiet only if the owner of the job caused it (a signal reached the launcher or all ranks before any rank
 raised or was killed), or if all ranks finished. A launcher sends SIGTERM to the survivors of every failure, so a
 signal alone proves no cancellation. The order of the ends decides: within one host by the times of the last words,
-across hosts by ages, and deaths less than 0.3 s apart count as simultaneous.
+across hosts by ages that the hub brings to one moment, and deaths less than 0.3 s apart count as simultaneous. A signal
+that reached several ranks names nobody, unless one rank had it clearly before the others.
 
 A rank is a victim only if its error was raised inside a collective, or if its text comes from gloo, NCCL or c10d. An
 exception that a framework raised from such an error counts as well. A rank that is killed after others were already

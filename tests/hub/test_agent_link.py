@@ -1,6 +1,8 @@
 """Tests of the link to one agent: its last report, its silence, and the hardware samples that are compared."""
 
-from tests.build import agent_report, rank_state
+import pytest
+
+from tests.build import agent_report, dead, rank_state
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink, working
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
@@ -47,6 +49,22 @@ def test_suspects_are_forgotten_after_a_failure():
 def test_report_is_forgotten_after_an_hour_without_answers():
     assert silent(FORGET_SECONDS - 60).report is not None
     assert silent(FORGET_SECONDS + 1).report is None
+
+
+def test_ages_in_a_late_report_are_as_of_the_present(monkeypatch):
+    """An agent that reports 0.8 s late sees the same death as long ago as an agent in time."""
+    link, now = AgentLink("http://node-a:9780"), 100.0
+    monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda: now)
+    link.record_report(agent_report(rank_state(0), monotonic=5000.0))
+    now = 102.8
+    link.record_report(agent_report(dead(0, 1.0), monotonic=5002.0))
+    now = 103.0
+    (state,) = link.present_report().ranks
+    assert state.gone_seconds == pytest.approx(2.0)
+
+
+def test_agent_that_does_not_answer_has_no_present_report():
+    assert silent(1).present_report() is None
 
 
 def link_after(monkeypatch, *seconds):

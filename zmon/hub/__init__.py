@@ -91,7 +91,7 @@ class Hub:
         if self.blind:
             return
         now = time.time()
-        reports = [link.report for link in self.links if link.report and link.reachable]
+        reports = [report for link in self.links if (report := link.present_report())]
         silent = [link.report for link in self.links if link.report and not link.reachable]
         hardware = [window for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)

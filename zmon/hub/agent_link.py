@@ -6,6 +6,8 @@ import time
 from collections import deque
 from dataclasses import replace
 
+from zmon.job.report_delay import ReportDelay
+from zmon.job.timeline import as_of_now
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, HostWindow, TcpSample
@@ -29,6 +31,7 @@ class AgentLink:
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
         self._answered_at = self._steps_received_at = time.monotonic()
+        self._delay = ReportDelay()
         self._samples: deque[tuple[float, HostSample]] = deque()
         self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
         self._were_up: frozenset[str] = frozenset()
@@ -45,6 +48,12 @@ class AgentLink:
     def silent_seconds(self) -> float:
         """Seconds since the agent last answered; 0 while it answers."""
         return 0.0 if self.reachable else time.monotonic() - self._answered_at
+
+    def present_report(self) -> AgentReport | None:
+        """Return the last report of an agent that answers, with the ages of ended ranks as of now; else None."""
+        if self.report is None or not self.reachable:
+            return None
+        return as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
 
     def due_cursor(self, every_seconds: float) -> int | None:
         """Return the cursor to ask for new steps with, or None if it is too early to ask again.
@@ -71,6 +80,10 @@ class AgentLink:
         previous, self._answered_at = self._answered_at, time.monotonic()
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at
+        if other_host:
+            self._delay.restart()
+        if report.monotonic is not None:
+            self._delay.add(self._answered_at, report.monotonic)
         self._add_sample(report.sample, restart=other_host or self._answered_at - previous > WINDOW_SECONDS)
 
     def _add_sample(self, sample: HostSample, restart: bool) -> None:

@@ -1,12 +1,14 @@
 """Makes one snapshot per job from the reports of all agents, and decides which ranks form one launch.
 
-Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself.
+Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report. The
+ages of ranks that end are then brought to the hub's present, because reports are late by different times.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
@@ -38,6 +40,37 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
 def _is_left_over(state: RankState, newest: RankState) -> bool:
     long_before = newest.start - state.start > TOGETHER_SECONDS
     return not state.alive and state.launcher != newest.launcher and long_before
+
+
+def as_of_now(report: AgentReport, seconds: float) -> AgentReport:
+    """Return a report that was taken `seconds` ago with the ages of ended ranks, and of those about to end, as of now.
+
+    The ages of other ranks stay: such a rank may have gone on since then.
+    """
+    return replace(report, ranks=tuple(_aged(r, seconds) if _ends(r) else r for r in report.ranks))
+
+
+def _ends(state: RankState) -> bool:
+    return not state.alive or state.last_words is not None
+
+
+def _aged(state: RankState, seconds: float) -> RankState:
+    inside = state.in_flight
+    return replace(
+        state,
+        gone_seconds=_later(state.gone_seconds, seconds),
+        leaving_seconds=_later(state.leaving_seconds, seconds),
+        last_words_seconds=_later(state.last_words_seconds, seconds),
+        launcher_gone_seconds=_later(state.launcher_gone_seconds, seconds),
+        activity_seconds=state.activity_seconds + seconds,
+        step_seconds=state.step_seconds + seconds,
+        state_seconds=state.state_seconds + seconds,
+        in_flight=None if inside is None else replace(inside, seconds=inside.seconds + seconds),
+    )
+
+
+def _later(age: float | None, seconds: float) -> float | None:
+    return None if age is None else age + seconds
 
 
 def snapshots(

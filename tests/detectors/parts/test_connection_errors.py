@@ -70,4 +70,4 @@ def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_th
     ],
 )
 def test_address_is_read_from_the_error(message, address):
-    assert peer_address(error(message)) == address
+    assert peer_address(message) == address

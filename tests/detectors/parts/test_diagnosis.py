@@ -73,6 +73,32 @@ def test_finished_rank_that_others_wait_for_is_the_culprit():
     assert "rank 3 on node-a left cleanly after 100 steps while the others went on" in finding.summary
 
 
+def test_finished_rank_that_others_wait_for_on_gpus_is_the_culprit():
+    """A rank issues a collective and goes on, so no rank is inside of one."""
+    ranks = [outside(rank, sequences={"0": 302}, device=f"GPU-{rank}") for rank in (0, 1, 2)]
+    finding = detect(finished(3, 60.0, sequences={"0": 300}, device="GPU-3"), *ranks)
+    assert (finding.cause, finding.ranks) == ("uneven_end", (3,))
+    assert "3 of them wait in a collective" in finding.summary
+
+
+def test_finished_rank_on_a_gpu_is_no_culprit_if_it_issued_as_many_collectives_as_the_others():
+    ranks = [outside(rank, sequences={"0": 300}, device=f"GPU-{rank}") for rank in (0, 1, 2)]
+    assert detect(finished(3, 60.0, sequences={"0": 300}, device="GPU-3"), *ranks).ranks != (3,)
+
+
+@pytest.mark.parametrize(
+    ("counts", "phase", "cause"),
+    [((300, 300), "backward", "host_lost"), ((300, 301), "backward", "unknown"), ((300, 300), "data", "unknown")],
+)
+def test_host_is_lost_on_gpus_only_if_all_other_ranks_have_issued_as_many_collectives(counts, phase, cause):
+    """A rank that hangs is behind the others, and all ranks may read from the same storage."""
+    ranks = [
+        outside(rank, phase, sequences={"0": count}, device=f"GPU-{rank}")
+        for rank, count in zip((0, 1), counts, strict=True)
+    ]
+    assert detect(*ranks, unwatched=AWAY, agents=agents(5.0)).cause == cause
+
+
 def test_rank_that_goes_on_after_the_others_have_finished_is_the_culprit():
     """It has a batch more than the others."""
     assert detect(*map(finished, (0, 1, 2)), waiting(3)).ranks == (3,)

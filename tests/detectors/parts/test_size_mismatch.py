@@ -27,7 +27,8 @@ def last_collectives(num_bytes, op="all_reduce", sequence=301, then=()):
 def aborted(rank, num_bytes, op="all_reduce", **changes):
     """Return a rank that gloo aborted because it received too much; only stderr says so."""
     inside = InFlight(op, "0", 301, num_bytes, 1.0)
-    return dead(rank, exit_status="signal SIGABRT", in_flight=inside, **{**last_collectives(num_bytes, op), **changes})
+    fields = {"exit_status": "signal SIGABRT", "in_flight": inside, **last_collectives(num_bytes, op)}
+    return dead(rank, **{**fields, **changes})
 
 
 def disconnected_rank(rank, num_bytes, op="all_reduce", **changes):
@@ -115,6 +116,27 @@ def test_killed_rank_is_no_mismatch_though_the_sizes_of_its_all_to_all_differ(ho
     victim = how(2, in_flight=inside, **last_collectives(10, "all_to_all"))
     finding = detect(victim, *(disconnected_rank(rank, 20, "all_to_all") for rank in (0, 1, 3)))
     assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
+
+
+def test_rank_with_another_size_is_named_although_no_exit_status_is_known():
+    """Kernels before 6.15 do not say that gloo aborted rank 0."""
+    others = [disconnected_rank(rank, size) for rank, size in ((1, 5000), (2, 4000), (3, 4000))]
+    finding = detect(aborted(0, 4000, exit_status=None), *others)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
+
+
+def test_nobody_is_named_if_several_ranks_without_exit_status_ended_in_an_uneven_all_to_all():
+    unknown = [aborted(rank, 4000, "all_to_all", exit_status=None) for rank in (0, 2)]
+    others = [disconnected_rank(rank, size, "all_to_all") for rank, size in ((1, 4000), (3, 5000))]
+    finding = detect(*unknown, *others)
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
+    assert "all_to_all of 5000 bytes: ranks 3" in finding.summary
+
+
+def test_several_killed_ranks_are_named_if_all_sizes_are_equal():
+    unknown = [aborted(rank, 4000, "all_to_all", exit_status=None) for rank in (0, 2)]
+    others = [disconnected_rank(rank, 4000, "all_to_all") for rank in (1, 3)]
+    assert detect(*unknown, *others).ranks == (0, 2)
 
 
 def test_aborted_rank_with_the_same_size_is_a_rank_that_exited():

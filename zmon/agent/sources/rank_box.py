@@ -188,7 +188,8 @@ class RankBox:
     def state(self) -> RankState:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
         identity, totals, words, report, groups, sequences, entered = self._contents()
-        now, now_ns = self.now, self._refreshed_at
+        # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
+        now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
         said_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(

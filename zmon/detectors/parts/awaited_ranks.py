@@ -60,6 +60,20 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     return behind or (outside if uncounted and len(outside) == 1 else [])
 
 
+def have_issued_alike(ranks: Sequence[RankState]) -> bool:
+    """Return True if all ranks are on GPUs, have issued equally many collectives of each group, and read no data.
+
+    There a rank issues a collective and goes on, so a rank that hangs would be behind those that wait for it. But all
+    ranks may wait for the same storage.
+    """
+    issued: defaultdict[str, set[int]] = defaultdict(set)
+    for rank in ranks:
+        for group, count in rank.sequences.items():
+            issued[group].add(count)
+    on_gpus = bool(ranks) and all(r.device != "cpu" and r.phase != "data" for r in ranks)
+    return on_gpus and any(counts != {0} for counts in issued.values()) and all(len(c) == 1 for c in issued.values())
+
+
 def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
     """Return the first position at which ranks wait for different collectives, or for other sizes of the same one."""
     return first_mismatch(_contribution(r, r.in_flight) for r in ranks if r.in_flight)

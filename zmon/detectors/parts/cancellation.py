@@ -99,8 +99,18 @@ def _is_terminated(state: RankState) -> bool:
 
 def _first_signalled(ends: Ends, signalled: list[RankState], broken: list[RankState]) -> list[RankState]:
     """Return the ranks that a signal reached before any rank lost a connection; none if a connection broke first."""
-    together = ends.limits.together_seconds
-    return [s for s in signalled if not any(precedes(other, s, together) for other in broken)]
+    return [s for s in signalled if not any(_breaks_before(ends, other, s) for other in broken)]
+
+
+def _breaks_before(ends: Ends, broken: RankState, signalled: RankState) -> bool:
+    """Return True if the connection of one rank broke before a signal reached the other rank.
+
+    Last words have exact times, and a launcher reacts late. Without them, ages that differ little prove nothing.
+    """
+    limits = ends.limits
+    if broken.last_words_seconds is None or signalled.last_words_seconds is None:
+        return precedes(broken, signalled, limits.together_seconds)
+    return precedes(broken, signalled, limits.aligned_seconds)
 
 
 def _is_alone(ends: Ends, first: list[RankState]) -> bool:
@@ -113,12 +123,23 @@ def _is_alone(ends: Ends, first: list[RankState]) -> bool:
         return bool(ends.living)  # all others have finished, or live on
     if len(signalled) == 1:
         return not _has_launcher_of_its_own(ends, first[0]) or not _may_restart(first[0])
-    if any(r.last_words_seconds is None for r in signalled):
+    if not all(_is_exact(r) for r in signalled):
         return False  # the order of the signals is not known well enough
-    lead = began_seconds(first[0]) - began_seconds(signalled[1])
+    lead = min(_lead(ends, first[0], other) for other in signalled if other is not first[0])
     spread = began_seconds(signalled[1]) - began_seconds(signalled[-1])
     is_answered = any(began_seconds(first[0]) > began_seconds(r) > began_seconds(signalled[1]) for r in broken)
     return lead > ends.limits.alone_seconds and (is_answered or lead > spread)
+
+
+def _is_exact(state: RankState) -> bool:
+    """Return True if the last words have the time of the signal. A handler of the job runs later, and may save."""
+    return state.last_words_seconds is not None and state.last_words is not None and state.last_words.kind == "signal"
+
+
+def _lead(ends: Ends, first: RankState, other: RankState) -> float:
+    """Return by how much the first signal certainly preceded the other, in seconds."""
+    lead = began_seconds(first) - began_seconds(other)
+    return lead if first.host == other.host else lead - ends.limits.together_seconds
 
 
 def _has_launcher_of_its_own(ends: Ends, state: RankState) -> bool:

@@ -73,9 +73,9 @@ def could_not_meet(state: RankState) -> bool:
     return _NOT_MET.search(text) is not None and _LIBRARY.search(text) is not None
 
 
-def peer_address(words: LastWords) -> str | None:
-    """Return the address and port that the error names, such as `10.0.0.1:29500`; None if it names none."""
-    match = _ADDRESS.search(_text(words))
+def peer_address(text: str) -> str | None:
+    """Return the address and port that an error names, such as `10.0.0.1:29500`; None if it names none."""
+    match = _ADDRESS.search(text)
     if match is None:
         return None
     host, port = (part for part in match.groups() if part is not None)

@@ -1,7 +1,8 @@
 """Report a job whose ranks all died of broken connections, although no rank and no host failed before.
 
 A reset connection is noticed by the two ranks at its ends at the same moment. The others lose their connections only
-when one of these two has ended, so the first two are the pair. No rank is at fault.
+when one of these two has ended, so the first two are the pair, unless the addresses in their errors are of other hosts.
+On two hosts these addresses must prove it. If the pair is not known, no host is named. No rank is at fault.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def connection_lost(ends: Ends) -> Finding | None:
             evidence=first,
         )
     pair = _pair(ends, victims)
-    hosts = tuple(sorted({r.host for r in pair or victims}))
-    text = victims[0].last_words.message.partition("\n")[0][:160] if victims[0].last_words else ""
+    hosts = tuple(sorted({r.host for r in pair}))
+    text = _error(victims[0])
     between = (
         f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke" if pair else "a connection broke"
     )
     rest = "" if pair else f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
-    link = " and ".join(hosts)
+    link = " and ".join(hosts) or "the hosts of the ranks with the first errors"
     return ends.finding(
         cause="connection_lost",
         summary=f"{between} at step {victims[0].step}{rest}: {text}; no rank had failed before, and {many} died of it",
@@ -79,23 +80,68 @@ def connection_lost(ends: Ends) -> Finding | None:
     )
 
 
+def _error(state: RankState) -> str:
+    """Return the error of the connection, which the job may have wrapped in its own exception."""
+    words = state.last_words
+    if words is None:
+        return ""
+    is_wrapped = peer_address(words.message) is None and peer_address(words.root) is not None
+    return (words.root if is_wrapped else words.message).partition("\n")[0][:160]
+
+
 def _pair(ends: Ends, victims: list[RankState]) -> list[RankState]:
-    """Return the two ranks whose connection broke first; empty if the first errors came too close together."""
-    if len(victims) < 2 or ends.living:
-        return victims if len(victims) == 2 else []
+    """Return the two ranks whose connection broke first; empty if nothing proves which two."""
+    if len(victims) < 2:
+        return []
     one, two, *others = victims
+    if not others and len(ends.snapshot.ranks) == 2:
+        return [] if _are_peers(ends, one, two) is False else _sorted([one, two])
+    if ends.living:
+        return []
     lead = began_seconds(one) - began_seconds(two)
     is_exact = all(r.last_words_seconds is not None for r in victims)
-    near = ends.limits.pair_seconds if is_exact and one.host == two.host else ends.limits.together_seconds
-    if lead > near:
-        return []
+    near = ends.limits.pair_seconds if is_exact else ends.limits.together_seconds
     gap = began_seconds(two) - began_seconds(others[0]) if others else near + 1
-    return sorted((one, two), key=lambda r: r.rank) if gap > near else []
+    if lead > near or gap <= near:
+        return []
+    proven = _are_peers(ends, one, two)
+    is_proven = proven if proven is not None else is_exact and one.host == two.host
+    return _sorted([one, two]) if is_proven else []
+
+
+def _sorted(ranks: list[RankState]) -> list[RankState]:
+    return sorted(ranks, key=lambda r: r.rank)
+
+
+def _are_peers(ends: Ends, one: RankState, two: RankState) -> bool | None:
+    """Return True if the error of each rank names an address of the other's host; None if that is not known.
+
+    The connections of dead ranks are gone, so earlier samples count as well.
+    """
+    windows = ends.snapshot.hardware
+    samples = [(w.host, tcp) for w in windows for tcp in (w.before.tcp, w.recent, w.now.tcp) if tcp]
+    owners: dict[str, set[str]] = {}
+    for host, tcp in samples:
+        for address in tcp.addresses:
+            owners.setdefault(address, set()).add(host)
+    peers = [owners.get(_host_address(r), set()) for r in (one, two)]
+    if any(len(hosts) != 1 for hosts in peers):
+        return None
+    return peers == [{two.host}, {one.host}]
+
+
+def _host_address(state: RankState) -> str:
+    """Return the address in the error without its port; "" if it names none."""
+    return _address(state).rpartition(":")[0]
+
+
+def _address(state: RankState) -> str:
+    words = state.last_words
+    return (words and (peer_address(words.message) or peer_address(words.root))) or ""
 
 
 def _peer(state: RankState) -> str:
-    address = peer_address(state.last_words) if state.last_words is not None else None
-    return address or "see the first error"
+    return _address(state) or "see the first error"
 
 
 def _with_pair(evidence: Evidence, pair: list[RankState], hosts: tuple[str, ...]) -> Evidence:

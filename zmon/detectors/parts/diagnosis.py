@@ -11,15 +11,22 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import awaited_ranks, mismatch
+from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
-from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks
+from zmon.detectors.parts.skipped_collective import skipped_collective
+from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.parts.wording import numbers, ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
+
+_PATHS = (
+    "The ranks have taken different paths through the code, and the job cannot recover. The stacks in the finding show "
+    "where: look for a branch on the rank, an uneven number of batches, or an exception that was swallowed. End the "
+    "job and restart it from its last checkpoint."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +51,7 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Di
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
         _mismatch,
+        _skipped,
         _left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
@@ -64,9 +72,7 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         cause="collective_mismatch" if conflict.minority else "unknown",
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits})",
-        detail="The ranks have taken different paths through the code, and the job cannot recover. The stacks in the "
-        "finding show where: look for a branch on the rank, an uneven number of batches, or an exception that was "
-        "swallowed. End the job and restart it from its last checkpoint.",
+        detail=_PATHS,
         confidence=0.9 if conflict.minority else 0.3,
         culprits=conflict.minority,
         proven=True,
@@ -74,11 +80,29 @@ def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     )
 
 
+def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    skipped = skipped_collective(alive)
+    if skipped is None or snapshot.unwatched or snapshot.missing:
+        return None
+    culprit, collective, inside = skipped.rank, skipped.collective, skipped.rank.in_flight
+    return Diagnosis(
+        cause="collective_mismatch",
+        summary=f"{ranks_on([culprit])} has not entered {collective.op} {collective.sequence} of group "
+        f"{collective.group}, in which others wait for it, and is in {inside.op if inside else 'no collective'}; the "
+        f"ranks that are there with it entered {collective.op} before",
+        detail=_PATHS,
+        confidence=0.85,
+        culprits=[culprit],
+        proven=True,
+        evidence=Evidence(group=collective.group, sequence=collective.sequence),
+    )
+
+
 def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     left = missed_leavers(snapshot.ranks)
     if not left:
         return None
-    waiting = sum(1 for r in alive if r.in_flight)
+    waiting = sum(1 for r in alive if r.in_flight or any(waits_for(r, leaver) for leaver in left))
     return Diagnosis(
         cause="uneven_end",
         summary=f"{left_text(left)}; {waiting} of them wait in a collective that a rank that left never entered",
@@ -91,7 +115,8 @@ def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     lost = [r for r in snapshot.unwatched if r.activity != "done"]
-    if not lost or not any(r.in_flight for r in alive) or awaited_ranks(alive):
+    is_waiting = any(r.in_flight for r in alive) or have_issued_alike(alive)
+    if not lost or not is_waiting or awaited_ranks(alive):
         return None  # no rank waits, or the others wait for a watched rank
     hosts = sorted({r.host for r in lost})
     silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)

@@ -39,10 +39,13 @@ class Limits(Thresholds):
     # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
     # it kills them.
     ending_seconds: float = 60.0
-    # An owner's signal reaches all ranks of a launcher within milliseconds. If one rank has it this much earlier than
-    # all others, the signal may have been sent to that rank alone, and the launcher ended the others afterwards:
-    # torchrun looks for dead ranks every 0.1 s.
-    alone_seconds: float = 0.05
+    # Last words on two hosts that differ by less than this count as simultaneous: reports travel for milliseconds, and
+    # the shortest of these delays is unknown. A launcher reacts to a rank that raised later: Python takes 0.3 s to end.
+    aligned_seconds: float = 0.02
+    # An owner's signal reaches all ranks of a launcher within milliseconds, on a busy machine within 0.07 s. If one
+    # rank has it this much earlier than all others, the signal may have been sent to that rank alone, and the launcher
+    # ended the others afterwards: torchrun looks for dead ranks every 0.1 s.
+    alone_seconds: float = 0.08
     # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that
     # closes its connections while it handles Ctrl-C leaves its last words after its victims.
     interrupt_seconds: float = 10.0

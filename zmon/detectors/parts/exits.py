@@ -38,10 +38,12 @@ def _mismatch(ends: Ends) -> Finding | None:
     mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended)
     if mismatch is None:
         return None
+    if not mismatch.minority and ends.culprits and out_of_memory(ends.snapshot, ends.culprits[0]):
+        return None  # several ranks were killed
     return ends.finding(
         cause="collective_mismatch" if mismatch.minority else "unknown",
         summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
-        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'no majority, so no rank is named'})",
+        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
         detail="One rank entered the collective with another size, or entered another collective, and the library "
         "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
         "a table, its split sizes. A restart will end the same way.",

@@ -41,7 +41,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
     first = (refused or unmet)[0]
     words = first.last_words
-    address = peer_address(words) if words is not None else None
+    address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
     missing = ends.snapshot.missing
     everyone = len(refused) == len(ends.snapshot.ranks) and not ends.snapshot.unwatched
     if refused:

@@ -138,9 +138,10 @@ class SelfTimes:
         others = [rank for rank in range(len(self.seconds)) if rank not in late]
         lags = []
         for rank in sorted(late):
-            thirds = [median(part) for part in blocks(self._behind(rank, block * _THIRDS), block)]
+            behind = self._behind(rank, block * _THIRDS)
+            thirds = [median(part) for part in blocks(behind, block)]
             lag = fmean(thirds)
-            if lag >= least_seconds and min(thirds) >= lag / 2:
+            if lag >= least_seconds and min(thirds) >= lag / 2 and not _is_in_turn(behind, lag):
                 lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if chance is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
@@ -199,6 +200,15 @@ class SelfTimes:
         """Return the seconds by which the rank is behind the median of the others, by step."""
         own = self.seconds[rank][-num_steps:]
         return [value - middle for value, middle in zip(own, self._others(rank, num_steps), strict=True)]
+
+
+def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
+    """Return True if the rank is ahead in so many other steps that it is not behind in half of them on balance.
+
+    Where the slowness moves between two ranks, one of the two is behind in more than half of the steps by chance.
+    """
+    balance = sum(seconds >= lag / 2 for seconds in behind) - sum(seconds <= -lag / 2 for seconds in behind)
+    return 2 * balance < len(behind)
 
 
 def _median_without(value: float, ordered: Sequence[float]) -> float:

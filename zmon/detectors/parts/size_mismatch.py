@@ -4,7 +4,8 @@ gloo aborts a rank that receives more than it expects ("Received data size doesn
 milliseconds, and the other ranks die because of it. The rank at fault looks like a victim, or has gone on to its next
 collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of a
 rank shows that they matter: the sizes of an all-to-all may differ, and then the rank whose size differs from the
-majority is the culprit.
+majority is the culprit. Kernels before 6.15 report no exit status, so a rank without last words may have been killed.
+Then sizes prove a mismatch only where they must be equal.
 """
 
 from __future__ import annotations
@@ -27,15 +28,37 @@ def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mi
     """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None."""
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
-        return None
-    entered = [(r, collective) for r in ranks for collective in r.entered]
-    positions = {(collective.group, collective.sequence) for collective in fatal}
-    at_positions = [
-        (r, collective) for r, collective in entered if (collective.group, collective.sequence) in positions
+        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)])
+    at_positions = _at(fatal, ranks)
+    return first_mismatch(
+        _contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered
+    ) or first_mismatch(_contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions)
+
+
+def _probable_mismatch(ranks: Sequence[RankState], wordless: Sequence[RankState]) -> Mismatch | None:
+    """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
+
+    The sizes of an all-to-all prove nothing, but no fault kills several ranks in one, so nobody is named.
+    """
+    at_positions = _at([r.entered[0] for r in wordless], ranks)
+    proven = first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in at_positions)
+    if proven is not None or len(wordless) < 2:
+        return proven
+    probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
+    return None if probable is None else probable._replace(minority=[])
+
+
+def _at(
+    collectives: Sequence[EnteredCollective], ranks: Sequence[RankState]
+) -> list[tuple[RankState, EnteredCollective]]:
+    """Return what each rank entered at the positions of these collectives."""
+    positions = {(collective.group, collective.sequence) for collective in collectives}
+    return [
+        (r, collective)
+        for r in ranks
+        for collective in r.entered
+        if (collective.group, collective.sequence) in positions
     ]
-    return first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in entered) or first_mismatch(
-        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
-    )
 
 
 def _contribution(rank: RankState, entered: EnteredCollective, same_size: Sequence[str]) -> Contribution:
@@ -51,3 +74,9 @@ def _died_of_mismatch(state: RankState) -> bool:
     if words is not None and words.kind == "exception":
         return _MISMATCH_ERROR.search(words.message) is not None
     return words is None and state.in_flight is not None and state.exit_status == "signal SIGABRT"
+
+
+def _may_be_aborted(state: RankState) -> bool:
+    """Return True if the rank ended in a collective without last words, and nothing shows how."""
+    is_unknown = not state.alive and state.last_words is None and state.exit_status is None
+    return is_unknown and state.in_flight is not None and state.device == "cpu"

@@ -43,9 +43,9 @@ def uneven_end(ends: Ends) -> Finding | None:
 
 def missed_leavers(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that have finished although others are in a collective that they never entered."""
-    waiting = [r for r in ranks if r.alive and r.activity != "done" and r.in_flight]
+    waiting = [r for r in ranks if r.alive and r.activity != "done"]
     left = [r for r in ranks if (r.alive and r.activity == "done") or (not r.alive and death(r) is Death.FINISHED)]
-    return [leaver for leaver in left if any(_waits_for(r, leaver) for r in waiting)]
+    return [leaver for leaver in left if any(waits_for(r, leaver) for r in waiting)]
 
 
 def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[RankState]:
@@ -62,10 +62,16 @@ def left_text(left: Sequence[RankState]) -> str:
     return f"{ranks_on(left)} {how} after {count} step{'s' if count != 1 else ''} while the others went on"
 
 
-def _waits_for(state: RankState, leaver: RankState) -> bool:
-    """Return True if the rank is in a collective that the other, a member of the same group, has never entered."""
+def waits_for(state: RankState, leaver: RankState) -> bool:
+    """Return True if the rank is in a collective that the other, a member of the same group, has never entered.
+
+    On a GPU a rank issues a collective and goes on. Once nothing moves, it waits for those that it has issued.
+    """
     inside = state.in_flight
-    return inside is not None and 0 < leaver.sequences.get(inside.group, inside.sequence) < inside.sequence
+    if inside is not None:
+        return 0 < leaver.sequences.get(inside.group, inside.sequence) < inside.sequence
+    issued = state.sequences if state.device != "cpu" else {}
+    return any(0 < leaver.sequences.get(group, count) < count for group, count in issued.items())
 
 
 def _went_before(ends: Ends, leaver: RankState, others: list[RankState]) -> bool:

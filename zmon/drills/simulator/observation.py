@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from zmon.drills.simulator.hardware import host_window
 from zmon.drills.simulator.rank import SimulatedRank
 from zmon.job.lease import Leases
+from zmon.job.report_delay import ReportDelay
+from zmon.job.timeline import as_of_now
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
@@ -50,6 +52,7 @@ class SimulatedAgent:
     _records_until: float = 0.0
     _answered: float = 0.0
     _report: AgentReport | None = field(default=None)
+    _delay: ReportDelay = field(default_factory=ReportDelay)
 
     @property
     def name(self) -> str:
@@ -82,7 +85,8 @@ class SimulatedAgent:
             records[JOB] = {uid(rank): spread(rank, since, self._looked) for rank in ranks}
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), records)
-        return self._report
+        self._delay.add(world.time, self.offset + self._looked)
+        return as_of_now(self._report, self._delay.seconds)
 
     def status(self) -> AgentStatus:
         """Return the hub's view of this agent."""

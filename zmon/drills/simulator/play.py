@@ -27,14 +27,17 @@ def play(composition: Composition) -> Play:
         watch = Watch(world, Path(folder))
         while not world.struck and world.time < STRIKE_SECONDS:
             watch.run(world.time + 1.0)
-        _let_show(world, watch)
+        moves, num_struck = False, -1
+        while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
+            num_struck = len(world.struck)
+            _let_show(world, watch)
+            moves = any(struck.strike.what == "cancel" for struck in world.struck) or _moves(world, watch)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
         number = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
             return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
             return _with(number, verdict="broken", summary=str(watch.errors))
-        moves = any(each.strike.what == "cancel" for each in truths) or _moves(world, watch)
         return _with(
             number,
             faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
