@@ -155,6 +155,18 @@ def test_warning_waits_for_the_stack_only_if_pauses_of_this_length_healed_in_tha
     assert loading(3.6, healed(6.0), frame=None).severity == "warning"  # two seconds after the lease
 
 
+@pytest.mark.parametrize("frame", [None, "train.py:9, step"])
+def test_rank_that_has_just_left_its_pause_stays_info_whatever_it_does_now(frame: str | None) -> None:
+    """Its step is not over yet, so the job is still past its lease."""
+
+    def severity(state_seconds: float, *pauses: HealedPause) -> str:
+        away = waiting(2, 3.0, in_flight=None, phase="forward", state_seconds=state_seconds)
+        job = snapshot(*(waiting(rank, 3.0) for rank in (0, 1, 3)), away)
+        return STALL.detect(replace(job, frames={2: frame} if frame else {}, pauses=pauses))[0].severity
+
+    assert (severity(0.2, healed(6.0)), severity(1.8, healed(6.0)), severity(0.2)) == ("info", "warning", "warning")
+
+
 def test_every_awaited_rank_must_be_at_a_place_where_pauses_healed() -> None:
     everywhere = [waiting(rank, 5.0, in_flight=None, phase="data") for rank in range(4)]
     frames = dict.fromkeys(range(4), LOADING.frame)

@@ -37,6 +37,9 @@ class Patience(Thresholds):
     # The time after the end of a lease in which the stacks of the awaited ranks arrive. py-spy takes 20 ms, the worker
     # server up to 2 s.
     place_seconds: float = 2.0
+    # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not
+    # over yet. It is less than the shortest lease of training.
+    moved_seconds: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,9 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
     pages = f"it becomes critical after {duration(critical)}"
     if healed is not None and seconds <= patience.quiet_pause_ratio * healed:
         return Judgement("info", f"{pages}{at_place}", silence)
-    if not places and overdue < patience.place_seconds and _may_be_ordinary(snapshot, awaited, seconds, patience):
-        return Judgement("info", f"{pages} (pauses of this length in {_phase(awaited[0])} healed before)", silence)
+    known = places and not all(_has_moved(r, patience) for r in awaited)
+    if not known and overdue < patience.place_seconds and _may_be_ordinary(snapshot, awaited, seconds, patience):
+        return Judgement("info", f"{pages} (pauses of this length healed before)", silence)
     return Judgement("warning", f"{pages}{at_place}", silence)
 
 
@@ -89,6 +93,10 @@ def _healed_seconds(snapshot: Snapshot, places: Sequence[Place]) -> float | None
 
 
 def _may_be_ordinary(snapshot: Snapshot, awaited: Sequence[RankState], seconds: float, patience: Patience) -> bool:
-    """Return True if a pause of this length healed in the phase of every awaited rank, at some place."""
+    """Return True if pauses of this length healed in the phase of every awaited rank that still stands in one."""
     healed = {p.place.phase for p in snapshot.pauses if seconds <= patience.quiet_pause_ratio * p.longest_seconds}
-    return bool(awaited) and all(_phase(r) in healed for r in awaited)
+    return bool(healed and awaited) and all(_phase(r) in healed or _has_moved(r, patience) for r in awaited)
+
+
+def _has_moved(state: RankState, patience: Patience) -> bool:
+    return state.state_seconds < patience.moved_seconds
