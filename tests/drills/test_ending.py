@@ -8,7 +8,7 @@ import pytest
 
 from zmon.drills import ending
 from zmon.drills.drill import Scene
-from zmon.drills.ending import Ending, observe
+from zmon.drills.ending import Aftermath, observe
 
 P99_SECONDS = 0.5
 
@@ -33,7 +33,7 @@ def write_steps(scene, text, seconds_ago):
 )
 def test_job_moves_if_a_recent_step_began_after_the_fault(scene, seconds_ago, onset_ago, moves):
     write_steps(scene, "1 0.5\n2 0.5\n", seconds_ago)
-    assert observe(scene, time.time() - onset_ago, P99_SECONDS) == Ending(moves, restarted=False)
+    assert observe(scene, time.time() - onset_ago, P99_SECONDS) == Aftermath(moves, restarted=False)
 
 
 def test_job_whose_launcher_has_ended_does_not_move(scene):
@@ -44,7 +44,7 @@ def test_job_whose_launcher_has_ended_does_not_move(scene):
 
 def test_second_launch_counts_its_steps_from_one(scene):
     write_steps(scene, "1 0.5\n2 0.5\n1 0.5\n", 0.1)
-    assert observe(scene, time.time() - 1, P99_SECONDS) == Ending(moves=True, restarted=True)
+    assert observe(scene, time.time() - 1, P99_SECONDS) == Aftermath(moves=True, restarted=True)
 
 
 def test_restart_is_awaited_until_the_launcher_gives_up(scene, monkeypatch):
@@ -52,4 +52,4 @@ def test_restart_is_awaited_until_the_launcher_gives_up(scene, monkeypatch):
     scene.job.spec.max_restarts = 2
     scene.job.exit_code = iter([None, 1, 1]).__next__
     monkeypatch.setattr(ending, "running", lambda folder: [])
-    assert observe(scene, time.time() - 5, P99_SECONDS) == Ending(moves=False, restarted=False)
+    assert observe(scene, time.time() - 5, P99_SECONDS) == Aftermath(moves=False, restarted=False)

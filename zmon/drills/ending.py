@@ -16,23 +16,23 @@ STEPS = 3.0
 
 
 @dataclass(frozen=True)
-class Ending:
+class Aftermath:
     """The state of a job at the end of a play."""
 
     moves: bool  # it finished a step a moment ago, and one that began after the fault
     restarted: bool  # its launcher started it again
 
 
-def observe(scene: Scene, onset: float, slow_seconds: float) -> Ending:
+def observe(scene: Scene, onset: float, slow_seconds: float) -> Aftermath:
     """Return how the job goes on; `slow_seconds` is its p99 step. If its launcher starts it again, wait for a step."""
     folder = scene.job.folder
     if scene.job.spec.max_restarts and not _runs(scene):
         wait_until(lambda: scene.job.exit_code() is not None or launches(folder) > 1, RESTART_SECONDS)
     last, restarted = newest_step(folder), launches(folder) > 1
     if last is None or scene.job.exit_code() is not None:
-        return Ending(False, restarted)
+        return Aftermath(False, restarted)
     is_recent = time.time() - last < max(FLOOR_SECONDS, STEPS * slow_seconds)
-    return Ending(is_recent and (restarted or last > onset + 2 * slow_seconds), restarted)
+    return Aftermath(is_recent and (restarted or last > onset + 2 * slow_seconds), restarted)
 
 
 def _runs(scene: Scene) -> bool:
