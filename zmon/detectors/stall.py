@@ -25,7 +25,7 @@ from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
@@ -230,7 +230,7 @@ def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankS
 def _movers(snapshot: Snapshot) -> str:
     """Return who does not move; ranks that are gone cannot move."""
     gone = [r.rank for r in snapshot.ranks if not r.alive]
-    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
+    return f"{ranks_text(gone)} {verb(gone, 'is', 'are')} gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

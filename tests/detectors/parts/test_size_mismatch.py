@@ -46,7 +46,7 @@ def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
         waiting(3, **last_collectives(4000, op)),
     )
     assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (1,), "critical")
-    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: ranks 1" in finding.summary
+    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: rank 1" in finding.summary
     assert "collective 301 of group 0" in finding.summary
     assert (finding.evidence.group, finding.evidence.sequence) == ("0", 301)
 
@@ -76,7 +76,7 @@ def test_rank_whose_own_split_sizes_do_not_fit_is_the_mismatch():
 def test_two_ranks_with_different_sizes_are_both_shown_without_a_culprit():
     finding = detect(aborted(0, 4000, world_size=2), disconnected_rank(1, 5000, world_size=2))
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
-    assert "all_reduce of 4000 bytes: ranks 0; all_reduce of 5000 bytes: ranks 1" in finding.summary
+    assert "all_reduce of 4000 bytes: rank 0; all_reduce of 5000 bytes: rank 1" in finding.summary
 
 
 def test_no_rank_is_named_if_sizes_of_an_all_to_all_may_differ():
@@ -130,7 +130,7 @@ def test_nobody_is_named_if_several_ranks_without_exit_status_ended_in_an_uneven
     others = [disconnected_rank(rank, size, "all_to_all") for rank, size in ((1, 4000), (3, 5000))]
     finding = detect(*unknown, *others)
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
-    assert "all_to_all of 5000 bytes: ranks 3" in finding.summary
+    assert "all_to_all of 5000 bytes: rank 3" in finding.summary
 
 
 def test_several_killed_ranks_are_named_if_all_sizes_are_equal():
