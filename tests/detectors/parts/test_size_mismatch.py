@@ -1,8 +1,21 @@
 """Tests of ranks that died because one of them entered a collective with another size."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.build import DISCONNECT, dead, disconnected, killed, rank_state, snapshot, terminated, waiting, words
+from tests.build import (
+    DISCONNECT,
+    dead,
+    disconnected,
+    job_steps,
+    killed,
+    rank_state,
+    snapshot,
+    terminated,
+    waiting,
+    words,
+)
 from zmon.detectors.stall import Stall
 from zmon.schema.rank import EnteredCollective, InFlight
 
@@ -131,6 +144,14 @@ def test_nobody_is_named_if_several_ranks_without_exit_status_ended_in_an_uneven
     finding = detect(*unknown, *others)
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
     assert "all_to_all of 5000 bytes: rank 3" in finding.summary
+
+
+def test_rank_with_another_size_of_an_all_to_all_is_named_if_the_sizes_had_been_equal():
+    unknown = [aborted(rank, 4000, "all_to_all", exit_status=None) for rank in (0, 2)]
+    others = [disconnected_rank(rank, size, "all_to_all") for rank, size in ((1, 4000), (3, 5000))]
+    job = replace(snapshot(*unknown, *others), steps=job_steps(16))
+    finding, *_ = Stall().detect(job)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (3,))
 
 
 def test_several_killed_ranks_are_named_if_all_sizes_are_equal():
