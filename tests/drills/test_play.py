@@ -58,6 +58,9 @@ class FakeStage:
         findings = list(current.values())
         return [f for f in findings if job_id in (None, f.job_id) and not (active and self.resolves)]
 
+    def published(self, job_id):
+        return ()
+
     def pages(self):
         return [
             ReceivedPage(

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from zmon.drills.draw import Draw, job_spec
 from zmon.drills.drill import Drill, Injection, Scene
+from zmon.drills.ending import observe
 from zmon.drills.faults.sabotage import wait_until
 from zmon.drills.orders import median_seconds, p99_seconds, steps_done
 from zmon.drills.reports import alerts_since, findings_since, page_about, pages_since
@@ -27,7 +28,7 @@ from zmon.errors import PartFailed, ZmonError
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-START_SECONDS = 120.0  # a job must train within this time
+START_SECONDS = 300.0  # a job must train within this time, on a machine with much else to do
 WARM_STEPS = 12  # leases are learned by then
 WARM_SECONDS = 6.0  # step time that each rank must have before the fault
 LEARNED_SECONDS = 600.0  # a longer lease is not a learned lease of training
@@ -38,6 +39,7 @@ EXTRA_SECONDS = 5.0
 MAX_SECONDS = 150.0
 PAGE_TIMEOUT_SECONDS = 15.0
 PROMETHEUS_SECONDS = 30.0  # time for Prometheus to start again and to discover its targets
+DEAD_SECONDS = 40.0  # a job that nobody has started again must page within this time
 SETTLE_SECONDS = 2.0  # time for a second page or a refined diagnosis
 ANSWER_SECONDS = 10.0  # every witness must answer within this time
 WITNESSES: tuple[PartName, ...] = (
@@ -72,7 +74,8 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
             scene = _await_scene(drill, stage, job, draw)
             usual, slow = median_seconds(job.folder), p99_seconds(job.folder)
             row = replace(row, rank=scene.rank, host=scene.host, median_seconds=usual, p99_seconds=slow)
-            return (_play_quiet if drill.quiet else _play_fault)(drill, scene, row)
+            row = (_play_quiet if drill.quiet else _play_fault)(drill, scene, row)
+            return replace(row, shown=stage.published(row.job))
         finally:
             job.end()
     except FAILURES as error:
@@ -127,6 +130,7 @@ def _play_fault(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
             replace(row, before=causes_before, host=injection.host or scene.host),
             steps_at_onset,
         )
+        row = _await_end(scene, injection, row)
     finally:
         if injection.lift is not None:
             with contextlib.suppress(ProcessLookupError):
@@ -172,6 +176,14 @@ def _await_report(
     wait_until(lambda: page_about(scene, injection.onset, row), PAGE_TIMEOUT_SECONDS)
     time.sleep(SETTLE_SECONDS)
     return _with_diagnosis(drill, scene, injection, row, report), due
+
+
+def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
+    """Return the row with the state of the job; wait for a page if the job stands still and only a warning says so."""
+    ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds)
+    if not ending.moves and row.severity == "warning":
+        wait_until(lambda: alerts_since(scene, injection.onset, "critical"), DEAD_SECONDS)
+    return replace(row, moves=ending.moves, restarted=ending.restarted)
 
 
 def _await_critical(scene: Scene, finding: Finding, until: float) -> float | None:

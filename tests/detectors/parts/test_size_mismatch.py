@@ -165,6 +165,18 @@ def test_aborted_rank_with_the_same_size_is_a_rank_that_exited():
     assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
 
 
+def test_rank_with_another_size_is_named_if_the_collective_was_asynchronous():
+    """Rank 0 had issued the collective and did not wait for it yet when gloo's thread aborted it."""
+    others = [disconnected_rank(rank, size) for rank, size in ((1, 5000), (2, 4000), (3, 4000))]
+    finding = detect(aborted(0, 4000, in_flight=None), *others)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
+
+
+def test_rank_that_aborts_outside_collectives_is_named_if_all_sizes_are_equal():
+    finding = detect(aborted(0, 4000, in_flight=None), *(disconnected_rank(rank, 4000) for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (0,))
+
+
 def test_ordinary_exception_is_no_mismatch_though_its_rank_had_another_size():
     raised = dead(1, last_words=words("exception", "builtins.ValueError", "bad batch 17"), **last_collectives(5000))
     finding = detect(raised, *(disconnected_rank(rank, 4000) for rank in (0, 2, 3)))
