@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.drills.test_score import ROW
-from zmon.drills.random_verdict import outcome, verdict
+from zmon.drills.random_verdict import deviation, outcome, verdict
 from zmon.drills.truth import Shown, TrueFault
 
 ONSET = 1000.0
@@ -111,7 +111,20 @@ def test_collective_that_pairs_with_the_next_one_has_no_effect():
     ],
 )
 def test_verdict_on_something_harmless(truth, states, paged, expected):
-    assert of(truth, shown=shown(*states), quiet=True, paged=paged) == expected
+    assert of(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
+
+
+def test_job_that_died_of_something_else_than_a_harmless_event_is_silent():
+    assert of(PAUSE, shown=(), quiet=True, paged=(), moves=False) == "silent"
+
+
+def test_every_play_that_is_not_as_expected_is_listed_with_the_truth_or_the_reason():
+    assert deviation(ROW) is None
+    line = deviation(replace(ROW, shown=shown({"ranks": (1,)})))
+    assert (
+        line == "7:0 kill [ddp, 4 × 0.02 s, torchrun, 0 restarts] wrong name: reported rank_exited [1]; struck kill 2"
+    )
+    assert deviation(replace(ROW, broken="the job does not train")).endswith("broken: the job does not train")
 
 
 def test_fault_is_the_first_one():

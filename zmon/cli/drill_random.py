@@ -64,4 +64,5 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
         click.echo(msgspec.json.encode(report.as_json(session.rows, seed=seed)).decode())
     else:
         click.echo(tally.markdown(outcomes))
+        click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
     return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))

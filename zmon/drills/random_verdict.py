@@ -13,6 +13,8 @@ from zmon.schema.names import STALL
 EVIDENCE = {"state": "state", "silence": "sequence", "steps": "steps"}
 ENDS = ("rank_exited", "uneven_end", "connection_lost")  # a launcher with restarts left mends these
 MAY_PASS = ("skip", "swallow")  # a collective that is left out may pair with the next one
+EXPECTED = ("right", "late", "quiet", "restarted")
+ENDED_BY_OWNER = ("cancel-term", "cancel-int")
 CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 
 
@@ -22,6 +24,18 @@ def outcome(row: DrillRow) -> Outcome:
     named = next((shown for shown in _counting(row) if shown.ranks), None)
     confidence = named.confidence if named and not row.quiet else None
     return Outcome(fault, evidence, verdict(row), confidence, row.skipped)
+
+
+def deviation(row: DrillRow) -> str | None:
+    """Return a line about a play whose verdict is neither right nor quiet, with the reason for a broken one."""
+    word = verdict(row)
+    if word in EXPECTED:
+        return None
+    reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in _counting(row))) or "nothing"
+    struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
+    reason = row.skipped or row.broken or f"reported {reported}; struck {struck}"
+    job = f"{row.kind}, {row.ranks} × {row.step_seconds:g} s, {row.launcher}, {row.max_restarts} restarts"
+    return f"{row.seed}:{row.repeat} {row.drill} [{job}] {word}: {reason}"
 
 
 def verdict(row: DrillRow) -> str:
@@ -77,6 +91,8 @@ def _counting(row: DrillRow) -> list[Shown]:
 def _quiet_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
     if row.paged or any(each.severity == "critical" for each in shown):
         return "false page"
+    if not row.moves and not any(fault.fault in ENDED_BY_OWNER for fault in row.truth):
+        return "silent"  # it has died of something else, as a critical finding would have said
     excused = {cause for fault in row.truth for cause in fault.may_warn}
     return "false warning" if any(each.cause not in excused for each in shown) else "quiet"
 
