@@ -25,7 +25,7 @@ from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
@@ -188,7 +188,7 @@ class Stall(Patience, Limits, LoopLimits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
         judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)
@@ -230,7 +230,7 @@ def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankS
 def _movers(snapshot: Snapshot) -> str:
     """Return who does not move; ranks that are gone cannot move."""
     gone = [r.rank for r in snapshot.ranks if not r.alive]
-    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
+    return f"{ranks_text(gone)} {verb(gone, 'is', 'are')} gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

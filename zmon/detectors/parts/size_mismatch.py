@@ -24,13 +24,16 @@ _MISMATCH_ERROR = re.compile(
 )
 
 
-def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch | None:
-    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None."""
+def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
+
+    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    """
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
         if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
             return proven
-        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)])
+        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
     at_positions = _at(fatal, ranks)
     return _proven_mismatch(ranks) or first_mismatch(
         _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
@@ -42,13 +45,15 @@ def _proven_mismatch(ranks: Sequence[RankState]) -> Mismatch | None:
     return first_mismatch(_contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered)
 
 
-def _probable_mismatch(ranks: Sequence[RankState], wordless: Sequence[RankState]) -> Mismatch | None:
+def _probable_mismatch(
+    ranks: Sequence[RankState], wordless: Sequence[RankState], even: Sequence[str]
+) -> Mismatch | None:
     """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
 
-    The sizes of an all-to-all prove nothing, but no fault kills several ranks in one, so nobody is named.
+    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named.
     """
     at_positions = _at([r.entered[0] for r in wordless], ranks)
-    proven = first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in at_positions)
+    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE, *even)) for r, collective in at_positions)
     if proven is not None or len(wordless) < 2:
         return proven
     probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
