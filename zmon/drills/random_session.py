@@ -29,12 +29,12 @@ def play_random(
 ) -> None:
     """Play the first `number` compositions of a seed that are not done yet. Raises PartFailed if no stage starts."""
     check_installed()
-    todo = [each for each in range(number) if each not in done]
-    if not todo:
+    numbers = [each for each in range(number) if each not in done]
+    if not numbers:
         return
     with ExitStack() as stack:
         stage: Stage = stack.enter_context(open_stage("host", folder))
-        for each in todo:
+        for each in numbers:
             composition = compose_drill(seed, each, truth)
             row = play(composition.drill, stage, composition.draw)
             on_row(replace(row, launcher=composition.launcher, max_restarts=composition.max_restarts))
