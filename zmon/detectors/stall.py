@@ -14,6 +14,7 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts import sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
@@ -78,7 +79,9 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched."""
+        """Return True while all ranks are watched; a shift of collectives lasts as long as its launch."""
+        if finding.cause == sequence_lag.CAUSE and sequence_lag.lasts(snapshot, finding):
+            return False
         return not snapshot.unwatched
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
@@ -188,7 +191,7 @@ class Stall(Patience, Limits, LoopLimits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
         judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)

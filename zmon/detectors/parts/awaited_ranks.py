@@ -74,13 +74,16 @@ def have_issued_alike(ranks: Sequence[RankState]) -> bool:
     return on_gpus and any(counts != {0} for counts in issued.values()) and all(len(c) == 1 for c in issued.values())
 
 
-def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
-    """Return the first position at which ranks wait for different collectives, or for other sizes of the same one."""
-    return first_mismatch(_contribution(r, r.in_flight) for r in ranks if r.in_flight)
+def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first position at which ranks wait for different collectives, or for other sizes of the same one.
+
+    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    """
+    return first_mismatch(_contribution(r, r.in_flight, even) for r in ranks if r.in_flight)
 
 
-def _contribution(rank: RankState, op: InFlight) -> Contribution:
-    same = op.op in (SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS)
+def _contribution(rank: RankState, op: InFlight, even: Sequence[str]) -> Contribution:
+    same = op.op in (*(SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS), *even)
     return Contribution(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
 
 

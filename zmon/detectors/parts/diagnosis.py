@@ -13,6 +13,7 @@ from functools import partial
 from zmon.detectors.parts import flight_records
 from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
 from zmon.detectors.parts.deaths import hung_ranks
+from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.skipped_collective import skipped_collective
@@ -43,14 +44,14 @@ class Diagnosis:
     evidence: Evidence = field(default_factory=Evidence)
 
 
-def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Diagnosis:
+def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_even_steps: int) -> Diagnosis:
     """Return the diagnosis of the first rule that applies, or `unknown`.
 
-    `unseen_seconds` and `num_timeouts` are thresholds of the stall detector.
+    `unseen_seconds`, `num_timeouts` and `num_even_steps` are thresholds of the stall detector.
     """
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
-        _mismatch,
+        partial(_mismatch, num_even_steps),
         _skipped,
         _left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
@@ -63,8 +64,9 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int) -> Di
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)
 
 
-def _mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    conflict = mismatch(alive) or flight_records.mismatch(snapshot)
+def _mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    even = even_ops(snapshot.steps, num_even_steps)
+    conflict = mismatch(alive, even) or flight_records.mismatch(snapshot, even)
     if conflict is None:
         return None
     culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
@@ -84,17 +86,16 @@ def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     skipped = skipped_collective(alive)
     if skipped is None or snapshot.unwatched or snapshot.missing:
         return None
-    culprit, collective, inside = skipped.rank, skipped.collective, skipped.rank.in_flight
+    culprit, inside = skipped.rank, skipped.rank.in_flight
     return Diagnosis(
         cause="collective_mismatch",
-        summary=f"{ranks_on([culprit])} has not entered {collective.op} {collective.sequence} of group "
-        f"{collective.group}, in which others wait for it, and is in {inside.op if inside else 'no collective'}; the "
-        f"ranks that are there with it entered {collective.op} before",
+        summary=f"{ranks_on([culprit])} has not entered {skipped.op} {skipped.sequence} of group {skipped.group}, in "
+        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skipped.reason}",
         detail=_PATHS,
         confidence=0.85,
         culprits=[culprit],
         proven=True,
-        evidence=Evidence(group=collective.group, sequence=collective.sequence),
+        evidence=Evidence(group=skipped.group, sequence=skipped.sequence),
     )
 
 

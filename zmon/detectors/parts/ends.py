@@ -58,6 +58,9 @@ class Limits(Thresholds):
     # A launcher that supervises its ranks is reported as gone after this time. A job that ends as a whole ends within
     # it.
     launcher_seconds: float = 5.0
+    # An operation whose sizes may differ must have had the same size on every rank in this many recent steps or more
+    # before a size that differs counts as an error.
+    num_even_steps: int = 10
     # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
     num_lag_steps: int = 20
     # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ
