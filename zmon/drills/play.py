@@ -229,10 +229,10 @@ def _await_finding(
             if page is not None:
                 return page, page.time
         for finding in findings_since(scene, injection.onset):
-            seen = finding.detected if finding.detected < began else time.time()
+            noticed_time = finding.detected if finding.detected < began else time.time()
             if finding.detector == drill.detector:
-                return finding, seen
-            other = other if other[0] else (finding, seen)
+                return finding, noticed_time
+            other = other if other[0] else (finding, noticed_time)
         time.sleep(POLL_SECONDS)
     return other
 
