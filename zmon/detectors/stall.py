@@ -80,7 +80,7 @@ class Stall(Patience, Limits, LoopLimits):
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True while all ranks are watched; a shift of collectives lasts as long as its launch."""
-        if finding.cause == sequence_lag.CAUSE and sequence_lag.lasts(snapshot, finding):
+        if finding.cause == "sequence_lag" and sequence_lag.lasts(snapshot, finding):
             return False
         return not snapshot.unwatched
 

@@ -23,8 +23,6 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 
-CAUSE = "sequence_lag"
-
 
 def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
     """Return a warning about the ranks whose collectives are shifted by whole steps; None if no rank's are."""
@@ -45,7 +43,7 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     finding = new_finding(
         snapshot,
         detector=detector,
-        cause=CAUSE,
+        cause="sequence_lag",
         severity="warning",
         culprits=lagging,
         seconds_ago=0.0,
