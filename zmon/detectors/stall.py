@@ -82,8 +82,9 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched."""
-        return not snapshot.unwatched
+        """Return True while all ranks are watched, unless a rank has just ended, and it is not clear yet why."""
+        ended = any(gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks))
+        return not snapshot.unwatched and not ended
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason while no rank of the job is watched."""
