@@ -14,11 +14,13 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts import sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
 from zmon.detectors.parts.ends import Ends, Limits
 from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
 from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
@@ -57,6 +59,9 @@ class Stall(Patience, Limits, LoopLimits):
     num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
+    # Ranks that go on after all others have finished are reported after this time, as a warning. Their last upload or
+    # report takes a while, and no rank waits for it.
+    finishing_seconds: float = 60.0
     name = STALL
     separate = False
     causes = (
@@ -78,8 +83,14 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched."""
-        return not snapshot.unwatched
+        """Return True while all ranks are watched, unless a rank has just ended, and it is not clear yet why.
+
+        A shift of collectives lasts as long as its launch.
+        """
+        if finding.cause == "sequence_lag" and sequence_lag.lasts(snapshot, finding):
+            return False
+        ended = any(gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks))
+        return not snapshot.unwatched and not ended
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason while no rank of the job is watched."""
@@ -189,9 +200,14 @@ class Stall(Patience, Limits, LoopLimits):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
         diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
+        alone = None if diagnosis.proven else finishing(snapshot, alive)
+        if alone is not None and first.step_seconds < self.finishing_seconds:
+            return None
+        diagnosis = alone or diagnosis
+        patience = replace(self, critical_seconds=self.critical_at_most_seconds) if alone else self
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
-        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)
+        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), patience)
         severity, outlook = self._outlook(snapshot)
         return new_finding(
             snapshot,

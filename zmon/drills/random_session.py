@@ -32,13 +32,13 @@ def play_random(
     A row is passed on after the next play, with what zmon published about the end of its job.
     """
     check_installed()
-    todo = [each for each in range(number) if each not in done]
-    if not todo:
+    numbers = [each for each in range(number) if each not in done]
+    if not numbers:
         return
     with ExitStack() as stack:
         stage: Stage = stack.enter_context(open_stage("host", folder))
         previous: DrillRow | None = None
-        for each in todo:
+        for each in numbers:
             row = _play_one(compose_drill(seed, each, truth), stage, truth)
             if previous is not None:
                 on_row(_with_end(previous, stage))
