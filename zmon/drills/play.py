@@ -151,6 +151,9 @@ def _await_report(
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
     until = time.time() + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS  # the second of two faults may take seconds
     report, report_time = _await_finding(drill, scene, injection, until)
+    if report is None and not observe(scene, injection.onset, slow).moves:  # a late report is not a missed one
+        until += TARGETS.finding_seconds("silence", usual, slow) + EXTRA_SECONDS
+        report, report_time = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
     if report is None or report_time is None:
