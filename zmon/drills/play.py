@@ -81,8 +81,9 @@ def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
     """Wait until the job is ready for the fault. Raises ZmonError if it does not become ready."""
     ready = _starts if drill.begins == "starting" else _trains
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
-        unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
-        reason = "it trains, and zmon does not report it" if unseen else f"it was not ready within {START_SECONDS:g} s"
+        is_unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
+        waited = f"it was not ready within {START_SECONDS:g} s"
+        reason = "it trains, and zmon does not report it" if is_unseen else waited
         raise ZmonError("the job does not train", reason, f"see {job.folder}/log")
     state = stage.ranks(job.spec.job_id).get(draw.rank)
     if state is None or (job.exit_code() is not None and not job.spec.steps):
@@ -148,7 +149,7 @@ def _await_report(
     """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
-    until = injection.onset + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS
+    until = time.time() + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS  # the second of two faults may take seconds
     report, report_time = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
@@ -174,9 +175,9 @@ def _await_report(
 
 
 def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
-    """Return the row with the state of the job; wait for a page if the job stands still and only a warning says so."""
+    """Return the row with the state of the job; wait for a page if the job stands still and there is none yet."""
     ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds)
-    if not ending.moves and row.severity == "warning":
+    if not ending.moves and not ending.restarted:
         wait_until(lambda: alerts_since(scene, injection.onset, "critical"), DEAD_SECONDS)
     return replace(row, moves=ending.moves, restarted=ending.restarted)
 
@@ -229,10 +230,10 @@ def _await_finding(
             if page is not None:
                 return page, page.time
         for finding in findings_since(scene, injection.onset):
-            noticed_time = finding.detected if finding.detected < began else time.time()
+            published_at = finding.detected if finding.detected < began else time.time()
             if finding.detector == drill.detector:
-                return finding, noticed_time
-            other = other if other[0] else (finding, noticed_time)
+                return finding, published_at
+            other = other if other[0] else (finding, published_at)
         time.sleep(POLL_SECONDS)
     return other
 

@@ -74,6 +74,14 @@ def test_finished_rank_that_others_wait_for_is_the_culprit():
     assert "rank 3 on node-a left cleanly after 100 steps while the others went on" in finding.summary
 
 
+@pytest.mark.parametrize(("gone", "severity"), [(5.0, "warning"), (60.0, "critical")])
+def test_rank_that_left_is_a_warning_until_the_launcher_should_have_started_the_job_again(gone, severity):
+    """The others fail as soon as they notice that its connections are closed, which takes seconds on a busy machine."""
+    restarts = {"max_restarts": 2, "restart_count": 0}
+    finding = detect(finished(3, gone, **restarts), *(waiting(rank, 9.0, **restarts) for rank in (0, 1, 2)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), severity)
+
+
 def test_finished_rank_that_others_wait_for_on_gpus_is_the_culprit():
     """A rank issues a collective and goes on, so no rank is inside of one."""
     ranks = [outside(rank, sequences={"0": 302}, device=f"GPU-{rank}") for rank in (0, 1, 2)]

@@ -12,6 +12,7 @@ from functools import partial
 
 from zmon.detectors.parts import flight_records
 from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
+from zmon.detectors.parts.crossed_order import crossed_order
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
@@ -53,6 +54,7 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
     rules = (
         partial(_mismatch, num_even_steps),
         _skipped,
+        _crossed,
         _left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
@@ -96,6 +98,22 @@ def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         culprits=[culprit],
         proven=True,
         evidence=Evidence(group=skipped.group, sequence=skipped.sequence),
+    )
+
+
+def _crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    crossed = crossed_order(alive)
+    if crossed is None or snapshot.unwatched or snapshot.missing:
+        return None
+    named = bool(crossed.minority)
+    return Diagnosis(
+        cause="collective_mismatch" if named else "unknown",
+        summary=f"{crossed.text}{'' if named else ' (no majority, so no rank is named)'}",
+        detail=_PATHS,
+        confidence=0.85 if named else 0.3,
+        culprits=crossed.minority,
+        proven=True,
+        evidence=Evidence(group=crossed.collective.group, sequence=crossed.collective.sequence),
     )
 
 

@@ -25,7 +25,7 @@ ADVICE = (
 
 def uneven_end(ends: Ends) -> Finding | None:
     """Return a finding about ranks that left while others went on; None if no rank failed or waits because of that."""
-    left = ends.of(Death.FINISHED)
+    left = [*ends.of(Death.FINISHED), *(r for r in ends.living if r.activity == "done")]  # its process may still end
     broken = ends.of(Death.VICTIM, Death.NOT_MET)
     caused = [leaver for leaver in left if _went_before(ends, leaver, broken)] if broken else []
     if not caused:
@@ -90,6 +90,8 @@ def _went_before(ends: Ends, leaver: RankState, others: list[RankState]) -> bool
     The others may need seconds to fail: they raise when the process of the leaver has ended.
     """
     left, limits = began_seconds(leaver), ends.limits
+    if leaver.alive and leaver.last_words is None:
+        left = leaver.activity_seconds
     if left + limits.together_seconds < max(began_seconds(r) for r in others):
         return False
     return all(r.step_seconds >= left - limits.left_seconds for r in others)
