@@ -228,11 +228,12 @@ class Stall(Patience, Limits, LoopLimits):
     def _outlook(self, snapshot: Snapshot) -> tuple[Severity, str]:
         """Return the severity of a proven stall, and the end of its summary.
 
-        If a rank is gone, the others will fail too, and a launcher that has restarts left starts the job again.
+        If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the
+        job again.
         """
         severity: Severity = "critical"
         ends = Ends(snapshot, self.name, self)
-        if any(not state.alive for state, _ in ends.dead):
+        if ends.dead:
             severity, restarts = ends.restarts()
             if severity != "critical":
                 return severity, f"; {restarts}"
