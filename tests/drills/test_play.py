@@ -11,6 +11,7 @@ import pytest
 
 from tests.build import finding, rank_state
 from zmon.drills import play as playing
+from zmon.drills import quiet_play
 from zmon.drills.draw import Draw
 from zmon.drills.drill import Drill, Injection
 from zmon.drills.faults import sabotage
@@ -58,6 +59,9 @@ class FakeStage:
         findings = list(current.values())
         return [f for f in findings if job_id in (None, f.job_id) and not (active and self.resolves)]
 
+    def published(self, job_id):
+        return ()
+
     def pages(self):
         return [
             ReceivedPage(
@@ -84,6 +88,7 @@ def stage(monkeypatch, tmp_path):
 
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(playing, "time", clock)
+    monkeypatch.setattr(quiet_play, "time", clock)
     monkeypatch.setattr(sabotage, "time", clock)
     return FakeStage(tmp_path, clock)
 
@@ -130,6 +135,15 @@ def test_silence_that_never_becomes_critical_is_a_remark(stage, fields):
     assert row.remarks[0] == "it did not become critical"
     assert not row.as_expected
     assert row.critical_seconds is None
+
+
+def test_finding_from_the_time_in_which_the_second_fault_was_awaited_counts_from_its_opening(stage):
+    def fault(scene):
+        sabotage.time.sleep(9.0)
+        return Injection(ONSET)
+
+    stage.report(time=ONSET + 1)
+    assert play_rank_frozen(stage, fault).finding_seconds == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ ENDINGS = {
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
     "no_restart_left": Ending(
-        "storage", "rank_exited", (1,), "has used all its 1 restarts", launcher=(*TORCHRUN, "--max-restarts=1")
+        "storage", "rank_exited", (1,), "has used its only restart", launcher=(*TORCHRUN, "--max-restarts=1")
     ),
 }
 OWNERS_ENDS: dict[str, Callable[[Job], None]] = {

@@ -49,6 +49,24 @@ def test_new_culprits_are_published_after_some_seconds(journal, path):
     assert lines(path) == 2
 
 
+def test_hosts_of_a_lost_connection_stay_once_the_samples_that_proved_them_are_gone(journal):
+    """Samples of connections are kept for a minute, and a finding about a dead job lasts longer."""
+    pair = finding(cause="connection_lost", ranks=(), hosts=("node-0", "node-2"), summary="between rank 0 and rank 5")
+    journal.open_or_update(pair, NOW)
+    for seconds in range(60, 80):
+        later = finding(cause="connection_lost", ranks=(), hosts=(), summary="not known between which ranks")
+        journal.open_or_update(later, NOW + seconds)
+    assert (journal.active()[0].hosts, journal.active()[0].summary) == (pair.hosts, pair.summary)
+
+
+def test_other_hosts_of_a_stalled_network_are_published_after_some_seconds(journal):
+    journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-0",)), NOW)
+    for seconds in (1, 2, 1 + HOLD_SECONDS):
+        assert journal.active()[0].hosts == ("node-0",)
+        journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-1",)), NOW + seconds)
+    assert journal.active()[0].hosts == ("node-1",)
+
+
 def test_hold_time_restarts_after_a_gap(journal):
     journal.open_or_update(finding_of(2), NOW)
     for seconds in (1, 101, 102):
@@ -72,11 +90,14 @@ def row(rank, pid, op="all_reduce"):
     return msgspec.structs.replace(row, op=op)
 
 
+def all_rows():
+    return row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)
+
+
 def hang(**changes):
     """Return the finding that rank 2 computes for ever and the others wait for it."""
-    rows = (row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None))
     flights = {"3": FlightRow(pending=(), num_pending=1), "1": FlightRow(error="its agent is silent")}
-    return finding_of(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
+    return finding_of(2, evidence=Evidence(ranks=all_rows(), in_flight=flights), **changes)
 
 
 def exited(*ranks, pids=(10, 11, 12, 13), status=None, **changes):
@@ -162,6 +183,17 @@ def test_rank_that_a_signal_ends_joins_the_hang_of_another_one(journal):
     (current,) = journal.active()
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
     assert [fault.cause for fault in current.evidence.joined] == ["rank_exited"]
+
+
+def test_rank_that_is_stopped_joins_the_hang_of_another_one(journal):
+    journal.open_or_update(hang(severity="warning"), NOW)
+    rows = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
+    stopped = finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=rows))
+    for seconds in (61, 62, 63, 70):
+        journal.open_or_update(stopped, NOW + seconds)
+    (current,) = journal.active()
+    assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
+    assert [fault.cause for fault in current.evidence.joined] == ["rank_frozen"]
 
 
 CULPRITS = st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2)])

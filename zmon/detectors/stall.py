@@ -14,9 +14,11 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts import sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
-from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
+from zmon.detectors.parts.diagnosis import diagnose, network_stall
+from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.ends import Limits
 from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.finishing import finishing
@@ -26,7 +28,7 @@ from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
@@ -82,7 +84,12 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched, unless a rank has just ended, and it is not clear yet why."""
+        """Return True while all ranks are watched, unless ranks have just ended, and it is not clear yet why.
+
+        A shift of collectives lasts as long as its launch.
+        """
+        if finding.cause == "sequence_lag" and sequence_lag.lasts(snapshot, finding):
+            return False
         ended = any(gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks))
         return not snapshot.unwatched and not ended
 
@@ -193,7 +200,7 @@ class Stall(Patience, Limits, LoopLimits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
         alone = None if diagnosis.proven else finishing(snapshot, alive)
         if alone is not None and first.step_seconds < self.finishing_seconds:
             return None
@@ -240,7 +247,7 @@ def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankS
 def _movers(snapshot: Snapshot) -> str:
     """Return who does not move; ranks that are gone cannot move."""
     gone = [r.rank for r in snapshot.ranks if not r.alive]
-    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
+    return f"{ranks_text(gone)} {verb(gone, 'is', 'are')} gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

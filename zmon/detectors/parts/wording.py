@@ -1,8 +1,8 @@
-"""Shorten lists of ranks and tables to fit into a sentence; they may have a thousand entries."""
+"""Write lists of ranks and tables as parts of a sentence; long lists are cut, as they may have a thousand entries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from itertools import accumulate
 
 from zmon.schema.rank import RankState
@@ -15,6 +15,16 @@ _MAX_LETTERS = 60  # letters of table names, which the job chooses
 def ranks_on(ranks: Sequence[RankState]) -> str:
     """Return the first few ranks with their hosts, and the number of the others."""
     return _few([f"rank {r.rank} on {r.host}" for r in ranks], _MAX_RANKS)
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Return the first few ranks by their numbers, with the noun: `rank 3`, `ranks 3, 5`."""
+    return f"rank{'s' if len(ranks) != 1 else ''} {numbers(ranks)}"
+
+
+def verb(ranks: Sized, singular: str, plural: str) -> str:
+    """Return the form of a verb, or of another word, that agrees with the number of ranks."""
+    return singular if len(ranks) == 1 else plural
 
 
 def numbers(ranks: Iterable[int]) -> str:

@@ -15,6 +15,7 @@ from zmon.schema.names import STALL
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
 AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
 SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
+LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
 RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
 MOVED_STEPS = 5  # a job that has done more steps since then moves
@@ -49,8 +50,12 @@ def play(composition: Composition) -> Play:
 
 def _let_show(world: World, watch: Watch) -> None:
     """Run until the findings about all faults must have been published."""
-    composition, slow = world.composition, [s.strike for s in world.struck if s.strike.what in ("slow", "jitter")]
-    watch.run(world.time + (max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds) if slow else AFTER_SECONDS))
+    composition, faults = world.composition, {struck.strike.what for struck in world.struck}
+    slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
+    watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
+    until = world.time + LOST_SECONDS
+    while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
+        watch.run(world.time + SLOW_SECONDS / 4)
     healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
     watch.run(world.time + healing)
     if _moves(world, watch):
