@@ -17,7 +17,8 @@ import msgspec
 from zmon.detectors.parts import sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
-from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
+from zmon.detectors.parts.diagnosis import diagnose, network_stall
+from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.ends import Ends, Limits
 from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.finishing import finishing
@@ -83,7 +84,7 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched, unless a rank has just ended, and it is not clear yet why.
+        """Return True while all ranks are watched, unless ranks have just ended, and it is not clear yet why.
 
         A shift of collectives lasts as long as its launch.
         """
