@@ -85,6 +85,13 @@ def test_cause_is_the_input_if_slow_batches_move_between_ranks():
     assert detect(HEALTHY, [step for (step,) in turns]).cause == "input"
 
 
+def test_cause_is_the_input_while_most_of_the_recent_steps_were_not_slow_yet():
+    quick = {"phases": {"data": 0.010, "forward": 0.040}, "ops": {"all_to_all": 1.150}}
+    slow = {"phases": {"data": 1.110, "forward": 0.040}, "ops": {"all_to_all": 0.050}}
+    turns = [job_steps(1, *(slow if rank == step % 4 else quick for rank in range(4))) for step in range(31)]
+    assert detect(HEALTHY, [step for (step,) in turns]).cause == "input"
+
+
 @pytest.mark.parametrize(
     ("of_data", "host"),
     [(0.0, window({"memory": 12.0})), (0.0, window(swapped=GIB)), (0.1, window({"memory": 12.0}))],

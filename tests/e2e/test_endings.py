@@ -61,7 +61,7 @@ ENDINGS = {
         "reset", "connection_lost", (), "no rank had failed before", "conntrack", launcher=MPIRUN
     ),
     "no_restart_left": Ending(
-        "storage", "rank_exited", (1,), "has used all its 1 restarts", launcher=(*TORCHRUN, "--max-restarts=1")
+        "storage", "rank_exited", (1,), "has used its only restart", launcher=(*TORCHRUN, "--max-restarts=1")
     ),
 }
 OWNERS_ENDS: dict[str, Callable[[Job], None]] = {

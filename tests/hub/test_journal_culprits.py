@@ -49,6 +49,24 @@ def test_new_culprits_are_published_after_some_seconds(journal, path):
     assert lines(path) == 2
 
 
+def test_hosts_of_a_lost_connection_stay_once_the_samples_that_proved_them_are_gone(journal):
+    """Samples of connections are kept for a minute, and a finding about a dead job lasts longer."""
+    pair = finding(cause="connection_lost", ranks=(), hosts=("node-0", "node-2"), summary="between rank 0 and rank 5")
+    journal.open_or_update(pair, NOW)
+    for seconds in range(60, 80):
+        later = finding(cause="connection_lost", ranks=(), hosts=(), summary="not known between which ranks")
+        journal.open_or_update(later, NOW + seconds)
+    assert (journal.active()[0].hosts, journal.active()[0].summary) == (pair.hosts, pair.summary)
+
+
+def test_other_hosts_of_a_stalled_network_are_published_after_some_seconds(journal):
+    journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-0",)), NOW)
+    for seconds in (1, 2, 1 + HOLD_SECONDS):
+        assert journal.active()[0].hosts == ("node-0",)
+        journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-1",)), NOW + seconds)
+    assert journal.active()[0].hosts == ("node-1",)
+
+
 def test_hold_time_restarts_after_a_gap(journal):
     journal.open_or_update(finding_of(2), NOW)
     for seconds in (1, 101, 102):

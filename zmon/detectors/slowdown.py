@@ -7,7 +7,7 @@ The finding has no culprit. If another detector names one, this finding is suppr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median, median_low
 
@@ -86,7 +86,9 @@ class Slowdown(Thresholds):
         if step_window(snapshot.steps[-self.num_recent_steps :]).seconds < self.over_ratio * baseline.seconds:
             return ()
         now = sorted(recent, key=lambda window: window.seconds)[len(recent) // 2]
-        cause, reason = self._cause(snapshot, now, baseline)
+        slow_steps = _newest(snapshot.steps, sum(window.num_steps for window in slow))
+        growth = _growth(slow_steps, now, baseline)
+        cause, reason = self._cause(snapshot, growth, now, baseline)
         slow_seconds = sum(window.seconds * window.num_steps for window in slow)
         finding = new_finding(
             snapshot,
@@ -107,7 +109,7 @@ class Slowdown(Thresholds):
                 samples=baseline.samples,
                 world_size=snapshot.world_size,
                 run_uid=min(r.run_uid for r in snapshot.reported_ranks),
-                grew_seconds={part: round(seconds, 6) for part, seconds in _growth(snapshot, now, baseline).items()},
+                grew_seconds={part: round(seconds, 6) for part, seconds in growth.items()},
                 pressure={w.host: pressure for w in snapshot.hardware if (pressure := pressure_ratio(w))},
             ),
         )
@@ -133,9 +135,10 @@ class Slowdown(Thresholds):
                 return slow[:number]
         return ()
 
-    def _cause(self, snapshot: Snapshot, now: StepWindow, baseline: Baseline) -> tuple[str, str]:
+    def _cause(
+        self, snapshot: Snapshot, growth: Mapping[str, float], now: StepWindow, baseline: Baseline
+    ) -> tuple[str, str]:
         """Return the cause and the reason for the summary, from the part of the step that grew most."""
-        growth = _growth(snapshot, now, baseline)
         part = max(growth, key=lambda p: growth[p])
         reason = f"{_PART_NAMES[part]} grew most, by {growth[part] * 1000:.1f} ms"
         if part != "exposed" and (short_hosts := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
@@ -156,8 +159,18 @@ class Slowdown(Thresholds):
         return waited_ratio >= self.memory_ratio or swapped >= self.swapped_ratio * now.memory_total_bytes
 
 
-def _growth(snapshot: Snapshot, now: StepWindow, baseline: Baseline) -> dict[str, float]:
-    """Return the seconds by which each part of the step has grown.
+def _newest(steps: Sequence[AlignedStep], num_steps: int) -> Sequence[AlignedStep]:
+    """Return the newest steps that together stand for this many steps, or all steps; the others were not slow yet."""
+    stood_for = 0
+    for number, step in enumerate(reversed(steps), 1):
+        stood_for += step.stands_for
+        if stood_for >= num_steps:
+            return steps[-number:]
+    return steps
+
+
+def _growth(steps: Sequence[AlignedStep], now: StepWindow, baseline: Baseline) -> dict[str, float]:
+    """Return the seconds by which each part of the step has grown, given the slow steps.
 
     The parts are the self time of the median rank without its wait for data (`own`), that wait (`data`), the time of
     the critical rank beyond the median rank (`late`), and the exposed time (`exposed`). If the critical rank is late
@@ -167,7 +180,7 @@ def _growth(snapshot: Snapshot, now: StepWindow, baseline: Baseline) -> dict[str
     late = (now.seconds - now.self_seconds - now.exposed_seconds) - (
         baseline.seconds - baseline.self_seconds - baseline.exposed_seconds
     )
-    late_is_data = median(map(_late_data_ratio, snapshot.steps)) > 0.5
+    late_is_data = median(map(_late_data_ratio, steps)) > 0.5
     data = now.data_seconds - baseline.data_seconds
     return {
         "exposed": now.exposed_seconds - baseline.exposed_seconds,

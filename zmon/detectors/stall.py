@@ -18,21 +18,22 @@ from zmon.detectors.parts import sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.ends import Ends, Limits
 from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
 from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
+from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
 
 
@@ -58,6 +59,9 @@ class Stall(Patience, Limits, LoopLimits):
     num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
+    # Ranks that go on after all others have finished are reported after this time, as a warning. Their last upload or
+    # report takes a while, and no rank waits for it.
+    finishing_seconds: float = 60.0
     name = STALL
     separate = False
     causes = (
@@ -79,10 +83,14 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched; a shift of collectives lasts as long as its launch."""
-        if finding.cause == sequence_lag.CAUSE and sequence_lag.lasts(snapshot, finding):
+        """Return True while all ranks are watched, unless a rank has just ended, and it is not clear yet why.
+
+        A shift of collectives lasts as long as its launch.
+        """
+        if finding.cause == "sequence_lag" and sequence_lag.lasts(snapshot, finding):
             return False
-        return not snapshot.unwatched
+        ended = any(gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks))
+        return not snapshot.unwatched and not ended
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason while no rank of the job is watched."""
@@ -191,25 +199,44 @@ class Stall(Patience, Limits, LoopLimits):
         if any(silent.get(r.host, 0.0) < self.silent_seconds for r in snapshot.unwatched):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
-        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts)
+        diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
+        alone = None if diagnosis.proven else finishing(snapshot, alive)
+        if alone is not None and first.step_seconds < self.finishing_seconds:
+            return None
+        diagnosis = alone or diagnosis
+        patience = replace(self, critical_seconds=self.critical_at_most_seconds) if alone else self
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
-        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)
+        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), patience)
+        severity, outlook = self._outlook(snapshot)
         return new_finding(
             snapshot,
             detector=self.name,
             cause=diagnosis.cause,
-            severity=judgement.severity if judgement else "critical",
+            severity=judgement.severity if judgement else severity,
             culprits=diagnosis.culprits,
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
             summary=f"{_movers(snapshot)} has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
             f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}"
-            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}",
+            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}{outlook}",
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
+
+    def _outlook(self, snapshot: Snapshot) -> tuple[Severity, str]:
+        """Return the severity of a proven stall, and the end of its summary.
+
+        If a rank is gone, the others will fail too, and a launcher that has restarts left starts the job again.
+        """
+        severity: Severity = "critical"
+        ends = Ends(snapshot, self.name, self)
+        if any(not state.alive for state, _ in ends.dead):
+            severity, restarts = ends.restarts()
+            if severity != "critical":
+                return severity, f"; {restarts}"
+        return severity, ""
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
         """Return the ranks past their lease.
@@ -233,7 +260,7 @@ def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankS
 def _movers(snapshot: Snapshot) -> str:
     """Return who does not move; ranks that are gone cannot move."""
     gone = [r.rank for r in snapshot.ranks if not r.alive]
-    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
+    return f"{ranks_text(gone)} {verb(gone, 'is', 'are')} gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

@@ -63,7 +63,7 @@ class Journal:
         self._labels: dict[str, Labels] = {}
         self._absent_since: dict[str, float] = {}  # when the detector stopped reporting the finding, by id
         # New culprits, the time of their first report, and of their last report, by id of the finding.
-        self._candidates: dict[str, tuple[tuple[int, ...], float, float]] = {}
+        self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
         self._rewrite_at = REWRITE_BYTES
         self.error: str | None = None  # why findings cannot be written
         try:
@@ -91,9 +91,8 @@ class Journal:
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
         """
         active = self.active_of(finding.job_id, finding.detector)
-        same = [
-            f for f in active if not separate and f.is_stall == finding.is_stall
-        ]  # else the job moves in one of them
+        # A stall and a fault of a job that still moves are two findings.
+        same = [f for f in active if not separate and f.is_stall == finding.is_stall]
         current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
         if current is None:
             earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())
@@ -114,14 +113,15 @@ class Journal:
     def _updated(self, current: Finding, finding: Finding, now: float) -> Finding:
         """Return the current finding, updated with a later report about the same fault."""
         severity = max(current.severity, finding.severity, key=severity_order)
-        publish = self._may_replace_culprits(current, finding.ranks, now)
+        publish = self._may_replace_culprits(current, finding, now)
         if finding.cause == "unknown" != current.cause:  # a known cause stays
             source = finding if severity != current.severity else current  # the text says why the severity rose
             return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
         if overlap.follows(current, finding):
             return overlap.joined(current, finding)
-        if set(finding.ranks) < set(current.ranks) and current.evidence.joined:
-            return replace(current, severity=severity)  # a proof may be gone with its process
+        loses_fault = set(finding.ranks) < set(current.ranks) and current.evidence.joined
+        if loses_fault or (finding.cause == current.cause and _culprits(current) and not _culprits(finding)):
+            return replace(current, severity=severity)  # a proof may be gone with its process, or with a sample
         if set(finding.ranks) > set(current.ranks) and current.ranks and finding.evidence.joined:
             finding, publish = replace(finding, cause=current.cause, runbook=current.runbook), True
         if overlap.are_victims(current, finding):
@@ -134,17 +134,18 @@ class Journal:
             evidence=current.evidence.updated(finding.evidence), capsule=current.capsule,
         )  # fmt: skip
 
-    def _may_replace_culprits(self, current: Finding, ranks: tuple[int, ...], now: float) -> bool:
-        """Return True if these culprits may be published.
+    def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
+        """Return True if the culprits of the later finding may be published.
 
-        They may if they are the published ones, if none are published yet, or if they have been reported for 3 s.
+        They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
         """
-        candidates, since, last_report = self._candidates.pop(current.id, (ranks, now, now))
-        if not current.ranks or ranks == current.ranks:
+        culprits, published = _culprits(finding), _culprits(current)
+        candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
+        if not published or culprits == published or (finding.ranks and not current.ranks):
             return True
-        if candidates != ranks or now - last_report > HOLD_SECONDS:
+        if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now
-        self._candidates[current.id] = ranks, since, now
+        self._candidates[current.id] = culprits, since, now
         return now - since >= HOLD_SECONDS
 
     def find(self, finding_id: str) -> Finding | None:
@@ -272,6 +273,11 @@ def _appending(path: Path) -> Iterator[BinaryIO]:
         yield file
         file.flush()
         os.fsync(file.fileno())
+
+
+def _culprits(finding: Finding) -> tuple[int | str, ...]:
+    """Return the ranks at fault, or else the hosts; a fault of the network has no ranks."""
+    return finding.ranks or finding.hosts
 
 
 def _key(finding: Finding) -> tuple[object, ...]:

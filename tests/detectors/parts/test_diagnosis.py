@@ -39,6 +39,7 @@ def test_rank_that_a_subgroup_waits_for_is_the_culprit():
 def test_whole_job_that_waits_for_data_is_an_input_stall_of_all():
     finding = detect(*(outside(rank, "data") for rank in range(4)))
     assert (finding.cause, finding.ranks) == ("input_stall", (0, 1, 2, 3))
+    assert "rank 3 on node-a have waited for their data loader for 5.0 s; no rank is in a collective" in finding.summary
 
 
 def test_no_rank_is_named_if_some_ranks_read_and_some_compute():
@@ -71,6 +72,14 @@ def test_finished_rank_that_others_wait_for_is_the_culprit():
     finding = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), "critical")
     assert "rank 3 on node-a left cleanly after 100 steps while the others went on" in finding.summary
+
+
+@pytest.mark.parametrize(("gone", "severity"), [(5.0, "warning"), (60.0, "critical")])
+def test_rank_that_left_is_a_warning_until_the_launcher_should_have_started_the_job_again(gone, severity):
+    """The others fail as soon as they notice that its connections are closed, which takes seconds on a busy machine."""
+    restarts = {"max_restarts": 2, "restart_count": 0}
+    finding = detect(finished(3, gone, **restarts), *(waiting(rank, 9.0, **restarts) for rank in (0, 1, 2)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), severity)
 
 
 def test_finished_rank_that_others_wait_for_on_gpus_is_the_culprit():
@@ -198,7 +207,7 @@ def test_stall_reports_nothing_while_rank_0_alone_evaluates():
 def test_rank_in_another_collective_at_the_same_position_is_the_mismatch():
     finding = detect(inside(0), inside(1), inside(2, op="all_to_all"), inside(3))
     assert (finding.cause, finding.ranks) == ("collective_mismatch", (2,))
-    assert "all_to_all: ranks 2" in finding.summary
+    assert "all_to_all: rank 2" in finding.summary
     assert "all_reduce of 4096 bytes: ranks 0, 1, 3" in finding.summary
     assert (finding.evidence.group, finding.evidence.sequence) == ("0", 301)
 
@@ -281,14 +290,14 @@ def test_rank_whose_activity_outlasts_its_lease_is_named(activity):
     away = outside(1, activity=activity, activity_seconds=905.0, lease_seconds=900.0, overdue_seconds=5.0)
     finding = detect(waiting(0, 905.0), away, waiting(2, 905.0), waiting(3, 905.0))
     assert (finding.cause, finding.ranks) == ("lease_overrun", (1,))
-    assert f"in {activity} for 905.0 s (lease 900 s)" in finding.summary
+    assert f"rank 1 on node-a has been in {activity} for 905.0 s (lease 900 s), and the others wait" in finding.summary
 
 
 def test_no_rank_is_named_if_all_wait_in_init_for_missing_ranks():
     init = {"activity": "init", "activity_seconds": 1805.0, "lease_seconds": 1800.0, "step": 0}
     finding = detect(*(outside(rank, **init) for rank in (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.hosts) == ("lease_overrun", (), ())
-    assert "ranks 3 never started; all others have been in init for 1805.0 s (lease 1800 s)" in finding.summary
+    assert "rank 3 never started; all others have been in init for 1805.0 s (lease 1800 s)" in finding.summary
     assert finding.confidence < 0.8
 
 

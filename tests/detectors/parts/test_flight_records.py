@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import agent_status, disconnected, finished, flight, pending, rank_state, snapshot, waiting
+from tests.build import agent_status, disconnected, finished, flight, job_steps, pending, rank_state, snapshot, waiting
 from tests.detectors.parts.test_diagnosis_network import host
 from zmon.detectors.stall import Stall
 
@@ -138,6 +138,14 @@ def test_rank_with_another_collective_or_size_pending_is_the_mismatch(other):
 def test_sizes_that_may_differ_are_no_mismatch(name):
     flights = (flight(pending(301, name, num_bytes=rank)) for rank in range(4))
     assert detect([gpu(rank) for rank in range(4)], *flights).cause == "unknown"
+
+
+def test_rank_with_another_size_of_an_all_to_all_is_named_if_the_sizes_had_been_equal():
+    flights = (flight(pending(301, "nccl:all_to_all", num_bytes=8 if rank == 2 else 4)) for rank in range(4))
+    ranks = [gpu(rank) for rank in range(4)]
+    job = snapshot(*ranks, flights=dict(enumerate(flights)))
+    finding, *_ = Stall().detect(replace(job, steps=job_steps(16)))
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (2,))
 
 
 def test_mismatch_of_two_against_two_ranks_has_no_culprit():

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.parts.wording import ranks_text
 from zmon.schema.rank import InFlight, RankState
 
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
@@ -74,13 +74,16 @@ def have_issued_alike(ranks: Sequence[RankState]) -> bool:
     return on_gpus and any(counts != {0} for counts in issued.values()) and all(len(c) == 1 for c in issued.values())
 
 
-def mismatch(ranks: Iterable[RankState]) -> Mismatch | None:
-    """Return the first position at which ranks wait for different collectives, or for other sizes of the same one."""
-    return first_mismatch(_contribution(r, r.in_flight) for r in ranks if r.in_flight)
+def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first position at which ranks wait for different collectives, or for other sizes of the same one.
+
+    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    """
+    return first_mismatch(_contribution(r, r.in_flight, even) for r in ranks if r.in_flight)
 
 
-def _contribution(rank: RankState, op: InFlight) -> Contribution:
-    same = op.op in (SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS)
+def _contribution(rank: RankState, op: InFlight, even: Sequence[str]) -> Contribution:
+    same = op.op in (*(SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS), *even)
     return Contribution(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
 
 
@@ -96,7 +99,7 @@ def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
             continue
         (usual, count), *_ = kinds.most_common()
         minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
-        parts = [f"{_kind_text(kind)}: ranks {_rank_numbers(entered, kind)}" for kind, _ in kinds.most_common()]
+        parts = [f"{_kind_text(kind)}: {_ranks_of(entered, kind)}" for kind, _ in kinds.most_common()]
         return Mismatch(group, sequence, minority, "; ".join(parts))
     return None
 
@@ -106,5 +109,5 @@ def _kind_text(kind: tuple[str, int | None]) -> str:
     return op if num_bytes is None else f"{op} of {num_bytes} bytes"
 
 
-def _rank_numbers(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
-    return numbers(sorted(c.rank.rank for c in contributions if c.kind == kind))
+def _ranks_of(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
+    return ranks_text(sorted(c.rank.rank for c in contributions if c.kind == kind))

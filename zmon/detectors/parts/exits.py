@@ -12,6 +12,7 @@ from zmon.detectors.parts.cancellation import is_owners_end, lone_signal
 from zmon.detectors.parts.connection_loss import connection_lost, lost_host
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.ends import Ends, Limits, with_first_words
+from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.launcher import launcher_took_ranks
 from zmon.detectors.parts.memory import out_of_memory
 from zmon.detectors.parts.rendezvous import rendezvous_failed
@@ -35,7 +36,8 @@ def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
 
 
 def _mismatch(ends: Ends) -> Finding | None:
-    mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended)
+    even = even_ops(ends.snapshot.steps, ends.limits.num_even_steps)
+    mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended, even)
     if mismatch is None:
         return None
     if not mismatch.minority and ends.culprits and out_of_memory(ends.snapshot, ends.culprits[0]):

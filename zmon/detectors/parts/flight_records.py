@@ -62,12 +62,15 @@ def all_wait(snapshot: Snapshot) -> bool:
     return waiting and not awaited_ranks(snapshot)
 
 
-def mismatch(snapshot: Snapshot) -> Mismatch | None:
-    """Return the first position at which ranks have different collectives pending, or other sizes of the same one."""
+def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first position at which ranks have different collectives pending, or other sizes of the same one.
+
+    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    """
     if not complete(snapshot):
         return None
     return first_mismatch(
-        Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) else None)
+        Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) or p.op in even else None)
         for r in snapshot.ranks
         for p in _collectives(snapshot.flights[r.rank])
     )

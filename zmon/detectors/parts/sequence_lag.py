@@ -15,14 +15,13 @@ from statistics import median
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE
 from zmon.detectors.parts.ends import Limits
 from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import ranks_on, verb
+from zmon.format import counted
 from zmon.job.restarts import launch_began
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-
-CAUSE = "sequence_lag"
 
 
 def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
@@ -40,17 +39,17 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     first = lagging[0]
     number = lags[first.rank]
     worst = max(steps, key=lambda step: abs(_whole(step, first.rank) - usual * step.stands_for))
-    count = f"{abs(number)} step{'s' if abs(number) != 1 else ''}"
+    count = counted(abs(number), "step")
     finding = new_finding(
         snapshot,
         detector=detector,
-        cause=CAUSE,
+        cause="sequence_lag",
         severity="warning",
         culprits=lagging,
         seconds_ago=0.0,
         confidence=0.8,
         summary=f"the collectives of {ranks_on(lagging)} are shifted by {count} against the others: in steps "
-        f"{steps[0].step} to {steps[-1].step} it entered the collectives of {count} "
+        f"{steps[0].step} to {steps[-1].step} {verb(lagging, 'it', 'they')} entered the collectives of {count} "
         f"{'less' if number < 0 else 'more'}, at about step {worst.step}",
         detail="The rank probably swallowed an exception and went on with its next batch. Since then the gradients of "
         "different steps are averaged, and at the end the ranks will not finish together. Look at its log at that "

@@ -24,24 +24,36 @@ _MISMATCH_ERROR = re.compile(
 )
 
 
-def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState]) -> Mismatch | None:
-    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None."""
+def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
+
+    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    """
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
-        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)])
+        if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
+            return proven
+        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
     at_positions = _at(fatal, ranks)
-    return first_mismatch(
-        _contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered
-    ) or first_mismatch(_contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions)
+    return _proven_mismatch(ranks) or first_mismatch(
+        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
+    )
 
 
-def _probable_mismatch(ranks: Sequence[RankState], wordless: Sequence[RankState]) -> Mismatch | None:
+def _proven_mismatch(ranks: Sequence[RankState]) -> Mismatch | None:
+    """Return the first recent collective of another kind, or of another size where the sizes must be equal."""
+    return first_mismatch(_contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered)
+
+
+def _probable_mismatch(
+    ranks: Sequence[RankState], wordless: Sequence[RankState], even: Sequence[str]
+) -> Mismatch | None:
     """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
 
-    The sizes of an all-to-all prove nothing, but no fault kills several ranks in one, so nobody is named.
+    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named.
     """
     at_positions = _at([r.entered[0] for r in wordless], ranks)
-    proven = first_mismatch(_contribution(r, collective, SAME_SIZE) for r, collective in at_positions)
+    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE, *even)) for r, collective in at_positions)
     if proven is not None or len(wordless) < 2:
         return proven
     probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
@@ -73,7 +85,12 @@ def _died_of_mismatch(state: RankState) -> bool:
     words = state.last_words
     if words is not None and words.kind == "exception":
         return _MISMATCH_ERROR.search(words.message) is not None
-    return words is None and state.in_flight is not None and state.exit_status == "signal SIGABRT"
+    return _is_aborted(state) and state.in_flight is not None
+
+
+def _is_aborted(state: RankState) -> bool:
+    """Return True if gloo may have aborted the rank; an asynchronous collective fails while the rank computes."""
+    return state.device == "cpu" and state.last_words is None and state.exit_status == "signal SIGABRT"
 
 
 def _may_be_aborted(state: RankState) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from msgspec import structs
+
 from zmon.drills.simulator.composition import Composition
 from zmon.drills.simulator.truth import truth
 from zmon.drills.simulator.verdict import Play, judge
@@ -15,6 +17,7 @@ from zmon.schema.names import STALL
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
 AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
 SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
+LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
 RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
 MOVED_STEPS = 5  # a job that has done more steps since then moves
@@ -33,24 +36,22 @@ def play(composition: Composition) -> Play:
             _let_show(world, watch)
             moves = any(struck.strike.what == "cancel" for struck in world.struck) or _moves(world, watch)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
-        number = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
+        unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
-            return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
+            return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
-            return _with(number, verdict="broken", summary=str(watch.errors))
-        return _with(
-            number,
-            faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
-            culprits=tuple(sorted({rank for each in truths for rank in each.ranks})),
-            evidence=truths[0].evidence,
-            **judge(truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1),
-        )
+            return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
+        return judge(unjudged, truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1)
 
 
 def _let_show(world: World, watch: Watch) -> None:
     """Run until the findings about all faults must have been published."""
-    composition, slow = world.composition, [s.strike for s in world.struck if s.strike.what in ("slow", "jitter")]
-    watch.run(world.time + (max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds) if slow else AFTER_SECONDS))
+    composition, faults = world.composition, {struck.strike.what for struck in world.struck}
+    slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
+    watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
+    until = world.time + LOST_SECONDS
+    while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
+        watch.run(world.time + SLOW_SECONDS / 4)
     healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
     watch.run(world.time + healing)
     if _moves(world, watch):
@@ -67,7 +68,3 @@ def _moves(world: World, watch: Watch) -> bool:
     before = min(rank.now.step for rank in world.ranks)
     watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
     return min(rank.now.step for rank in world.ranks) > before
-
-
-def _with(play: Play, **fields: object) -> Play:
-    return Play(**{name: getattr(play, name) for name in play.__struct_fields__} | fields)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32  # spreads the slow steps over the ranks without a period
 
 from zmon.drills.simulator.composition import Shape, Strike
 from zmon.drills.simulator.rank import ProcessEnd
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
 LASTING = ("slow", "jitter", "swallow")  # these change a whole step, or all steps from then on
-SCATTER = 2_654_435_761  # a prime that spreads the slow steps over the ranks without a period
 FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
 BYTES = 4096
 
@@ -211,6 +211,6 @@ class RankScript:
         usual = seconds * share * self.draw.lognormvariate(0.0, self.shape.noise)
         for strike in self.armed:
             if step >= strike.step and strike.place == phase and strike.what in ("slow", "jitter"):
-                turn = (step * SCATTER >> 8) % self.shape.ranks if strike.what == "jitter" else strike.rank
+                turn = crc32(b"%d" % step) % self.shape.ranks if strike.what == "jitter" else strike.rank
                 usual += strike.amount * seconds if turn == self.rank else 0.0
         return usual

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -141,6 +141,8 @@ class SimulatedRank:
         if waits:
             self._account(time)
             self.history.append(self.now._replace(time=time, inside=collective))
+        else:
+            self._count(collective.op, collective.num_bytes)
 
     def end_step(self, time: float) -> None:
         """End a step."""
@@ -160,12 +162,18 @@ class SimulatedRank:
         if op is None:
             self.phases[now.phase] = self.phases.get(now.phase, 0.0) + seconds
             return
-        size = now.inside.num_bytes if now.inside else 0
+        if now.inside is not None:
+            self._count(op, now.inside.num_bytes)
         t = self.ops.get(op, OpTotals())
-        self.ops[op] = OpTotals(
-            t.count + 1, t.exposed_seconds + seconds, t.inflight_seconds + seconds, t.sent_bytes + size,
-            t.received_bytes + size,
-        )  # fmt: skip
+        exposed, inflight = t.exposed_seconds + seconds, t.inflight_seconds + seconds
+        self.ops[op] = replace(t, exposed_seconds=exposed, inflight_seconds=inflight)
+
+    def _count(self, op: str, num_bytes: int) -> None:
+        """Count a collective with its bytes in the current step."""
+        t = self.ops.get(op, OpTotals())
+        self.ops[op] = replace(
+            t, count=t.count + 1, sent_bytes=t.sent_bytes + num_bytes, received_bytes=t.received_bytes + num_bytes
+        )
 
     def stop(self, time: float, seconds: float | None) -> None:
         """Stop the process, for ever if `seconds` is None."""

@@ -23,6 +23,7 @@ STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
 CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
 AHEAD_SECONDS = 1.5  # flight records are gathered this long before the leases end
 AFTER_EVENT_SECONDS = 12.0  # the hub passes at its usual interval until this long after something happened
+UNEVEN_DETECTORS = ("straggler", "imbalance")
 SPARSE_RATIO = 0.05  # afterwards the time between two passes grows by this share of the time since then
 
 
@@ -123,6 +124,12 @@ class Watch:
             before = latest.get(finding.id)
             if before is None or _labels(before) != _labels(finding):
                 self.published.append(Published(self.world.time, finding))
+
+    @property
+    def names_slow_steps(self) -> bool:
+        """True if a finding above `info` about uneven steps was published."""
+        about = [each.finding for each in self.published if each.finding.detector in UNEVEN_DETECTORS]
+        return any(finding.severity != "info" for finding in about)
 
     @property
     def errors(self) -> dict[tuple[str, str], str]:

@@ -60,10 +60,10 @@ def _together(add, free, workers, kind, seconds):
 
 def _pipeline(add, free, data_rank, stages, batches, factor):
     """Run the tasks of each stage in their order, each as soon as its input is there."""
-    todo = {stage: _order(stage, stages, batches) for stage in range(stages)}
+    queues = {stage: _order(stage, stages, batches) for stage in range(stages)}
     done = {}  # (kind, batch, stage) → end
-    while any(todo.values()):
-        for stage, tasks in todo.items():
+    while any(queues.values()):
+        for stage, tasks in queues.items():
             if not tasks:
                 continue
             kind, batch = tasks[0]
