@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.parts.deaths import Death, death
-from zmon.detectors.parts.diagnosis import Diagnosis
+from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.wording import ranks_on, verb
 from zmon.format import duration
 from zmon.schema.job_snapshot import Snapshot
@@ -34,7 +34,7 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
     return Diagnosis(
         cause="compute_hang",
         summary=f"{ranks_on(alive)} {verb(alive, 'has', 'have')} gone on alone for {duration(first.step_seconds)} "
-        f"since {verb(alive, 'its', 'their')} last step, and all {len(rest)} others have finished",
+        f"since the last step, and all {len(rest)} others have finished",
         detail=f"No rank waits for it. It may upload a model or write a report: its stack is in the finding, or run "
         f"`py-spy dump --native --pid {first.pid}` on {first.host}. If it hangs in its teardown, check that its last "
         "checkpoint is complete, and end it.",
