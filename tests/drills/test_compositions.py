@@ -11,9 +11,11 @@ from tests.build import rank_state
 from zmon.drills.compositions import ELEMENTS, compose_drill
 from zmon.drills.draw import job_spec
 from zmon.drills.drill import Drill, Injection, Scene
+from zmon.drills.faults import together
 from zmon.drills.faults.together import ordered, read_truth, recorded, then
 from zmon.drills.jobs import command
 from zmon.drills.truth import TrueFault
+from zmon.errors import ZmonError
 
 
 def drawn(seed, number, tmp_path):
@@ -82,6 +84,12 @@ def test_report_is_due_from_the_fault_after_a_harmless_event(scene):
     first, second = (lambda scene, onset=onset: Injection(onset) for onset in (1000.0, 1016.0))
     assert then(first, second, True)(scene).onset == 1016.0
     assert then(first, second)(scene).onset == 1000.0
+
+
+def test_second_fault_after_a_harmless_event_is_never_left_out(scene, monkeypatch):
+    monkeypatch.setattr(together, "PAUSED_SECONDS", 0.0)
+    with pytest.raises(ZmonError, match="did not obey 'exit_zero'"):
+        then(lambda scene: Injection(1000.0), ordered("exit_zero"), True)(scene)
 
 
 def test_truth_of_an_earlier_session_with_the_same_job_name_is_left_out(tmp_path, scene):

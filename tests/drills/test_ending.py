@@ -47,6 +47,16 @@ def test_second_launch_counts_its_steps_from_one(scene):
     assert observe(scene, time.time() - 1, P99_SECONDS) == Aftermath(moves=True, restarted=True)
 
 
+def test_restart_is_awaited_while_the_process_of_the_rank_still_ends(scene, monkeypatch):
+    write_steps(scene, "1 0.5\n2 0.5\n", 5.0)
+    scene.job.spec.max_restarts = 2
+    monkeypatch.setattr(ending, "running", lambda folder: [SimpleNamespace(pid=scene.pid)])
+    monkeypatch.setattr(ending, "wait_until", lambda holds, seconds: write_steps(scene, "1 0.5\n1 0.5\n", 0.1))
+    assert observe(scene, time.time() - 5, P99_SECONDS, ("rank_exited",)) == Aftermath(moves=True, restarted=True)
+    write_steps(scene, "1 0.5\n2 0.5\n", 5.0)
+    assert observe(scene, time.time() - 5, P99_SECONDS, ("rank_frozen",)) == Aftermath(moves=False, restarted=False)
+
+
 def test_restart_is_awaited_until_the_launcher_gives_up(scene, monkeypatch):
     write_steps(scene, "1 0.5\n2 0.5\n", 5.0)
     scene.job.spec.max_restarts = 2

@@ -19,7 +19,7 @@ from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
 from zmon.detectors.parts.diagnosis_result import Diagnosis
-from zmon.detectors.parts.ends import Ends, Limits
+from zmon.detectors.parts.ends import Limits, restarts
 from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
@@ -251,13 +251,14 @@ class Stall(Patience, Limits, LoopLimits):
         If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the
         job again.
         """
-        severity: Severity = "critical"
-        ends = Ends(snapshot, self.name, self)
-        if ends.dead:
-            severity, restarts = ends.restarts()
+        gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
+        if gone:
+            seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
+            severity, next_start = restarts(gone[0], seconds_ago, self)
             if severity != "critical":
-                return severity, f"; {restarts}"
-        return severity, ""
+                return severity, f"; {next_start}"
+        critical: Severity = "critical"
+        return critical, ""
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
         """Return the ranks past their lease.

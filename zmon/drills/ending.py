@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from zmon.drills.drill import Scene
@@ -13,6 +14,7 @@ from zmon.drills.orders import launches, newest_step
 RESTART_SECONDS = 90.0  # for the ranks of another launch to finish a step, on a machine with much else to do
 FLOOR_SECONDS = 1.5  # without a step for this long and for STEPS p99 steps, a job stands still
 STEPS = 3.0
+ENDS = {"rank_exited", "uneven_end", "connection_lost"}  # a process may take seconds to end by these
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,13 @@ class Aftermath:
     restarted: bool  # its launcher started it again
 
 
-def observe(scene: Scene, onset: float, slow_seconds: float) -> Aftermath:
-    """Return how the job goes on; `slow_seconds` is its p99 step. If its launcher starts it again, wait for a step."""
+def observe(scene: Scene, onset: float, slow_seconds: float, causes: Collection[str] = ()) -> Aftermath:
+    """Return how the job goes on; `slow_seconds` is its p99 step.
+
+    If the struck rank is gone, or is about to end by one of the `causes`, wait for the first step of the next launch.
+    """
     folder = scene.job.folder
-    if scene.job.spec.max_restarts and not _runs(scene):
+    if scene.job.spec.max_restarts and (not _runs(scene) or not ENDS.isdisjoint(causes)):
         wait_until(lambda: scene.job.exit_code() is not None or launches(folder) > 1, RESTART_SECONDS)
     last, restarted = newest_step(folder), launches(folder) > 1
     if last is None or scene.job.exit_code() is not None:

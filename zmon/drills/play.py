@@ -182,7 +182,7 @@ def _await_report(
 
 def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
     """Return the row with the state of the job; wait for a page if the job stands still and there is none yet."""
-    ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds)
+    ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds, row.expected)
     if not ending.moves and not ending.restarted:
         wait_until(lambda: alerts_since(scene, injection.onset, "critical"), DEAD_SECONDS)
     return replace(row, moves=ending.moves, restarted=ending.restarted)

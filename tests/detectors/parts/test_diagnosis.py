@@ -81,7 +81,7 @@ def test_finished_rank_that_others_wait_for_is_the_culprit():
 def test_rank_that_left_is_a_warning_until_the_launcher_should_have_started_the_job_again(gone, severity, ending):
     """The others fail as soon as they notice that its connections are closed, which takes seconds on a busy machine."""
     restarts = {"max_restarts": 2, "restart_count": 0}
-    leaver = finished(3, gone, **restarts, **ending, leaving_seconds=gone, step_seconds=gone + 1)
+    leaver = finished(3, gone, **restarts, **ending, activity_seconds=gone)
     finding = detect(leaver, *(waiting(rank, 9.0, **restarts) for rank in (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), severity)
 

@@ -127,7 +127,7 @@ class Ends:
 
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
-        expected, restarts = self.restarts()
+        expected, next_start = restarts(self.dead[0][0], self.seconds_ago, self.limits)
         return new_finding(
             self.snapshot,
             detector=self.detector,
@@ -137,24 +137,24 @@ class Ends:
             hosts=hosts,
             seconds_ago=self.seconds_ago,
             confidence=confidence,
-            summary=f"{summary}; {outlook or restarts}",
+            summary=f"{summary}; {outlook or next_start}",
             detail=detail,
             evidence=evidence or Evidence(),
         )
 
-    def restarts(self) -> tuple[Severity, str]:
-        """Return the severity of the end, and what the launcher will do."""
-        state = self.dead[0][0]
-        if state.max_restarts is None:
-            return "critical", "nothing will restart the job"
-        left = state.max_restarts - state.restart_count
-        if left <= 0:
-            total = state.max_restarts
-            used = "its only restart" if total == 1 else f"all its {total} restarts"
-            reason = f", because the launcher has used {used}" if total else ""
-            return "critical", f"nothing will restart the job{reason}"
-        severity: Severity = "warning" if self.seconds_ago < self.limits.restart_seconds else "critical"
-        return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
+
+def restarts(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
+    """Return the severity of the end of a rank, and what its launcher will do."""
+    if state.max_restarts is None:
+        return "critical", "nothing will restart the job"
+    left = state.max_restarts - state.restart_count
+    if left <= 0:
+        total = state.max_restarts
+        used = "its only restart" if total == 1 else f"all its {total} restarts"
+        reason = f", because the launcher has used {used}" if total else ""
+        return "critical", f"nothing will restart the job{reason}"
+    severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
+    return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
 
 
 def with_first_words(evidence: Evidence, state: RankState) -> Evidence:

@@ -17,6 +17,7 @@ from zmon.errors import ZmonError
 
 GAP_SECONDS = 1.5  # between two faults, at most
 OBEY_SECONDS = 2.0  # for the second fault, in addition to three steps: the first may have stopped the job
+PAUSED_SECONDS = 30.0  # the same after something harmless, such as a pause
 
 
 def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
@@ -36,11 +37,14 @@ def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
             _undo_later(undo, injections[0])
             time.sleep(gap)
             if state is not None:
-                seconds = OBEY_SECONDS + 3 * scene.job.spec.step_seconds
+                least = PAUSED_SECONDS if is_first_harmless else OBEY_SECONDS
+                seconds = least + 3 * scene.job.spec.step_seconds
                 other = replace(scene, rank=rank, host=state.host, pid=state.pid, obey_seconds=seconds)
                 try:
                     injections.append(second(other))
-                except ZmonError:  # the first fault has stopped or ended the job
+                except ZmonError:
+                    if is_first_harmless:
+                        raise
                     set_orders(scene.job.folder)
                 else:
                     _undo_later(undo, injections[1])
