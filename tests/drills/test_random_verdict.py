@@ -88,6 +88,12 @@ def test_verdict_on_a_killed_rank(changes, expected):
     assert of(KILL, **changes) == expected
 
 
+def test_fault_that_each_launch_has_is_a_crash_loop_only_under_a_launcher_that_restarts():
+    states = shown({"severity": "warning"}, {"id": "2", "cause": "crash_loop"})
+    assert of(KILL, shown=states, max_restarts=2) == "right"
+    assert of(KILL, shown=states) == "wrong cause"
+
+
 def test_job_with_restarts_that_hangs_in_silence_is_silent():
     assert of(LEAVE, shown=(), max_restarts=2) == "silent"
 

@@ -102,6 +102,8 @@ def _diagnosis_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
     """Return the verdict on the last state of each finding; an earlier one may not have known the cause."""
     last = {each.id: each for each in shown}.values()
     causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
+    if row.max_restarts:
+        causes.add("crash_loop")  # a fault that the next launch has, too
     nobody = {cause for fault in row.truth if fault.rank is None for cause in fault.causes}
     if any(each.severity == "critical" and each.cause not in (*causes, "unknown") for each in last):
         return "wrong cause"
