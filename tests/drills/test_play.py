@@ -185,6 +185,12 @@ def test_page_about_another_finding_does_not_count(stage):
     assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
 
 
+def test_late_report_about_a_job_that_stands_still_is_not_a_missed_one(stage):
+    stage.report(time=ONSET + 15)
+    stage.fire(time=ONSET + 17)
+    assert play_rank_frozen(stage).verdict == "late"
+
+
 def test_page_of_a_job_that_stands_still_is_awaited_though_the_finding_was_a_warning_first(stage):
     stage.report(severity="warning", cause="unknown")
     stage.report(time=ONSET + 18, number=0, severity="critical")

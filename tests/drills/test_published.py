@@ -20,6 +20,14 @@ def test_culprit_that_was_replaced_is_returned_beside_the_later_one(tmp_path):
     assert all(each.ranks != (3,) for each in states)
 
 
+def test_state_that_returns_is_the_last_one(tmp_path):
+    path = tmp_path / "findings.jsonl"
+    journal, first = Journal(path), finding(id="1", job_id="drill-1", cause="compute_hang", severity="critical")
+    for now, cause in ((10.0, "compute_hang"), (11.0, "network_stall"), (12.0, "compute_hang")):
+        journal.open_or_update(replace(first, cause=cause), now)
+    assert [each.cause for each in published(path, "drill-1")] == ["compute_hang", "network_stall", "compute_hang"]
+
+
 def test_line_that_is_being_written_is_left_out(tmp_path):
     path = tmp_path / "findings.jsonl"
     Journal(path).open_or_update(finding(id="1", job_id="drill-1"), 10.0)

@@ -74,6 +74,22 @@ def test_hold_time_restarts_after_a_gap(journal):
     assert journal.active()[0].ranks == (2,)
 
 
+def test_kind_of_a_hang_stays_while_its_rank_goes_through_other_phases_after_it(journal):
+    """A rank whose hang has ended loads its next batch before the step is over."""
+    journal.open_or_update(finding_of(2, cause="compute_hang"), NOW)
+    for seconds, cause in ((1, "input_stall"), (2, "compute_hang"), (3, "input_stall"), (5, "input_stall")):
+        journal.open_or_update(finding_of(2, cause=cause), NOW + seconds)
+        assert journal.active()[0].cause == "compute_hang"
+    journal.open_or_update(finding_of(2, cause="input_stall"), NOW + 3 + HOLD_SECONDS)
+    assert journal.active()[0].cause == "input_stall"
+
+
+def test_exit_of_a_rank_that_hung_is_published_at_once(journal):
+    journal.open_or_update(finding_of(2, cause="compute_hang"), NOW)
+    journal.open_or_update(finding_of(2, cause="rank_exited"), NOW + 1)
+    assert journal.active()[0].cause == "rank_exited"
+
+
 def test_first_culprits_and_a_higher_severity_are_published_at_once(journal):
     journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), severity="warning"), NOW)
     journal.open_or_update(finding_of(2, severity="warning"), NOW + 1)

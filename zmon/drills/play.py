@@ -154,6 +154,9 @@ def _await_report(
     # The second of two faults may take seconds, and a broken connection is used again in the next step.
     until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
     report, report_time = _await_finding(drill, scene, injection, until)
+    if report is None and not observe(scene, injection.onset, slow).moves:  # a late report is not a missed one
+        until += TARGETS.finding_seconds("silence", usual, slow) + EXTRA_SECONDS
+        report, report_time = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
     if report is None or report_time is None:

@@ -5,6 +5,7 @@ The API has the last state only, so a finding that first named an innocent and w
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -14,10 +15,10 @@ from zmon.schema.finding import Finding, decode_finding
 
 
 def published(journal: Path, job_id: str) -> tuple[Shown, ...]:
-    """Return the different states of all findings about a job, oldest first; states from before a restart are lost."""
+    """Return all states of all findings about a job, oldest first; states from before a restart are lost."""
     lines = journal.read_bytes().splitlines() if journal.exists() else []
     states = (_shown(finding) for line in lines if (finding := _finding(line)) and finding.job_id == job_id)
-    return tuple(dict.fromkeys(states))
+    return tuple(state for state, _ in groupby(states))
 
 
 def _finding(line: bytes) -> Finding | None:

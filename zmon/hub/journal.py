@@ -36,6 +36,7 @@ HOLD_SECONDS = 3.0  # new culprits must be reported for this long: ranks that wa
 MAX_RESOLVED = 1000  # resolved findings in memory and in the file
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
+_HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
 _VICTIMS = "; victims: "  # in a summary, the exits of ranks that waited for the culprit follow this
 
 
@@ -138,10 +139,13 @@ class Journal:
         """Return True if the culprits of the later finding may be published.
 
         They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
+        The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
         """
         culprits, published = _culprits(finding), _culprits(current)
+        if {finding.cause, current.cause} <= _HANGS:
+            culprits, published = (*culprits, finding.cause), (*published, current.cause)
         candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not published or culprits == published or (finding.ranks and not current.ranks):
+        if not _culprits(current) or culprits == published or (finding.ranks and not current.ranks):
             return True
         if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now

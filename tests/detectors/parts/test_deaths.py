@@ -204,6 +204,20 @@ def test_stall_ignores_an_exception_while_other_ranks_move():
     assert detect(leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))) is None
 
 
+SLOW = {"lease_seconds": 60.0, "overdue_seconds": 0.0}  # steps of two seconds
+
+
+@pytest.mark.parametrize(
+    ("since", "stepped", "cause"),
+    [(13.0, 14.0, "connection_lost"), (8.0, 9.0, None), (13.0, 2.0, None)],
+    ids=["nothing moves since", "the others may finish their step", "the others go on"],
+)
+def test_rank_whose_process_hangs_after_a_broken_connection_has_ended_before_the_lease_is_over(since, stepped, cause):
+    lost = leaving(1, since, DISCONNECT, "builtins.RuntimeError", **{**SLOW, "step_seconds": since + 1})
+    finding = detect(lost, *(waiting(rank, stepped, **SLOW) for rank in (0, 2, 3)))
+    assert (finding and finding.cause) == cause
+
+
 def test_stall_reports_nothing_while_a_cancelled_job_ends():
     """After Ctrl-C some ranks hang in teardown until the launcher kills them."""
     cancelled = [leaving(rank, 4.0, "", "builtins.KeyboardInterrupt") for rank in (0, 1)]

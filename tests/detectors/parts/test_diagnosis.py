@@ -62,6 +62,12 @@ def test_no_rank_is_named_while_a_rank_is_unwatched():
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
+@pytest.mark.parametrize(("seconds", "cause"), [(60.0, "input_stall"), (0.4, "compute_hang")])
+def test_rank_that_loads_its_next_batch_after_a_hang_had_not_waited_for_its_loader(seconds, cause):
+    culprit = outside(2, "data", step_seconds=66.0, state_seconds=seconds)
+    assert detect(culprit, *(waiting(rank, 66.0) for rank in (0, 1, 3))).cause == cause
+
+
 def test_finished_rank_that_others_wait_for_is_the_culprit():
     finding = detect(finished(3, 60.0), *map(waiting, (0, 1, 2)))
     assert (finding.cause, finding.ranks, finding.severity) == ("uneven_end", (3,), "critical")

@@ -42,6 +42,9 @@ _CONSEQUENCES = (Death.CANCELLED, Death.VICTIM)
 # A launcher that a signal ended takes its ranks along: its children are interrupted, or killed after a grace.
 _LAUNCHER_LEAD_SECONDS = 0.3  # it certainly ended first: the agent looks ten times a second
 _LAUNCHER_GRACE_SECONDS = 60.0  # schedulers and containers wait 10 to 30 s before they kill
+# A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
+_LEAVING_SECONDS = 5.0
+_LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the others may still finish the step they are in
 
 Dead = tuple[RankState, Death]
 
@@ -190,13 +193,21 @@ def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the dead ranks, and those that have raised and are about to end, which may take seconds.
 
     A job may survive an exception that reached its excepthook. So a rank that is alive counts only if it has finished
-    no step since then, and only if some rank is dead or nothing moves.
+    no step since then, and only if some rank is dead, nothing moves, or no rank has finished a step for long since.
     """
     dead = [r for r in ranks if not r.alive]
     leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
-    if dead or all(r.overdue_seconds > 0 for r in ranks if r.alive and r.activity != "done"):
+    moving = [r for r in ranks if r.alive and r.activity != "done"]
+    if dead or all(r.overdue_seconds > 0 for r in moving) or any(_is_stuck(r, moving) for r in leaving):
         return [*dead, *leaving]
     return []
+
+
+def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
+    """Return True if a rank raised long ago, its process hangs in its end, and no rank has finished a step since."""
+    left = leaver.leaving_seconds or 0.0
+    long = max(_LEAVING_SECONDS, _LEAVING_LEASE_RATIO * (leaver.lease_seconds or 0.0))
+    return left >= long and all(r.step_seconds >= left for r in moving)
 
 
 def precedes(state: RankState, other: RankState, together_seconds: float) -> bool:

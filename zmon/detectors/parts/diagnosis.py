@@ -124,9 +124,14 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     return _hang(culprits, reason, 0.8)
 
 
+def _loads(state: RankState) -> bool:
+    """Return True if the rank has waited for its loader for most of the stall, and not only since a hang has ended."""
+    return state.phase == "data" and state.activity != "done" and state.state_seconds >= state.step_seconds / 2
+
+
 def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
     """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data."""
-    loading = [r for r in culprits if r.phase == "data" and r.activity != "done"]
+    loading = [r for r in culprits if _loads(r)]
     if not culprits or len(loading) not in (0, len(culprits)):
         return None
     first = culprits[0]
