@@ -35,7 +35,9 @@ WARM_SECONDS = 6.0  # step time that each rank must have before the fault
 LEARNED_SECONDS = 600.0  # a longer lease is not a learned lease of training
 RANDOM_SECONDS = 3.0  # the fault is caused at a random time within this interval
 POLL_SECONDS = 0.05
-# A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus EXTRA_SECONDS.
+# A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus the time of EFFECT_STEPS and
+# EXTRA_SECONDS.
+EFFECT_STEPS = 3
 EXTRA_SECONDS = 5.0
 MAX_SECONDS = 150.0
 PAGE_TIMEOUT_SECONDS = 15.0
@@ -149,7 +151,8 @@ def _await_report(
     """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
-    until = time.time() + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS  # the second of two faults may take seconds
+    # The second of two faults may take seconds, and a broken connection is used again in the next step.
+    until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
     report, report_time = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)

@@ -140,7 +140,7 @@ class Hub:
         """Record an error of one part on one job, so that other parts and jobs go on."""
         try:
             yield
-        except Exception as error:  # a defect in a detector may raise anything; /healthz and doctor show it
+        except Exception as error:  # a defect may raise anything; doctor shows those of detectors
             text = f"{type(error).__name__}: {error}"
             if self.errors.get((part, job_id)) != text:
                 log.exception("%s failed on job %s", part, job_id)

@@ -1,5 +1,7 @@
 """Tests of ranks that entered the collectives of two groups in another order than the others."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.detectors.stalls import detect, inside, outside
@@ -43,3 +45,23 @@ def test_no_rank_is_named_if_the_others_are_not_in_its_group():
     alone = inside(1, "all_reduce", 41, group="pair", sequences={"0": 300, "pair": 41})
     others = [inside(rank, "all_reduce", 301, sequences={"0": 301}) for rank in (0, 2, 3)]
     assert detect(*others, alone).cause == "unknown"
+
+
+@pytest.mark.parametrize("activity", ["eval", "checkpoint", "init"])
+def test_lease_of_an_activity_does_not_delay_ranks_that_can_never_go_on(activity):
+    """Rank 1 evaluates with collectives, and the others do not."""
+    within_lease = {"activity": activity, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    finding = detect(in_world(0), replace(in_control(1), **within_lease), in_world(2), in_world(3))
+    assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (1,), "critical")
+
+
+def test_ranks_in_one_slow_collective_of_an_evaluation_are_quiet():
+    within_lease = {"activity": "eval", "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    assert detect(*(replace(in_world(rank), **within_lease) for rank in range(4))) is None
+
+
+def test_ranks_that_have_just_entered_different_collectives_are_quiet():
+    """The agents look at different moments."""
+    recent = {"state_seconds": 1.0, "step_seconds": 1.0, "overdue_seconds": 0.0}
+    ranks = [in_world(0), in_control(1), in_world(2), in_world(3)]
+    assert detect(*(replace(rank, **recent) for rank in ranks)) is None

@@ -7,42 +7,18 @@ The rules infer the culprit from which ranks wait for which, in a fixed order. I
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
-from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
-from zmon.detectors.parts.crossed_order import crossed_order
+from zmon.detectors.parts import different_paths, flight_records
+from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike
 from zmon.detectors.parts.deaths import hung_ranks
-from zmon.detectors.parts.even_sizes import even_ops
+from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
-from zmon.detectors.parts.skipped_collective import skipped_collective
-from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-
-_PATHS = (
-    "The ranks have taken different paths through the code, and the job cannot recover. The stacks in the finding show "
-    "where: look for a branch on the rank, an uneven number of batches, or an exception that was swallowed. End the "
-    "job and restart it from its last checkpoint."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The cause, the culprits, and what to do next."""
-
-    cause: str
-    summary: str
-    detail: str
-    confidence: float
-    culprits: Sequence[RankState] = ()
-    hosts: Sequence[str] = ()
-    proven: bool = False  # False: only silence shows that the job will not go on
-    evidence: Evidence = field(default_factory=Evidence)
 
 
 def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_even_steps: int) -> Diagnosis:
@@ -52,10 +28,10 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
     """
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
-        partial(_mismatch, num_even_steps),
-        _skipped,
-        _crossed,
-        _left,  # a rank that is gone cannot be lost, late or in a hang
+        partial(different_paths.mismatch, num_even_steps),
+        different_paths.skipped,
+        different_paths.crossed,
+        different_paths.left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
         _unissued,
@@ -64,72 +40,6 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
     )
     diagnoses = (rule(snapshot, alive) for rule in rules)
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)
-
-
-def _mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    even = even_ops(snapshot.steps, num_even_steps)
-    conflict = mismatch(alive, even) or flight_records.mismatch(snapshot, even)
-    if conflict is None:
-        return None
-    culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
-    return Diagnosis(
-        cause="collective_mismatch" if conflict.minority else "unknown",
-        summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
-        f"{conflict.differences} ({culprits})",
-        detail=_PATHS,
-        confidence=0.9 if conflict.minority else 0.3,
-        culprits=conflict.minority,
-        proven=True,
-        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
-    )
-
-
-def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    skipped = skipped_collective(alive)
-    if skipped is None or snapshot.unwatched or snapshot.missing:
-        return None
-    culprit, inside = skipped.rank, skipped.rank.in_flight
-    return Diagnosis(
-        cause="collective_mismatch",
-        summary=f"{ranks_on([culprit])} has not entered {skipped.op} {skipped.sequence} of group {skipped.group}, in "
-        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skipped.reason}",
-        detail=_PATHS,
-        confidence=0.85,
-        culprits=[culprit],
-        proven=True,
-        evidence=Evidence(group=skipped.group, sequence=skipped.sequence),
-    )
-
-
-def _crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    crossed = crossed_order(alive)
-    if crossed is None or snapshot.unwatched or snapshot.missing:
-        return None
-    named = bool(crossed.minority)
-    return Diagnosis(
-        cause="collective_mismatch" if named else "unknown",
-        summary=f"{crossed.text}{'' if named else ' (no majority, so no rank is named)'}",
-        detail=_PATHS,
-        confidence=0.85 if named else 0.3,
-        culprits=crossed.minority,
-        proven=True,
-        evidence=Evidence(group=crossed.collective.group, sequence=crossed.collective.sequence),
-    )
-
-
-def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    left = missed_leavers(snapshot.ranks)
-    if not left:
-        return None
-    waiting = sum(1 for r in alive if r.in_flight or any(waits_for(r, leaver) for leaver in left))
-    return Diagnosis(
-        cause="uneven_end",
-        summary=f"{left_text(left)}; {waiting} of them wait in a collective that a rank that left never entered",
-        detail=ADVICE,
-        confidence=0.9,
-        culprits=odd_ranks(left, snapshot.ranks),
-        proven=True,
-    )
 
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -245,23 +155,13 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
     )
 
 
-def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    return all(r.in_flight for r in alive) or flight_records.all_wait(snapshot)
-
-
-def _all_pending(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    """Return True if every rank waits for something, although some ranks may be one collective ahead.
-
-    If only two hosts cannot reach each other, a collective may end on the others.
-    """
-    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
-
-
 def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if not alive or snapshot.missing or snapshot.unwatched:
         return None
     culprit = stalled_network(snapshot, num_timeouts)
-    if culprit is None or not (_all_wait(snapshot, alive) or (culprit.links and _all_pending(snapshot, alive))):
+    if culprit is None or not (
+        flight_records.all_wait(snapshot, alive) or (culprit.links and flight_records.all_pending(snapshot, alive))
+    ):
         return None
     return network_stall(culprit)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.parts.deaths import Death, death
-from zmon.detectors.parts.diagnosis import Diagnosis
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.diagnosis_result import Diagnosis
+from zmon.detectors.parts.wording import ranks_on, verb
 from zmon.format import duration
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -33,8 +33,8 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
     first = alive[0]
     return Diagnosis(
         cause="compute_hang",
-        summary=f"{ranks_on(alive)} has gone on alone for {duration(first.step_seconds)} since its last step, and all "
-        f"{len(rest)} others have finished",
+        summary=f"{ranks_on(alive)} {verb(alive, 'has', 'have')} gone on alone for {duration(first.step_seconds)} "
+        f"since the last step, and all {len(rest)} others have finished",
         detail=f"No rank waits for it. It may upload a model or write a report: its stack is in the finding, or run "
         f"`py-spy dump --native --pid {first.pid}` on {first.host}. If it hangs in its teardown, check that its last "
         "checkpoint is complete, and end it.",

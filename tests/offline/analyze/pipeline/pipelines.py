@@ -1,7 +1,7 @@
 """Make traces of pipelines as a trainer would record them: one forward and one backward at a time, blocking transfers.
 
-The maker has rules of its own (who waits for whom), so that a replay of its traces can be compared with what it makes
-from other durations.
+The start of each operation follows from rules that are written here and not taken from zmon. So the replay of a trace
+with other durations can be compared with the trace that is made with these durations.
 """
 
 from collections import defaultdict
