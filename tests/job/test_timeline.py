@@ -77,6 +77,43 @@ def test_boxes_of_an_earlier_launch_are_ignored_during_a_start():
     assert job.missing == (2, 3)
 
 
+def gone(states, seconds, **changes):
+    """Return ranks that ended so long ago, after 30 s of training."""
+    return [replace(s, alive=False, gone_seconds=seconds, step_seconds_total=30.0 + seconds, **changes) for s in states]
+
+
+def began(states, seconds):
+    """Return ranks that began so long ago and have not finished a step."""
+    return [replace(s, steps=0, step_seconds_total=0.0, open_seconds=seconds) for s in states]
+
+
+@pytest.mark.parametrize("hosts", [("node-a",), ("node-a", "node-b")], ids=["one host", "two hosts"])
+def test_ranks_of_a_launch_that_a_supervisor_replaced_at_once_are_ignored(hosts):
+    """It starts torchrun anew, so the attempt number is 0 again, and the ranks start one after the other."""
+    old = gone(launch_ranks(0, NOW - 42, hosts=hosts, max_restarts=0), 12.0)
+    new = began(launch_ranks(0, NOW - 3, hosts=hosts, launcher="950@7", max_restarts=0), 3.0)[:1]
+    assert uids(newest_attempt(old[1:] + new)) == uids(new)
+
+
+def test_ranks_of_a_launch_that_ended_in_init_are_ignored_once_torchrun_has_started_the_next():
+    old = gone(launch_ranks(0, NOW - 20, max_restarts=0), 12.0, steps=0)
+    new = began(launch_ranks(0, NOW - 3, launcher="950@7", max_restarts=0), 3.0)[:1]
+    assert uids(newest_attempt(old[1:] + new)) == uids(new)
+
+
+def test_rank_that_died_after_the_others_had_begun_belongs_to_their_launch():
+    """Each rank has a launcher of its own, as in a pod with one GPU."""
+    living = began(launch_ranks(0, NOW - 30, ranks=3, world_size=4), 30.0)
+    died = gone([rank_state(3, start=NOW - 31, run_uid="dead", launcher="1@130")], 20.0, steps=0)
+    assert uids(newest_attempt(living + died)) == [*uids(living), "dead"]
+
+
+def test_rank_that_died_in_init_before_a_pod_on_another_host_began_belongs_to_the_launch():
+    died = gone([rank_state(3, start=NOW - 31, run_uid="dead", launcher="1@130", host="node-b")], 20.0, steps=0)
+    late = began(launch_ranks(0, NOW - 5, ranks=3, world_size=4), 5.0)
+    assert "dead" in uids(newest_attempt(late + died))
+
+
 def test_ranks_of_the_previous_attempt_are_ignored_during_a_restart():
     old, new = as_dead(launch_ranks(0, NOW)), launch_ranks(1, NOW + 5)[:2]
     assert uids(newest_attempt(old + new)) == uids(new)

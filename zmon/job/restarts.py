@@ -50,6 +50,11 @@ def ended_well(snapshot: Snapshot) -> bool:
     return finished or (is_over(snapshot) and is_settled(snapshot) and not raised)
 
 
+def seconds_since_start(state: RankState) -> float:
+    """Return the seconds since a rank began, also if it is gone by now."""
+    return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
+
+
 def launch_start(snapshot: Snapshot) -> float:
     """Return the newest start of the launch's ranks. The newest start wins, as in `timeline.newest_attempt`."""
     return max(r.start for r in snapshot.reported_ranks)
@@ -57,7 +62,7 @@ def launch_start(snapshot: Snapshot) -> float:
 
 def launch_began(snapshot: Snapshot) -> float:
     """Return the time at which the launch began, by the hub's clock."""
-    return snapshot.time - max(_age(r) for r in snapshot.reported_ranks)
+    return snapshot.time - max(seconds_since_start(r) for r in snapshot.reported_ranks)
 
 
 def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
@@ -131,11 +136,6 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
 
 def _is_cancelled(state: RankState) -> bool:
     return state.last_words is not None and state.last_words.type in CANCELLED_TYPES
-
-
-def _age(state: RankState) -> float:
-    """Return the seconds since a rank began, also if it is gone by now."""
-    return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
 def _error(state: RankState) -> str:

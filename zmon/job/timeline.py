@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from zmon.job.restarts import seconds_since_start
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
@@ -17,14 +18,17 @@ from zmon.schema.rank import RankState
 
 NEWS_SECONDS = 60.0  # the host of a dead rank belongs to the job for this time
 TOGETHER_SECONDS = 60.0  # ranks of one launch start within its rendezvous
+# A rank was gone before another one began if it was gone for this much longer than the other has run. Their reports may
+# be late by different times. A launcher and a rank that import torch take longer to start.
+GONE_BEFORE_SECONDS = 1.5
 
 
 def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     """Return the ranks of the newest launch of one job, by rank.
 
     The newest launch wins, not the highest attempt number, which falls back to 0 when a launcher is started again.
-    A rank that an earlier launch left on a host under the same attempt number is dead, has another launcher, and was
-    started long before. Start times are compared on one host only.
+    A rank that an earlier launch left on a host under the same attempt number is dead and has another launcher. It was
+    started long before, or it was gone before the newest rank began. Start times are compared on one host only.
     """
     by_start = sorted(ranks, key=lambda r: r.start)
     if not by_start:
@@ -33,13 +37,25 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     # The world size counts as well: an earlier launch with another number of ranks may have the same attempt.
     candidates = [r for r in by_start if (r.attempt, r.world_size) == (newest.attempt, newest.world_size)]
     newest_of_host = {r.host: r for r in candidates}  # in order of time, so the last rank of a host wins
-    by_rank = {r.rank: r for r in candidates if not _is_left_over(r, newest_of_host[r.host])}
+    by_rank = {r.rank: r for r in candidates if not _is_left_over(r, newest_of_host[r.host], newest)}
     return tuple(by_rank[rank] for rank in sorted(by_rank))
 
 
-def _is_left_over(state: RankState, newest: RankState) -> bool:
-    long_before = newest.start - state.start > TOGETHER_SECONDS
-    return not state.alive and state.launcher != newest.launcher and long_before
+def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState) -> bool:
+    if state.alive:
+        return False
+    has_other_launcher = state.launcher != newest_of_host.launcher
+    if has_other_launcher and newest_of_host.start - state.start > TOGETHER_SECONDS:
+        return True
+    # torchrun starts all ranks of a host at once. A rank that has finished a step had met all ranks of its launch.
+    if has_other_launcher and state.max_restarts is not None and _was_gone_before(state, newest_of_host):
+        return True
+    return state.launcher != newest.launcher and state.steps > 0 and _was_gone_before(state, newest)
+
+
+def _was_gone_before(state: RankState, newest: RankState) -> bool:
+    """Return True if a rank was gone before another one began. Only ages are compared, so they may be on two hosts."""
+    return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
 
 
 def as_of_now(report: AgentReport, seconds: float) -> AgentReport:

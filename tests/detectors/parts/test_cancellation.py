@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import dead, disconnected, terminated, words
+from tests.build import dead, disconnected, rank_state, terminated, words
 from tests.detectors.stalls import detect
 
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
@@ -51,3 +51,52 @@ def test_survivor_of_a_reset_connection_is_not_named_if_its_launcher_ends_it(rea
 def test_owner_ends_a_job_in_silence_although_connections_break_afterwards():
     others = [broken(0, 1.97, 1.9), broken(1, 1.96, 1.9, HOSTS[1])]
     assert detect(*others, signalled(2, 2.0, HOSTS[2]), signalled(3, 1.98, HOSTS[3])) is None
+
+
+def test_first_rank_of_the_only_host_that_had_a_signal_is_named():
+    others = [broken(rank, 1.9, 1.0, HOSTS[1]) for rank in (0, 1)]
+    finding = detect(*others, signalled(2, 1.99, HOSTS[2]), signalled(3, 2.0, HOSTS[2]))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "critical")
+    assert "no other rank had a signal" in finding.summary
+
+
+def test_rank_of_the_only_host_that_had_a_signal_is_named_once_the_others_have_waited_for_a_minute():
+    others = [rank_state(rank, host=HOSTS[1], step_seconds=62.0, overdue_seconds=60.0) for rank in (0, 1)]
+    ended = [signalled(rank, 61.0, HOSTS[2]) for rank in (2, 3)]
+    assert detect(*others, *ended).ranks == (2,)
+    assert detect(*others, *(signalled(rank, 59.0, HOSTS[2]) for rank in (2, 3))) is None
+
+
+def test_nobody_is_named_if_the_others_may_have_had_the_signal_a_moment_later():
+    """Kernels before 6.15 tell no exit status. The owner may have ended each rank by itself."""
+    other = replace(broken(0, 1.98, 1.9), launcher="901@1", exit_status=None, world_size=2)
+    finding = detect(other, signalled(1, 2.0, HOSTS[1], exit_status=None, world_size=2))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "warning")
+
+
+def test_owner_ends_ranks_without_a_launcher_in_silence_although_a_connection_breaks_first():
+    other = replace(broken(0, 1.98, 1.9), launcher="901@1", exit_status="signal SIGTERM", world_size=2)
+    assert detect(other, signalled(1, 2.0, HOSTS[1], world_size=2)) is None
+
+
+def test_nobody_is_named_if_the_launcher_may_have_ended_the_others_soon_after():
+    """torchrun looks for dead ranks every 0.1 s, so it may react within 0.03 s."""
+    finding = detect(signalled(3, 1.03), *(signalled(rank, 1.0) for rank in range(3)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "warning")
+
+
+def test_owner_ends_a_job_in_silence_although_its_ranks_react_one_after_the_other():
+    assert detect(*(signalled(rank, 1.0 + 0.02 * rank) for rank in range(4))) is None
+
+
+def test_ranks_that_nccl_aborts_because_of_a_signal_to_one_host_had_no_signal():
+    waited = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "exit_status": "signal SIGABRT"}
+    others = [dead(rank, 0.6, host=HOSTS[1], **waited) for rank in (0, 1)]
+    assert detect(*others, *(signalled(rank, 46.0 + rank / 100, HOSTS[2]) for rank in (2, 3))).ranks == (3,)
+
+
+def test_launcher_that_took_its_ranks_along_is_reported_although_ranks_of_other_hosts_wait():
+    ended = {"launcher_status": "signal SIGKILL", "launcher_gone_seconds": 2.1}
+    others = [rank_state(rank, host=HOSTS[1]) for rank in (0, 1)]
+    finding = detect(*others, *(signalled(rank, 2.0, HOSTS[2], **ended) for rank in (2, 3)))
+    assert (finding.cause, finding.ranks, finding.hosts) == ("launcher_gone", (), (HOSTS[2],))

@@ -20,7 +20,7 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.parts.deaths import Death, culprits, death, hung_ranks
+from zmon.detectors.parts.deaths import Death, culprits, death
 from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3
@@ -229,79 +229,3 @@ def test_stall_reports_nothing_while_a_cancelled_job_ends():
 def test_cancelled_job_that_hangs_is_a_stall():
     hanging = [leaving(rank, 90.0, "", "builtins.KeyboardInterrupt", step_seconds=95.0) for rank in range(4)]
     assert detect(*hanging).cause != "rank_exited"
-
-
-# -- aborted by NCCL's watchdog ----------------------------------------------------------------------------
-
-STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
-
-
-def aborted(rank, gone=4.0, **changes):
-    """Return a rank that waited for its GPU until the watchdog aborted it without last words."""
-    issued = {"exit_status": "signal SIGABRT", "sequences": {"0": 301}, "device": f"GPU-{rank}"}
-    return dead(rank, gone, **{**STOOD, **issued, **changes})
-
-
-def hanging(rank, **changes):
-    """Return a rank that is alive and has not issued the collective in which the others waited."""
-    return rank_state(rank, **{**STOOD, "overdue_seconds": 603.5, "device": f"GPU-{rank}", **changes})
-
-
-@pytest.mark.parametrize("status", ["signal SIGABRT", None], ids=["aborted", "unknown"])
-def test_ranks_that_nccl_aborts_are_victims_of_the_hanging_rank(status):
-    finding = detect(*(aborted(rank, exit_status=status) for rank in (0, 1, 2)), hanging(3))
-    assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
-    assert "3 of 4 ranks waited for it and are gone" in finding.summary
-
-
-def test_rank_that_hangs_in_its_input_while_nccl_aborts_others_is_named():
-    finding = detect(*map(aborted, (0, 1, 2)), hanging(3, phase="data"))
-    assert (finding.cause, finding.ranks) == ("input_stall", (3,))
-
-
-def test_rank_that_is_aborted_inside_a_collective_is_a_victim():
-    inside = waiting(0).in_flight
-    victims = [aborted(rank, in_flight=inside, sequences={"0": 300}) for rank in (0, 1, 2)]
-    assert detect(*victims, hanging(3)).ranks == (3,)
-
-
-def test_hanging_rank_is_named_after_the_launcher_ended_its_process():
-    """torchrun sends SIGTERM as soon as a rank has died, and SIGKILL half a minute later."""
-    for how in (terminated, killed):
-        last = how(3, 1.0, device="GPU-3", **STOOD)
-        finding = detect(*map(aborted, (0, 1, 2)), last)
-        assert (finding.cause, finding.ranks) == ("rank_exited", (3,))
-        assert "the others had waited for it, and ended first" in finding.summary
-
-
-@pytest.mark.parametrize(
-    "others",
-    [
-        [hanging(rank, sequences={"0": 301}) for rank in (1, 2, 3)],
-        [hanging(rank, step_seconds=3.0, overdue_seconds=1.5) for rank in (1, 2, 3)],
-        [hanging(rank, device="cpu") for rank in (1, 2)],
-    ],
-    ids=["no rank behind", "stopped after it", "finished"],
-)
-def test_rank_that_aborts_by_itself_is_named(others):
-    own = aborted(0, step_seconds=4.01, sequences={"0": 300})
-    assert detect(own, *others).ranks == (0,)
-
-
-@pytest.mark.parametrize("status", ["signal SIGKILL", "signal SIGSEGV", "exit code 1"])
-def test_rank_with_another_exit_status_is_named_although_others_are_behind(status):
-    assert detect(aborted(0, exit_status=status), *map(hanging, (1, 2, 3))).ranks == (0,)
-
-
-def test_rank_that_aborts_on_cpus_is_named_although_others_are_behind():
-    """There is no watchdog on CPUs."""
-    assert detect(aborted(0, device="cpu"), *(hanging(rank, device="cpu") for rank in (1, 2, 3))).ranks == (0,)
-
-
-def test_no_hung_rank_is_named_after_a_hung_job_was_cancelled():
-    """The rank that hangs in Python ends at once, the others when the launcher kills them, without an exit status."""
-    ranks = [
-        terminated(3, 31.0, device="GPU-3", **STOOD),
-        *(aborted(rank, 1.0, exit_status=None) for rank in (0, 1, 2)),
-    ]
-    assert hung_ranks(ranks) == []

@@ -82,6 +82,17 @@ def test_no_rank_is_named_if_it_passed_nobody():
     assert detect(*ranks).ranks == ()
 
 
+def test_no_rank_is_named_if_it_has_another_role():
+    """Ranks 2 and 3, a stage, enter three collectives of their group in a step, rank 0 only one of its own group."""
+    ranks = [
+        waits(0, "all_reduce", "0", first=63, **{"0": 67}),
+        waits(1, "all_reduce", "first", first=64, **{"0": 66}),
+        waits(2, "all_reduce", "0", last=189, **{"0": 67}),
+        waits(3, "all_reduce", "0", last=189, **{"0": 67}),
+    ]
+    assert detect(*ranks).ranks == ()
+
+
 def test_no_rank_is_named_if_the_numbers_of_the_others_differ():
     ranks = crossed()
     extra = waits(4, "all_reduce", "0", tp2=60, **{"0": 65})

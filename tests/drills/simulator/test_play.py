@@ -29,6 +29,14 @@ def test_owner_who_ends_the_job_is_quiet():
     assert played(Strike("cancel", step=STRUCK)).verdict == "quiet"
 
 
+def test_job_that_finishes_is_quiet():
+    assert played(Strike("finish", place="between", step=STRUCK)).verdict == "quiet"
+
+
+def test_clock_that_jumps_is_quiet():
+    assert played(Strike("clock_jump", step=STRUCK), shape=Shape(ranks=4, hosts=2)).verdict == "quiet"
+
+
 @pytest.mark.parametrize("what", ["agent_restart", "hub_restart"])
 def test_restart_of_a_part_is_quiet(what):
     assert played(Strike(what, step=STRUCK, seconds=3.0)).verdict == "quiet"

@@ -106,3 +106,50 @@ def test_job_without_rendezvous_never_trains():
     made = world(Strike("no_rendezvous", 2, step=0, place="init"))
     assert types(made)[2] == "torch.distributed.DistNetworkError"
     assert not made.ranks[0].records
+
+
+def test_signal_to_one_host_ends_its_ranks_and_breaks_the_connections_of_the_others():
+    made = world(Strike("term_host", 0), hosts=2, launcher="none")
+    assert statuses(made) == ["signal SIGTERM"] * 2 + ["exit code 1"] * 2
+
+
+def test_paused_host_answers_nobody_and_goes_on_afterwards():
+    made = world(Strike("host_pause", 0, step=40, seconds=6.0), hosts=2, seconds=15.0)
+    assert [rank.stopped_since(made.time) is not None for rank in made.ranks] == [True, True, False, False]
+    assert made.network.lost.keys() == {0}
+    made.run(40.0)
+    assert not made.network.lost
+    assert all(rank.ended is None and rank.now.step > 80 for rank in made.ranks)
+
+
+def test_exception_of_all_ranks_is_recorded_once():
+    made = world(Strike("raise_all", 0), launcher="none")
+    assert len(made.struck) == 1
+    assert types(made) == ["builtins.ValueError"] * 4
+
+
+def test_rank_that_hangs_in_its_exit_has_last_words_and_lives():
+    made = world(Strike("raise_hung", 1))
+    assert made.ranks[1].words_at is not None
+    assert statuses(made)[0] is None
+
+
+def test_watchdog_ends_ranks_that_wait_for_a_stopped_one():
+    made = world(Strike("stop", 2), device="cuda", launcher="none", watchdog_seconds=10.0)
+    assert statuses(made) == ["signal SIGABRT", "signal SIGABRT", None, "signal SIGABRT"]
+
+
+def test_second_fault_strikes_some_seconds_after_the_first_although_nothing_moves():
+    made = world(Strike("block", 0), Strike("kill", 1, after=5.0), launcher="none")
+    first, second = made.struck
+    assert second.time == pytest.approx(first.time + 5.0)
+
+
+def test_second_fault_cannot_strike_a_rank_that_is_gone():
+    assert len(world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none").struck) == 1
+
+
+def test_stages_do_different_work_in_step():
+    made = world(model="stages")
+    assert [set(rank.counts) for rank in made.ranks] == [{"first", "0"}] * 2 + [{"last", "0"}] * 2
+    assert min(rank.now.step for rank in made.ranks) > 60

@@ -7,9 +7,11 @@ signal comes first, and it reaches all ranks of a launcher. Ctrl-C is never a la
 from __future__ import annotations
 
 from collections import Counter
+from enum import Enum
 
-from zmon.detectors.parts.deaths import Death, began_seconds, precedes
+from zmon.detectors.parts.deaths import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds, precedes
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
@@ -17,6 +19,14 @@ from zmon.schema.rank import RankState
 
 _BROKEN = (Death.VICTIM, Death.NOT_MET)
 _LAUNCHERS_STATUS = "signal SIGTERM"
+
+
+class Reach(Enum):
+    """The ranks that a signal reached."""
+
+    ALL = "all ranks"
+    PART = "ranks of one host or launcher"
+    UNCLEAR = "ranks of one host or launcher, and the others may have had it too"
 
 
 def is_owners_end(ends: Ends) -> bool:
@@ -28,11 +38,11 @@ def is_owners_end(ends: Ends) -> bool:
     if _is_interrupted(ends, signalled, broken):
         return True
     first = _first_signalled(ends, signalled, broken)
-    return bool(first) and not _is_alone(ends, first)
+    return bool(first) and not _is_alone(ends, first) and _reach(ends, first) is Reach.ALL
 
 
-def lone_signal(ends: Ends) -> Finding | None:
-    """Return a finding about a signal that reached one rank only, after which the job ended."""
+def partial_signal(ends: Ends) -> Finding | None:
+    """Return a finding about a signal that reached one rank or one launcher only, after which the job ended."""
     signalled = ends.of(Death.CANCELLED)
     if not signalled or ends.culprits or is_owners_end(ends):
         return None
@@ -41,6 +51,8 @@ def lone_signal(ends: Ends) -> Finding | None:
         return None
     if ends.living and ends.seconds_ago < ends.limits.ending_seconds:
         return None  # the others may have the signal too, and save before they end
+    if not _is_alone(ends, first):
+        return _launchers_signal(ends, first)
     culprit = first[0]
     also = [r for r in signalled if r is not culprit]
     # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
@@ -57,6 +69,27 @@ def lone_signal(ends: Ends) -> Finding | None:
         culprits=[culprit],
         severity=severity,
         evidence=with_first_words(Evidence(), culprit),
+    )
+
+
+def _launchers_signal(ends: Ends, signalled: list[RankState]) -> Finding:
+    """Return a finding about a signal to ranks of one host or launcher; nobody is named if it may have reached others.
+
+    Only the first of the ranks is named, because its launcher may have ended the others.
+    """
+    first, is_part = signalled[0], _reach(ends, signalled) is Reach.PART
+    rest = "no other rank had a signal" if is_part else "nothing shows whether the owner ended the whole job"
+    return ends.finding(
+        cause="rank_exited" if is_part else "unknown",
+        severity=None if is_part else "warning",
+        summary=f"{ranks_on(signalled)} ended by {signal_of(first)} at step {first.step} during {first.activity}, "
+        f"before any other rank failed; {rest}",
+        detail=f"If the owner did not end the job: what ended the ranks on {first.host}? A scheduler that preempts one "
+        "node (`scontrol show job`, `kubectl describe pod`), a shutdown of the host (`last -x`), or a person "
+        "(`journalctl --since -10min`).",
+        confidence=0.8 if is_part else 0.3,
+        culprits=signalled[:1] if is_part else [],
+        evidence=with_first_words(Evidence(), first),
     )
 
 
@@ -105,9 +138,12 @@ def _first_signalled(ends: Ends, signalled: list[RankState], broken: list[RankSt
 def _breaks_before(ends: Ends, broken: RankState, signalled: RankState) -> bool:
     """Return True if the connection of one rank broke before a signal reached the other rank.
 
-    Last words have exact times, and a launcher reacts late. Without them, ages that differ little prove nothing.
+    Last words have exact times, and a launcher reacts late. Without them, ages that differ little prove nothing. An
+    owner's signal makes no watchdog abort a rank, so an aborted rank ended first unless it certainly did not.
     """
     limits = ends.limits
+    if broken.last_words is None:
+        return not precedes(signalled, broken, limits.together_seconds)
     if broken.last_words_seconds is None or signalled.last_words_seconds is None:
         return precedes(broken, signalled, limits.together_seconds)
     return precedes(broken, signalled, limits.aligned_seconds)
@@ -122,13 +158,19 @@ def _is_alone(ends: Ends, first: list[RankState]) -> bool:
     if len(signalled) == 1 and not broken:
         return bool(ends.living)  # all others have finished, or live on
     if len(signalled) == 1:
-        return not _has_launcher_of_its_own(ends, first[0]) or not _may_restart(first[0])
-    if not all(_is_exact(r) for r in signalled):
+        return not _has_launcher_of_its_own(ends, first[0])
+    return _leads(ends, first[0], ends.limits.alone_seconds)
+
+
+def _leads(ends: Ends, first: RankState, seconds: float) -> bool:
+    """Return True if one rank had the signal this much earlier than all others, and those had it about together."""
+    signalled = ends.of(Death.CANCELLED)
+    if len(signalled) < 2 or not all(_is_exact(r) for r in signalled):
         return False  # the order of the signals is not known well enough
-    lead = min(_lead(ends, first[0], other) for other in signalled if other is not first[0])
+    lead = min(_lead(ends, first, other) for other in signalled if other is not first)
     spread = began_seconds(signalled[1]) - began_seconds(signalled[-1])
-    is_answered = any(began_seconds(first[0]) > began_seconds(r) > began_seconds(signalled[1]) for r in broken)
-    return lead > ends.limits.alone_seconds and (is_answered or lead > spread)
+    is_answered = any(began_seconds(first) > began_seconds(r) > began_seconds(signalled[1]) for r in ends.of(*_BROKEN))
+    return lead > seconds and (is_answered or lead > spread)
 
 
 def _is_exact(state: RankState) -> bool:
@@ -143,9 +185,40 @@ def _lead(ends: Ends, first: RankState, other: RankState) -> float:
 
 
 def _has_launcher_of_its_own(ends: Ends, state: RankState) -> bool:
-    launchers = Counter((r.host, r.launcher) for r in ends.snapshot.reported_ranks)
-    return len(launchers) > 1 and launchers[state.host, state.launcher] == 1
+    launchers = Counter(map(_launcher, ends.snapshot.reported_ranks))
+    return len(launchers) > 1 and launchers[_launcher(state)] == 1
 
 
-def _may_restart(state: RankState) -> bool:
-    return state.max_restarts is not None and state.max_restarts > state.restart_count
+def _reach(ends: Ends, signalled: list[RankState]) -> Reach:
+    """Return whom the first signal reached: all ranks, or those of one host or launcher.
+
+    Whoever signals ranks of several hosts, or of several launchers on one, ends the job. A rank whose connection broke
+    may have had the signal a moment later. The exit status tells, for the rank that ended first on its host: its
+    launcher signals the others.
+    """
+    several_hosts = len({r.host for r in ends.snapshot.reported_ranks}) > 1
+    unit = _host if several_hosts else _launcher
+    reached = set(map(unit, signalled))
+    if len(reached) > 1:
+        return Reach.ALL
+    others = [r for r in ends.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
+    may_be_alone = _leads(ends, signalled[0], ends.limits.ahead_seconds)  # its launcher may have ended the others
+    if not others:
+        return Reach.UNCLEAR if may_be_alone else Reach.ALL
+    if any(r not in ends.ended for r in others):
+        return Reach.ALL if ends.seconds_ago < ends.limits.ending_seconds else Reach.PART
+    firsts = {unit(r): r for r in sorted(others, key=gone_seconds)}  # the one that has been gone longest stays
+    statuses = [r.exit_status for r in firsts.values()]
+    if any(status is None for status in statuses):
+        return Reach.UNCLEAR
+    if not all(status in (*CANCELLED_STATUS, *CANCELLED_EXIT) for status in statuses):
+        return Reach.PART
+    return Reach.UNCLEAR if may_be_alone else Reach.ALL
+
+
+def _host(state: RankState) -> tuple[str, str]:
+    return state.host, ""
+
+
+def _launcher(state: RankState) -> tuple[str, str]:
+    return state.host, state.launcher

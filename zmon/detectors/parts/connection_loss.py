@@ -48,7 +48,7 @@ def connection_lost(ends: Ends) -> Finding | None:
     number, total = len(victims), len(ends.snapshot.ranks)
     many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
     first = with_first_words(Evidence(), victims[0])
-    if ends.snapshot.missing or all(is_timeout(r.last_words) for r in victims):
+    if ends.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
         waited = not ends.snapshot.missing
         how = "of a timeout in a collective" if waited else "of broken connections"
         reason = "no rank is known to have hung" if waited else "because a rank that no agent reports ended first"

@@ -30,11 +30,14 @@ class Death(Enum):
 
 # Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
 _CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
-_CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
+CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
 _CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
-_CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
+CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
 _SIGKILL = "signal SIGKILL"
-_OWNERS_STATUS = _CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
+_OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
+_TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
+
+_CONSEQUENCES = (Death.CANCELLED, Death.VICTIM)
 
 # A launcher that a signal ended takes its ranks along: its children are interrupted, or killed after a grace.
 _LAUNCHER_LEAD_SECONDS = 0.3  # it certainly ended first: the agent looks ten times a second
@@ -57,15 +60,15 @@ def _own_death(state: RankState) -> Death:
     if status == "exit code 0":
         return Death.FINISHED  # its last words do not matter then
     if words is None:
-        return Death.CANCELLED if status in (*_CANCELLED_STATUS, *_CANCELLED_EXIT) else Death.KILLED
+        return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
     if words.kind == "signal":
-        return Death.CANCELLED if status in (None, *_CANCELLED_STATUS) else Death.KILLED
+        return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
     if words.kind == "exit":
-        if status is None or status in _CANCELLED_STATUS:
+        if status is None or status in CANCELLED_STATUS:
             return Death.FINISHED  # it had finished, and its launcher ended the teardown
         if status == _SIGKILL:
             return Death.KILLED  # while it was ending
-        return Death.CANCELLED if status in _CANCELLED_EXIT else Death.RAISED
+        return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if _CANCELLED_TYPE.search(words.type) or (
         words.type == "builtins.SystemExit" and words.message in _CANCELLED_CODES
     ):
@@ -75,7 +78,7 @@ def _own_death(state: RankState) -> Death:
     if not is_broken_connection(words):
         return Death.RAISED
     # A rank that waits in a collective handles a signal only when its peers are gone.
-    return Death.CANCELLED if status in (*_CANCELLED_EXIT, *_OWNERS_STATUS) else Death.VICTIM
+    return Death.CANCELLED if status in (*CANCELLED_EXIT, *_OWNERS_STATUS) else Death.VICTIM
 
 
 def _followed_its_launcher(state: RankState, kind: Death) -> bool:
@@ -83,7 +86,7 @@ def _followed_its_launcher(state: RankState, kind: Death) -> bool:
 
     The processes of `torch.multiprocessing.spawn` swallow the interrupt that they get then, and exit with code 0.
     """
-    if state.launcher_gone_seconds is None or state.launcher_status not in _CANCELLED_STATUS:
+    if state.launcher_gone_seconds is None or state.launcher_status not in CANCELLED_STATUS:
         return False
     lead = state.launcher_gone_seconds - gone_seconds(state)
     is_led = _LAUNCHER_LEAD_SECONDS <= lead <= _LAUNCHER_GRACE_SECONDS
@@ -94,7 +97,7 @@ def deaths(ranks: Sequence[RankState]) -> list[Dead]:
     """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
     dead = [(r, death(r)) for r in ended_ranks(ranks)]
     hung = hung_ranks(ranks)
-    if not hung:
+    if not hung and not _are_aborted(dead) and not _has_left_others(ranks):
         return dead
     aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
@@ -107,12 +110,8 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     Such a rank was past its lease before the first abort, and it ended later or is alive. Once nothing moves, every
     rank has entered all collectives that it could, so a rank that hung has entered fewer of a group than the victims.
     """
-    victims = [r for r in ranks if _is_aborted(r) or is_timeout(r.last_words)]
+    victims = _waiting_victims(ranks)
     first = max((began_seconds(r) for r in victims), default=0.0)
-    furthest: dict[str, int] = {}
-    for victim in victims:
-        for group, count in _entered(victim).items():
-            furthest[group] = max(count, furthest.get(group, 0))
     late = [
         r
         for r in ranks
@@ -121,7 +120,38 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         and _was_overdue(r, first)
         and (r.alive or (began_seconds(r) < first and death(r) is not Death.FINISHED))
     ]
-    return [r for r in late if any(count < furthest.get(group, 0) for group, count in r.sequences.items())]
+    return [r for r in late if _is_behind(r, victims)]
+
+
+def _are_aborted(dead: Sequence[Dead]) -> bool:
+    """Return True if the watchdog ended several ranks, and none failed by itself: the network, or a mismatch, is why.
+
+    A single rank may have aborted because of a fault of its own.
+    """
+    aborted = [r for r, _ in dead if _is_aborted(r)]
+    return len(aborted) > 1 and all(r in aborted or r.alive or kind in _CONSEQUENCES for r, kind in dead)
+
+
+def _has_left_others(ranks: Sequence[RankState]) -> bool:
+    """Return True if a rank finished before others gave up or were aborted in a collective that it never entered."""
+    victims = _waiting_victims(ranks)
+    first = max((began_seconds(r) for r in victims), default=0.0)
+    left = [r for r in ranks if not r.alive and r not in victims and death(r) is Death.FINISHED]
+    return any(began_seconds(r) > first and _is_behind(r, victims) for r in left)
+
+
+def _waiting_victims(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that NCCL may have aborted, or that gave up, while they waited."""
+    return [r for r in ranks if _is_aborted(r) or is_timeout(r.last_words)]
+
+
+def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
+    """Return True if the rank has entered fewer collectives of a group than one of the victims."""
+    furthest: dict[str, int] = {}
+    for victim in victims:
+        for group, count in _entered(victim).items():
+            furthest[group] = max(count, furthest.get(group, 0))
+    return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
 
 
 def _is_aborted(state: RankState) -> bool:
@@ -132,7 +162,9 @@ def _is_aborted(state: RankState) -> bool:
     wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
     if not wordless or state.device == "cpu":
         return False
-    return state.in_flight is not None or _was_overdue(state, gone_seconds(state))
+    still_seconds = state.state_seconds - gone_seconds(state)  # in which it did the same thing before it ended
+    is_waiting = state.in_flight is not None or still_seconds > _TIMEOUT_SECONDS
+    return is_waiting or _was_overdue(state, gone_seconds(state))
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:

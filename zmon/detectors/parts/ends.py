@@ -47,6 +47,9 @@ class Limits(Thresholds):
     # rank has it this much earlier than all others, the signal may have been sent to that rank alone, and the launcher
     # ended the others afterwards: torchrun looks for dead ranks every 0.1 s.
     alone_seconds: float = 0.08
+    # If one rank has the signal this much earlier than all others, on an idle machine, it may have been meant for that
+    # rank alone. torchrun reacts within 0.1 s, and signals all ranks within 0.002 s.
+    ahead_seconds: float = 0.02
     # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that
     # closes its connections while it handles Ctrl-C leaves its last words after its victims.
     interrupt_seconds: float = 10.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmon.detectors.parts.cancellation import is_owners_end, lone_signal
+from zmon.detectors.parts.cancellation import is_owners_end, partial_signal
 from zmon.detectors.parts.connection_loss import connection_lost, lost_host
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.ends import Ends, Limits, with_first_words
@@ -109,7 +109,7 @@ _FAULTS: tuple[Rule, ...] = (
     _mismatch,  # its victims raise, so it comes before the exceptions
     _first_fault,
     launcher_took_ranks,  # its ranks look as if they had been cancelled
-    lone_signal,
+    partial_signal,
 )
 # What ended a job in which no rank failed by itself, and which its owner did not end.
 _CONSEQUENCES: tuple[Rule, ...] = (

@@ -27,9 +27,11 @@ def launcher_took_ranks(ends: Ends) -> Finding | None:
         if r.launcher_status in _KILLED
         and (r.launcher_gone_seconds or 0.0) >= began_seconds(r) - ends.limits.together_seconds
     ]
-    if not died_first or ends.living or ends.culprits:
+    if not died_first or ends.culprits:
         return None
     first = died_first[0]
+    if any((r.host, r.launcher) == (first.host, first.launcher) for r in ends.living):
+        return None  # its ranks go on; those of other launchers may wait for them
     return ends.finding(
         cause="launcher_gone",
         summary=f"the launcher (process {_pid(first)} on {first.host}) was ended by "

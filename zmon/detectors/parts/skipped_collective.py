@@ -15,6 +15,9 @@ from typing import NamedTuple
 from zmon.format import counted
 from zmon.schema.rank import InFlight, RankState
 
+# A rank that skipped a collective lacks few. A rank of another role, with fewer in each step, lacks one a step or more.
+_STEPS_PER_SKIP = 10
+
 
 class Skipped(NamedTuple):
     """A collective that one rank did not enter before the next one, and in which others wait."""
@@ -56,12 +59,12 @@ def _by_order(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
 def _by_number(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
     """Return what the rank skipped if it entered fewer collectives than all ranks that are in the same one."""
     peers = _peers(state, ranks)
-    totals = {(sum(r.sequences.values()), _op_before(r)) for r in peers}
-    if len(totals) != 1:
+    if len({(_numbers(r), _op_before(r)) for r in peers}) != 1:
         return None  # nobody is there with it, or those who are there have different roles
-    fewer = sum(peers[0].sequences.values()) - sum(state.sequences.values())
-    if fewer <= 0:
-        return None
+    usual, own = _numbers(peers[0]), _numbers(state)
+    fewer = sum(usual) - sum(own)
+    if len(usual) != len(own) or fewer <= 0 or fewer * _STEPS_PER_SKIP > state.step:
+        return None  # it has another role, in which a step has fewer collectives
     for other in ranks:
         behind = [group for group, count in other.sequences.items() if 0 < state.sequences.get(group, count) < count]
         if behind and any(0 < other.sequences.get(group, n) < n for group, n in state.sequences.items()):
@@ -70,6 +73,11 @@ def _by_number(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
             reason = f"each of the ranks that are there with it has entered {counted(fewer, 'collective')} more"
             return Skipped(state, op, group, sequence, reason)
     return None
+
+
+def _numbers(state: RankState) -> tuple[int, ...]:
+    """Return how many collectives of each of its groups the rank has entered; ranks of one role have equal numbers."""
+    return tuple(sorted(state.sequences.values()))
 
 
 def _peers(state: RankState, ranks: Sequence[RankState]) -> list[RankState]:

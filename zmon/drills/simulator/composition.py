@@ -11,23 +11,33 @@ from typing import Literal
 
 Launcher = Literal["torchrun", "mpirun", "spawn", "none"]
 Place = Literal["data", "forward", "backward", "collective", "optimizer", "between", "loader_start", "init"]
-Model = Literal["ddp", "dlrm", "hybrid"]
+Model = Literal["ddp", "dlrm", "hybrid", "stages"]
 What = Literal[
-    "raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "stop", "block", "disk", "skip", "size",
-    "reset", "host_lost", "link_cut", "pair_cut", "no_rendezvous", "cancel", "swallow", "slow", "jitter", "pause",
-    "launcher_kill", "agent_restart", "hub_restart",
+    "raise", "raise_wrapped", "raise_hung", "raise_all", "kill", "kill_host", "term", "term_host", "abort", "exit_zero",
+    "exit_code", "finish", "stop", "block", "block_all", "disk", "skip", "size", "reset", "host_lost", "host_pause",
+    "link_cut", "pair_cut", "no_rendezvous", "cancel", "swallow", "slow", "jitter", "pause", "pause_all",
+    "launcher_kill", "launcher_dies", "agent_restart", "hub_restart", "clock_jump",
 ]  # fmt: skip
 
-ENDS: tuple[What, ...] = ("raise", "raise_wrapped", "kill", "abort", "exit_zero", "exit_code", "no_rendezvous")
-UNGUARDED: tuple[What, ...] = ("launcher_kill",)  # the ranks go on
-HANGS: tuple[What, ...] = ("stop", "block", "disk", "skip", "size")
-NETWORK: tuple[What, ...] = ("reset", "host_lost", "link_cut", "pair_cut")
-QUIET: tuple[What, ...] = ("cancel", "pause", "agent_restart", "hub_restart")
+ENDS: tuple[What, ...] = (
+    "raise", "raise_wrapped", "raise_hung", "raise_all", "kill", "kill_host", "term", "term_host", "abort", "exit_zero",
+    "exit_code", "no_rendezvous",
+)  # fmt: skip
+LAUNCHERS_END: tuple[What, ...] = ("launcher_kill", "launcher_dies")  # its ranks go on, or end with it
+HANGS: tuple[What, ...] = ("stop", "block", "block_all", "disk", "skip", "size")
+NETWORK: tuple[What, ...] = ("reset", "host_lost", "host_pause", "link_cut", "pair_cut")
+PARTS: tuple[What, ...] = ("agent_restart", "hub_restart", "clock_jump")  # parts of zmon, and the clock of a host
+QUIET: tuple[What, ...] = ("cancel", "finish", "pause", "pause_all", *PARTS)
 SLOW: tuple[What, ...] = ("slow", "jitter", "swallow")
-KINDS = (*ENDS, *UNGUARDED, *HANGS, *NETWORK, *QUIET, *SLOW)
-HEALING: tuple[What, ...] = ("stop", "link_cut", "pair_cut")  # these may end by themselves
-SPREADS: tuple[What, ...] = ("host_lost", "link_cut", "pair_cut")  # these need several hosts
-SECOND: tuple[What, ...] = ("raise", "kill", "stop", "block", "exit_zero", "pause", "agent_restart", "hub_restart")
+KINDS = (*ENDS, *LAUNCHERS_END, *HANGS, *NETWORK, *QUIET, *SLOW)
+EVERYBODY: tuple[What, ...] = ("raise_all", "block_all", "pause_all", "finish")  # these strike all ranks
+HEALING: tuple[What, ...] = ("stop", "host_pause", "link_cut", "pair_cut")  # these may end by themselves
+SPREADS: tuple[What, ...] = ("host_lost", "host_pause", "link_cut", "pair_cut", "term_host")  # these need several hosts
+SECOND: tuple[What, ...] = (
+    "raise", "kill", "stop", "block", "exit_zero", "skip", "size", "pause", "cancel", "term", "link_cut",
+    *PARTS,
+)  # fmt: skip
+LATER: tuple[What, ...] = ("kill", "stop", "cancel", "term", "link_cut", *PARTS)  # these strike at any time
 
 PAUSE_SECONDS = 18.0  # the longest pause of a composition: below the earliest page of a stall that silence proves
 STEP_SECONDS = (0.05, 0.25, 2.0)  # shorter steps have the same lease as those of 50 ms, and take longer to simulate
@@ -63,6 +73,7 @@ class Shape:
     eval_by: Literal["all", "first"] = "all"
     checkpoint_steps: int = 0
     checkpoint_shown: bool = True  # False: it is saved by a library that no hook watches
+    watchdog_seconds: float = 0.0  # on `cuda` a rank ends that has waited this long in a collective; 0: never
 
     def host_of(self, rank: int) -> int:
         """Return the number of the host that the rank runs on."""
@@ -86,6 +97,7 @@ class Strike:
     code: int = 1  # the exit code
     to: Literal["launcher", "ranks"] = "launcher"  # the receiver of the owner's signal
     number: Literal["SIGTERM", "SIGINT"] = "SIGTERM"
+    after: float | None = None  # it strikes this long after the first fault, whatever the ranks do then
 
 
 @dataclass(frozen=True)
@@ -124,24 +136,29 @@ def _shape(draw: Random, what: What) -> Shape:
     hosts = draw.choice((2, 4)) if what in SPREADS else draw.choice((1, 1, 2, 4))
     launchers: tuple[Launcher, ...] = ("torchrun", "torchrun", "mpirun", "none")
     launcher = draw.choice((*launchers, "spawn") if hosts == 1 else launchers)
-    if what in UNGUARDED:
+    if what in LAUNCHERS_END:
         launcher = "torchrun"
+    if what == "term_host" and launcher == "mpirun":
+        launcher = "none"  # mpirun ends the ranks of all hosts within 0.1 s, which looks like the end by an owner
+    device: Literal["cpu", "cuda"] = "cpu" if what == "reset" else draw.choice(("cpu", "cpu", "cuda"))
     return Shape(
-        model=draw.choice(("ddp", "dlrm", "hybrid")),
+        model=draw.choice(("ddp", "dlrm", "hybrid", "stages")),
         launcher=launcher,
         max_restarts=draw.choice((0, 0, 2)) if launcher == "torchrun" else 0,
         hosts=hosts,
         ranks=draw.choice([n for n in (2, 3, 4, 6, 8) if n >= hosts and n % hosts == 0]),
         step_seconds=draw.choice(STEP_SECONDS),
         noise=draw.choice((0.02, 0.1, 0.3)),
-        device="cpu" if what == "reset" else draw.choice(("cpu", "cpu", "cuda")),
+        device=device,
         wraps=draw.random() < 0.25,
         handles_term=draw.random() < 0.15,
-        statuses_known=draw.random() < 0.8,
+        # Without the status of a launcher its death cannot be told from the end of the job by its owner.
+        statuses_known=draw.random() < 0.8 or what == "launcher_dies",
         eval_steps=draw.choice((0, 0, 30)),
         eval_by=draw.choice(("all", "first")),
         checkpoint_steps=draw.choice((0, 25)),
         checkpoint_shown=draw.random() < 0.6,
+        watchdog_seconds=draw.choice((0.0, 45.0)) if device == "cuda" else 0.0,
     )
 
 
@@ -150,8 +167,10 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
     places: tuple[Place, ...] = ("data", "forward", "backward", "collective", "optimizer", "between")
     warm = WARM_STEPS + int(WARM_SECONDS / shape.step_seconds)
     at_init = what == "no_rendezvous" or (what in ("raise", "kill", "stop", "exit_code", "cancel") and _hit(draw, 0.15))
-    if what == "pause":
+    if what in ("pause", "pause_all"):
         places = (*places[:3], "between", "loader_start")
+    elif what == "finish":
+        places = ("between",)
     elif what in ("skip", "size"):
         places = ("collective",)
     elif what in ("slow", "jitter"):
@@ -179,16 +198,18 @@ def _strike(draw: Random, shape: Shape, what: What) -> Strike:
 
 
 def _seconds(draw: Random, what: What) -> float | None:
-    if what == "pause":
+    if what in ("pause", "pause_all"):
         return draw.choice((2.0, 4.0, 8.0, 12.0, PAUSE_SECONDS))
     if what in ("agent_restart", "hub_restart"):
-        return draw.uniform(1.0, 4.0)
+        return draw.uniform(1.0, 4.0) if _hit(draw, 0.7) else draw.uniform(10.0, 60.0)
     return draw.choice((6.0, 15.0, 40.0)) if what in HEALING and _hit(draw, 0.4) else None
 
 
 def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
-    """Draw a second fault, which strikes within seconds of the first one, before or after it."""
-    second = _strike(draw, shape, draw.choice(SECOND))
+    """Draw a second fault, which strikes within seconds of the first one: at a place of a step, or at any time."""
+    second = _strike(draw, shape, draw.choice([what for what in SECOND if shape.hosts > 1 or what not in SPREADS]))
+    if second.what in LATER and _hit(draw, 0.6):
+        return Strike(**{**vars(second), "step": first.step, "after": draw.choice((0.05, 0.5, 3.0, 8.0, 25.0))})
     near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))
     place: Place = "forward" if second.place == "init" else second.place
     return replace(second, step=near, place=place)

@@ -85,7 +85,7 @@ class SimulatedAgent:
             records[JOB] = {uid(rank): spread(rank, since, self._looked) for rank in ranks}
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), records)
-        self._delay.add(world.time, self.offset + self._looked)
+        self._delay.add(world.time, self._looked)  # on a clock that nobody sets
         return as_of_now(self._report, self._delay.seconds)
 
     def status(self) -> AgentStatus:
@@ -113,6 +113,15 @@ class SimulatedAgent:
             return self.began if self.began > 0 else time
         return self.phase + LOOK_SECONDS * ceil((time - self.phase) / LOOK_SECONDS)
 
+    def _knows_status(self, rank: SimulatedRank) -> bool:
+        """Return True if the exit status of a dead rank is known; only an agent that saw it alive can ask for it."""
+        return self.world.shape.statuses_known and (rank.ended or 0.0) >= self.began
+
+    def _seen_dead(self, rank: SimulatedRank) -> float:
+        """Return the time of the first look that saw a rank dead, or its last sign of life before the agent began."""
+        ended = rank.ended or 0.0
+        return max(rank.at(ended).time, words_at(rank)) if ended < self.began else self._first_look(ended)
+
     def _age(self, since: float | None) -> float | None:
         """Return the time since the first look that saw a state, or None if no look has."""
         if since is None or (look := self._first_look(since)) > self._looked:
@@ -128,7 +137,7 @@ class SimulatedAgent:
         words, gone = self._words(rank), self.world.launchers.gone.get((rank.attempt, rank.host))
         if gone is not None and gone[0] > look:
             gone = None
-        lease, overdue = self._lease(rank, number) if alive else (None, 0.0)
+        lease, overdue = self._lease(rank, number)
         stays: dict[str, float] = {}
         for end, activity, seconds in rank.stays:
             if end <= look and activity != "train":
@@ -142,15 +151,16 @@ class SimulatedAgent:
             backend="gloo" if shape.device == "cpu" else "nccl", launcher=self._launcher(rank),
             restart_count=rank.attempt, max_restarts=restarts, labels={}, alive=alive,
             process_state=None if not alive else "T" if stopped is not None else "D" if blocked is not None else "S",
-            exit_status=rank.ending.status if not alive and rank.ending and shape.statuses_known else None,
-            gone_seconds=None if alive else max(0.0, look - self._first_look(rank.ended or 0.0)),
+            exit_status=rank.ending.status if rank.ending and not alive and self._knows_status(rank) else None,
+            gone_seconds=None if alive else max(0.0, look - self._seen_dead(rank)),
             stopped_seconds=stopped if alive else None, activity=now.activity,
             activity_seconds=look - now.activity_since, phase=now.phase, step=now.step,
             step_seconds=look - now.step_since, state_seconds=look - now.time,
             in_flight=None if now.inside is None else InFlight(
                 now.inside.op, now.inside.group, now.inside.sequence, now.inside.num_bytes, look - now.time
             ),
-            sequences=rank.sequences(time), lease_seconds=lease, overdue_seconds=overdue, steps=number,
+            sequences=rank.sequences(time), lease_seconds=lease,
+            overdue_seconds=overdue if alive else 0.0, steps=number,
             step_seconds_total=sum(r.duration for r in rank.records[max(0, number - 1) : number]) * number,
             measures=Measures(), memory=None, report={}, last_words=words,
             last_step_time=clock + rank.record_ends[number - 1] if number else None,
@@ -159,7 +169,8 @@ class SimulatedAgent:
             blocked_seconds=blocked if alive else None, between_seconds=stays,
             open_seconds=look - now.step_since,
             last_words_seconds=look - words_at(rank) if words else None,
-            launcher_gone_seconds=self._age(gone[0]) if gone else None, launcher_status=gone[1] if gone else None,
+            launcher_gone_seconds=self._age(gone[0]) if gone else None,
+            launcher_status=gone[1] if gone and shape.statuses_known else None,
             leaving_seconds=look - words_at(rank) if alive and words and words.kind == "exception" else None,
         )  # fmt: skip
 

@@ -20,6 +20,7 @@ SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
 LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
 RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
+ENDED = ("cancel", "finish")  # after these nothing needs to move
 MOVED_STEPS = 5  # a job that has done more steps since then moves
 
 
@@ -34,7 +35,7 @@ def play(composition: Composition) -> Play:
         while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
             _let_show(world, watch)
-            moves = any(struck.strike.what == "cancel" for struck in world.struck) or _moves(world, watch)
+            moves = any(struck.strike.what in ENDED for struck in world.struck) or _moves(world, watch)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
         unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from zmon.drills.simulator.rank import DONE, ProcessEnd, SimulatedRank
@@ -43,6 +44,8 @@ class Processes:
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
         seconds = world.draw.choice(LEAVING_SECONDS) if ending.leaving_seconds else 0.0
+        if ending.leaving_seconds == inf:
+            seconds = inf
         world.schedule(seconds, partial(self.end, rank, ending))
 
     def end(self, rank: SimulatedRank, ending: ProcessEnd) -> None:
@@ -125,6 +128,12 @@ class Processes:
         for number in [n for n in others if world.draw.random() < ABORT_SHARE] or others[:1]:
             after = world.draw.uniform(0.0, ABORT_SECONDS)
             world.schedule(after, partial(self.end, world.ranks[number], aborted))
+
+    def watch(self, rank: SimulatedRank, collective: Collective) -> None:
+        """End a rank whose collective is not done yet, as the watchdog of NCCL does."""
+        world = self._world
+        if collective.done_at is None and rank.ended is None and rank.stopped_since(world.time) is None:
+            self.end(rank, ProcessEnd("signal SIGABRT", None))
 
     def fail(self, rank: SimulatedRank, message: str) -> None:
         """Raise a network error in a rank; a stopped process raises it when it goes on."""

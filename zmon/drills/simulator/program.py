@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32  # spreads the slow steps over the ranks without a period
 
-from zmon.drills.simulator.composition import Shape, Strike
+from zmon.drills.simulator.composition import EVERYBODY, Shape, Strike
 from zmon.drills.simulator.rank import ProcessEnd
 
 if TYPE_CHECKING:
@@ -104,6 +104,12 @@ def ops(shape: Shape, rank: int) -> list[Op]:
         return [Op("all_reduce", "0", everyone), Op("all_to_all", "0", everyone)]
     if shape.model == "dlrm":
         return [*(Op("all_to_all", "0", everyone),) * 3, Op("all_reduce", "0", everyone)]
+    if shape.model == "stages":  # the last ranks do other work than the first ones
+        half = [n for n in everyone if (2 * n < shape.ranks) == (2 * rank < shape.ranks)]
+        stage = "first" if 2 * rank < shape.ranks else "last"
+        gathers = () if stage == "first" else (Op("all_gather", stage, tuple(half)),) * 2
+        inner = [*gathers, Op("all_reduce", stage, tuple(half))] if len(half) > 1 else []
+        return [*inner, Op("all_reduce", "0", everyone)]
     pair = rank // 2
     partners = tuple(n for n in everyone if n // 2 == pair)
     peers = tuple(n for n in everyone if n % 2 == rank % 2)
@@ -141,7 +147,7 @@ class RankScript:
 
     def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
         """Yield the instructions of one step; return True if an exception of the step was swallowed."""
-        own = [s for s in self.armed if s.step == step and s.rank == self.rank]
+        own = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
         struck = bool(own)
         for strike in own:
             if strike.what in LASTING:
@@ -200,10 +206,13 @@ class RankScript:
         from zmon.drills.simulator.strikes import struck
 
         for strike in list(self.armed):
-            if (strike.rank, strike.step, strike.place) != (self.rank, step, place) or strike.what in LASTING:
+            if (strike.step, strike.place) != (step, place) or strike.what in LASTING or not self._strikes_rank(strike):
                 continue
             if place != "collective" or strike.op % num_ops == number:
                 yield from struck(strike, self.shape)
+
+    def _strikes_rank(self, strike: Strike) -> bool:
+        return strike.rank == self.rank or strike.what in EVERYBODY
 
     def _seconds(self, share: float, phase: str, step: int) -> float:
         """Return the time of a part of a step, with noise, and longer while a fault slows the rank."""

@@ -6,17 +6,18 @@ Faults from outside (signals, links, the owner) begin with a `Call` to the world
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 
-from zmon.drills.simulator.composition import Shape, Strike
+from zmon.drills.simulator.composition import PARTS, Shape, Strike
 from zmon.drills.simulator.hardware import address
 from zmon.drills.simulator.program import Call, Instruction, Leave, Sleep, Spend, Turn
 from zmon.drills.simulator.rank import ProcessEnd
 from zmon.schema.rank import LastWords
 
 OUTSIDE = (
-    "kill", "stop", "reset", "host_lost", "link_cut", "pair_cut", "cancel", "launcher_kill", "agent_restart",
-    "hub_restart",
+    "kill", "kill_host", "term", "term_host", "stop", "reset", "host_lost", "host_pause", "link_cut", "pair_cut",
+    "cancel", "launcher_kill", "launcher_dies", *PARTS,
 )  # fmt: skip
 _GLOO_CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [{address}]:{port}"
 _GLOO_RESET = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection reset by peer [{address}]:{port}"
@@ -32,9 +33,9 @@ def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
         return
     yield Call(strike)
     phase = _PHASES.get(strike.place, strike.place)
-    if strike.what == "pause":
+    if strike.what in ("pause", "pause_all"):
         yield from _pause(strike, phase)
-    elif strike.what == "block":
+    elif strike.what in ("block", "block_all"):
         yield Spend(phase, inf)
     elif strike.what == "disk":
         yield Sleep(phase)
@@ -53,15 +54,17 @@ def _pause(strike: Strike, phase: str) -> Iterator[Instruction]:
 def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
     """Return how the struck rank ends by its own doing; None if it does not."""
     match strike.what:
-        case "raise":
+        case "raise" | "raise_all":
             return raised(strike.type, strike.message, wrapped=shape.wraps)
+        case "raise_hung":  # its exit handlers wait for ever
+            return replace(raised(strike.type, strike.message, wrapped=shape.wraps), leaving_seconds=inf)
         case "raise_wrapped":
             return raised(strike.type, strike.message, wrapped=True)
         case "no_rendezvous":
             return raised("torch.distributed.DistNetworkError", STORE_TIMEOUT, wrapped=shape.wraps)
         case "abort":
             return ProcessEnd("signal SIGABRT", None)
-        case "exit_zero":
+        case "exit_zero" | "finish":
             return ProcessEnd("exit code 0", words("exit", "", ""))
         case "exit_code":
             return ProcessEnd(f"exit code {strike.code}", words("exception", "builtins.SystemExit", str(strike.code)))

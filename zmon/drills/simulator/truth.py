@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from zmon.drills.simulator.composition import QUIET, Composition, Shape, Strike, What
+from zmon.drills.simulator.composition import EVERYBODY, PARTS, QUIET, Composition, Shape, Strike, What
 from zmon.drills.simulator.program import ops
 
 # What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
@@ -14,28 +14,38 @@ Evidence = Literal["lock", "state", "carrier", "sequence", "steps", "none"]
 CAUSES: dict[What, tuple[str, ...]] = {
     "raise": ("rank_exited",),
     "raise_wrapped": ("rank_exited",),
+    "raise_hung": ("rank_exited",),
+    "raise_all": ("rank_exited",),
     "kill": ("rank_exited",),
+    "kill_host": ("rank_exited",),
+    "term": ("rank_exited",),
+    "term_host": ("rank_exited",),
     "abort": ("rank_exited", "collective_mismatch"),
     "exit_code": ("rank_exited",),
     "exit_zero": ("uneven_end",),
     "no_rendezvous": ("rendezvous_failed",),
     "stop": ("rank_frozen",),
     "block": ("compute_hang", "input_stall", "lease_overrun"),
+    "block_all": ("compute_hang", "input_stall", "lease_overrun"),
     "disk": ("rank_frozen", "lease_overrun", "input_stall", "compute_hang"),
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
     "size": ("collective_mismatch",),
     "reset": ("connection_lost",),
     "launcher_kill": ("launcher_gone",),
+    "launcher_dies": ("launcher_gone",),
     "host_lost": ("host_lost",),
+    "host_pause": ("host_lost", "rank_frozen"),
     "link_cut": ("network_stall", "link_down"),
     "pair_cut": ("network_stall", "network_slow"),
     "swallow": ("sequence_lag", "uneven_end", "collective_mismatch"),
     "slow": ("compute_straggler", "input_straggler", "work_imbalance"),
     "jitter": ("input_jitter", "compute_jitter", "input_straggler", "compute_straggler"),
     "pause": ("compute_hang", "input_stall", "lease_overrun"),
+    "pause_all": ("compute_hang", "input_stall", "lease_overrun"),
 }
 EVIDENCE: dict[What, Evidence] = {
-    **dict.fromkeys(("raise", "raise_wrapped", "kill", "abort", "exit_code", "exit_zero", "no_rendezvous"), "lock"),
+    **dict.fromkeys(("raise", "raise_wrapped", "raise_hung", "raise_all", "kill", "kill_host", "term"), "lock"),
+    **dict.fromkeys(("abort", "exit_code", "exit_zero", "no_rendezvous"), "lock"),
     **dict.fromkeys(("stop", "disk"), "state"),
     **dict.fromkeys(("block", "skip", "size"), "sequence"),
     **dict.fromkeys(("slow", "jitter", "swallow"), "steps"),
@@ -43,9 +53,12 @@ EVIDENCE: dict[What, Evidence] = {
     "host_lost": "none",
     "pair_cut": "none",
     "reset": "lock",
-    "launcher_kill": "state",
+    **dict.fromkeys(("launcher_kill", "launcher_dies"), "state"),
 }
-NOBODY: tuple[What, ...] = ("reset", "link_cut", "pair_cut", "jitter", "launcher_kill")  # no rank is at fault
+NOBODY: tuple[What, ...] = (
+    "reset", "link_cut", "pair_cut", "jitter", "launcher_kill", "launcher_dies", "cancel", "finish", *PARTS,
+)  # fmt: skip
+OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # all ranks of a host are
 VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
 
@@ -80,9 +93,11 @@ def truth(composition: Composition, strike: Strike, time: float) -> Truth:
 
 
 def _ranks(shape: Shape, strike: Strike) -> frozenset[int]:
-    if strike.what == "host_lost":
+    if strike.what in EVERYBODY and strike.what != "finish":
+        return frozenset(range(shape.ranks))
+    if strike.what in OF_HOST:
         host = shape.host_of(strike.rank)
         return frozenset(rank for rank in range(shape.ranks) if shape.host_of(rank) == host)
-    if strike.what in NOBODY or strike.what in ("cancel", "agent_restart", "hub_restart"):
+    if strike.what in NOBODY:
         return frozenset()
     return frozenset((strike.rank,))

@@ -21,6 +21,7 @@ from zmon.schema.rank import RankState
 INTERVAL_SECONDS, ALERT_SECONDS = 1.0, 0.25  # as in HubConfig
 STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
 CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
+JUMP_SECONDS = 60.0  # a clock that is set moves by at most this much
 AHEAD_SECONDS = 1.5  # flight records are gathered this long before the leases end
 AFTER_EVENT_SECONDS = 12.0  # the hub passes at its usual interval until this long after something happened
 UNEVEN_DETECTORS = ("straggler", "imbalance")
@@ -59,10 +60,12 @@ class Watch:
         return Hub(HubConfig((), self.folder))
 
     def _strike(self, strike: Strike) -> None:
-        """Restart the agent of the struck rank's host, or the hub."""
-        seconds = strike.seconds or 0.0
+        """Restart the agent of the struck rank's host, or the hub, or set the clock of the host."""
+        seconds, agent = strike.seconds or 0.0, self.agents[self.world.ranks[strike.rank].host]
         if strike.what == "agent_restart":
-            self.agents[self.world.ranks[strike.rank].host].restart(seconds)
+            agent.restart(seconds)
+        elif strike.what == "clock_jump":
+            agent.offset += self.world.draw.uniform(-JUMP_SECONDS, JUMP_SECONDS)
         else:
             self._down_until = self.world.time + seconds
             self._hub = self._new_hub()

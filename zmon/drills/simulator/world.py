@@ -10,6 +10,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 from random import Random
 
@@ -35,6 +36,7 @@ from zmon.drills.simulator.program import (
 from zmon.drills.simulator.rank import SimulatedRank
 from zmon.schema.rank import EnteredCollective
 
+ON_RANKS = ("kill", "stop", "term")  # these cannot strike a rank that is gone
 TRANSFER_SHARE = 0.01  # of a step: the time of a collective's data
 
 
@@ -102,7 +104,7 @@ class World:
         attempt = len(self.launches)
         self._collectives, self._met, self.processes = {}, set(), Processes(self)
         past = [struck.strike for struck in self.struck]
-        armed = [strike for strike in self.composition.strikes if strike not in past]
+        armed = [strike for strike in self.composition.strikes if strike not in past and strike.after is None]
         self.launches.append([])
         for number in range(self.shape.ranks):
             rank = SimulatedRank(number, self.shape.host_of(number), attempt, self.time)
@@ -156,9 +158,23 @@ class World:
                 self.processes.leave(rank, ending)
                 return False
             case Call(strike, after):
-                self.struck.append(Struck(strike, self.time))
-                self.schedule(after, lambda: strike_from_outside(self, strike))
+                self._record(strike)
+                self.schedule(after, partial(strike_from_outside, self, strike))
         return True
+
+    def _record(self, strike: Strike) -> None:
+        """Record a fault once, although it may strike several ranks; the first one starts those that come later."""
+        if not self.struck:
+            for later in self.composition.strikes:
+                if later.after is not None:
+                    self.schedule(later.after, partial(self._strike_later, later))
+        if all(struck.strike != strike for struck in self.struck):
+            self.struck.append(Struck(strike, self.time))
+
+    def _strike_later(self, strike: Strike) -> None:
+        if strike.what not in ON_RANKS or self.ranks[strike.rank].ended is None:
+            self._record(strike)
+            strike_from_outside(self, strike)
 
     def _enter(self, rank: SimulatedRank, call: Enter) -> bool:
         sequence = len(rank.counts.get(call.group, ())) + 1
@@ -169,6 +185,8 @@ class World:
         collective = self._collectives.setdefault(key, Collective(call.group, sequence, call.members))
         collective.entries[rank.rank] = entry
         rank.issued.append(collective)
+        if self.shape.watchdog_seconds:
+            self.schedule(self.shape.watchdog_seconds, partial(self.processes.watch, rank, collective))
         if error := self.processes.broken(collective, rank):
             self.processes.fail(rank, error)
             return False
