@@ -19,7 +19,7 @@ from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
 from zmon.detectors.parts.diagnosis_result import Diagnosis
-from zmon.detectors.parts.ends import Limits, restarts
+from zmon.detectors.parts.ends import Limits, outlook_of_gone
 from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
@@ -34,7 +34,7 @@ from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL, Severity
+from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
 
 
@@ -228,7 +228,7 @@ class Stall(Patience, Limits, LoopLimits):
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
         judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), patience)
-        severity, outlook = self._outlook(snapshot)
+        severity, outlook = outlook_of_gone(snapshot, self)
         return new_finding(
             snapshot,
             detector=self.name,
@@ -244,21 +244,6 @@ class Stall(Patience, Limits, LoopLimits):
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
-
-    def _outlook(self, snapshot: Snapshot) -> tuple[Severity, str]:
-        """Return the severity of a proven stall, and the end of its summary.
-
-        If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the
-        job again.
-        """
-        gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
-        if gone:
-            seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
-            severity, next_start = restarts(gone[0], seconds_ago, self)
-            if severity != "critical":
-                return severity, f"; {next_start}"
-        critical: Severity = "critical"
-        return critical, ""
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
         """Return the ranks past their lease.

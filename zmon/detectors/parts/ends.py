@@ -160,6 +160,22 @@ def restarts(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Seve
     return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
 
 
+def outlook_of_gone(snapshot: Snapshot, limits: Limits) -> tuple[Severity, str]:
+    """Return the severity of a proven stall, and the end of its summary.
+
+    If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the job
+    again.
+    """
+    gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
+    if gone:
+        seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
+        severity, next_start = restarts(gone[0], seconds_ago, limits)
+        if severity != "critical":
+            return severity, f"; {next_start}"
+    critical: Severity = "critical"
+    return critical, ""
+
+
 def with_first_words(evidence: Evidence, state: RankState) -> Evidence:
     """Return the evidence with the last words and the exit status of the rank that the finding is about."""
     return msgspec.structs.replace(evidence, last_words=state.last_words, exit_status=state.exit_status)
