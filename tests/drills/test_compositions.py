@@ -86,6 +86,13 @@ def test_report_is_due_from_the_fault_after_a_harmless_event(scene):
     assert then(first, second)(scene).onset == 1000.0
 
 
+def test_second_fault_lasts_although_the_first_one_cannot_be_lifted(scene):
+    lifted = []
+    pause, stop = Injection(1000.0), Injection(1001.0, lambda: lifted.append("stop"))
+    injection = then(lambda scene: pause, lambda scene: stop, True)(scene)
+    assert (injection.lift, lifted) == (None, [])
+
+
 def test_second_fault_after_a_harmless_event_is_never_left_out(scene, monkeypatch):
     monkeypatch.setattr(together, "PAUSED_SECONDS", 0.0)
     with pytest.raises(ZmonError, match="did not obey 'exit_zero'"):
