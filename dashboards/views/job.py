@@ -1,10 +1,10 @@
-"""The page Job: the banner, the ranks, and charts of step time, time categories, throughput and loss."""
+"""The page Job: the banner, the ranks, charts of step time, time categories, throughput and loss, and pauses."""
 
 import streamlit as st
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
-from dashboards.views import banner, frame, panel, tiles, waterfall
+from dashboards.views import banner, frame, panel, pauses, tiles, waterfall
 from dashboards.views.context import ViewContext
 
 LOWER_PANELS = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY)
@@ -26,6 +26,7 @@ def show(context: ViewContext) -> None:
     with right:
         waterfall.show(context)
     panel.grid(LOWER_PANELS, context)
+    pauses.show(context)
 
 
 def _draw_state(context: ViewContext) -> None:

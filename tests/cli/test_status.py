@@ -123,10 +123,25 @@ def test_status_of_job_without_plan_reports_missing_plan(command, hub):
     assert "no plan: the trainer has not called zmon.plan()" in out
 
 
-def test_status_of_an_unknown_job_is_misuse(command, hub):
+@pytest.mark.parametrize("arguments", [(), ("--json",)])
+def test_status_of_a_job_that_the_hub_does_not_know_exits_with_3(command, hub, arguments):
+    code, out, err = command("status", "--job", "nothing", "--hub", hub.url, *arguments)
+    assert (code, out) == (3, "")
+    assert_one_line(err, "cannot show job nothing", "does not know it", "`zmon status` lists all jobs")
+
+
+def test_status_of_a_job_that_a_blind_hub_does_not_know_names_the_agent(command, hub):
+    hub.answers["/api/v1/jobs"]["blind"] = True
     code, out, err = command("status", "--job", "nothing", "--hub", hub.url)
-    assert (code, out) == (2, "")
-    assert_one_line(err, "nothing", "zmon status lists")
+    assert (code, out) == (3, "")
+    assert_one_line(err, "cannot show job nothing", "no agent answers the hub", "zmon agent")
+
+
+def test_status_of_a_job_that_left_only_a_finding_shows_it(command, hub):
+    hub.answers["/api/v1/findings"]["findings"] = [finding(job_id="gone")]
+    code, out, err = command("status", "--job", "gone", "--hub", hub.url)
+    assert (code, err) == (1, "")
+    assert "CRITICAL rank_frozen, job gone" in out
 
 
 def test_status_uses_hub_of_stack_on_this_machine(command, hub, tmp_path):

@@ -6,10 +6,11 @@ import pytest
 
 from dashboards.panels import job
 from dashboards.panels.scaling import EFFICIENCY
+from dashboards.views.pauses import MAX_PAUSES
 from tests.build import ended_job
 from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
 from zmon.schema.evidence import Evidence
-from zmon.schema.pause import Place, Silence
+from zmon.schema.pause import HealedPause, Place, Silence
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 
@@ -59,6 +60,32 @@ def test_warning_shows_headline_without_culprit_tile(open_page, world):
     page = page_text(open_page())
     assert "WARNING" in page
     assert "culprit</b>" not in page
+
+
+def test_pauses_that_healed_are_listed_by_place_the_longest_first(open_page, world):
+    pauses = [
+        HealedPause(Place("other", f"save.py:{line}, <module>"), seconds, number, time.time() - 3 * 3600)
+        for line, seconds, number in ((7, 3.0, 1), (88, 12.0, 41))
+    ]
+    world.jobs = [changed(JOB, pauses=tuple(pauses))]
+    page = page_text(open_page())
+    table = page.partition("zmon-pauses")[2]
+    assert "<td>other, <code>save.py:88, &lt;module&gt;</code></td><td>12 s</td><td>41</td>" in table
+    assert table.index("save.py:88") < table.index("save.py:7,")
+    assert "<td>3 h ago</td>" in table
+    assert "GET /api/v1/jobs" in page
+
+
+def test_job_without_pauses_has_no_table_of_them(open_page, world):
+    assert "zmon-pauses" not in page_text(open_page())
+
+
+def test_only_the_longest_pauses_are_listed(open_page, world):
+    place = [Place("data", f"loader.py:{line}, read") for line in range(20)]
+    world.jobs = [changed(JOB, pauses=tuple(HealedPause(each, 2.0, 1, time.time()) for each in place))]
+    app = open_page()
+    assert page_text(app).count("loader.py:") == MAX_PAUSES
+    assert any("12 shorter ones are not shown." in caption.value for caption in app.caption)
 
 
 def test_page_without_jobs_shows_command_that_starts_job(open_page, world):

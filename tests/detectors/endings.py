@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.build import DISCONNECT, NOW, rank_state, words
+from tests.build import DISCONNECT, NOW, rank_state, waiting, words
 from zmon.schema.rank import LastWords, RankState
 
 RANK = 1  # the rank that ends first
@@ -185,6 +185,11 @@ def _exits(rank: int, code: int, late: float = 0.0) -> RankState:
     return _dead(rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity)
 
 
+def _led(state: RankState) -> RankState:
+    """Return the rank of a launcher that a signal ended first."""
+    return replace(state, launcher_status="signal SIGTERM", launcher_gone_seconds=AGO)
+
+
 def _not_met(rank: int) -> RankState:
     last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
     began = AGO - rank * 0.01
@@ -202,6 +207,14 @@ JOB_ENDS = (
            [_signalled(r, late=r * 0.001) for r in ALL]),
     JobEnd("SIGTERM to all; SIGKILL after a grace to ranks that go on", None, None, "–", "",
            [_signalled(0), _signalled(1), _signalled(2), _dead(3, 0.6, 0.6, "signal SIGKILL", None)]),
+    JobEnd("SIGTERM to a launcher that passes it to nobody; SIGKILL to its ranks after a grace", None, None, "–",
+           "a container's or a user's `kill`", [_led(_dead(r, 0.6, 0.6, "signal SIGKILL", None)) for r in ALL]),
+    JobEnd("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", None, None, "–",
+           "its processes are interrupted, and exit with code 0",
+           [_led(_exits(0, 0)), *(_led(waiting(r, 9.0)) for r in (1, 2, 3))]),
+    JobEnd("Ctrl-C; SIGKILL to a rank that hangs in its teardown", None, None, "–", "",
+           [*(_interrupted(r) for r in (0, 1, 2)),
+            _dead(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),
     JobEnd("SIGHUP: the terminal was closed", None, None, "–", "",
            [_dead(r, AGO, AGO, "signal SIGHUP", None) for r in ALL]),
     JobEnd("SIGTERM, and the job's handler saves and exits 0", None, None, "–", "", [_exits(r, 0) for r in ALL]),

@@ -1,15 +1,19 @@
 """Tests of random compositions of real jobs: what is drawn, and the truth that is written down."""
 
+import json
+import time
+from random import Random
 from types import SimpleNamespace
 
-import msgspec
 import pytest
 
+from tests.build import rank_state
 from zmon.drills.compositions import ELEMENTS, compose_drill
 from zmon.drills.draw import job_spec
-from zmon.drills.drill import Drill, Injection
-from zmon.drills.faults.together import TrueFault, recorded
+from zmon.drills.drill import Drill, Injection, Scene
+from zmon.drills.faults.together import ordered, read_truth, recorded, then
 from zmon.drills.jobs import command
+from zmon.drills.truth import TrueFault
 
 
 def drawn(seed, number, tmp_path):
@@ -51,14 +55,49 @@ def test_job_without_torchrun_has_its_own_launcher(tmp_path, launcher):
     assert command(spec)[-3:-1] == [launcher, str(spec.ranks)]
 
 
-def test_truth_is_on_disk_before_zmon_is_asked(tmp_path):
-    drill = Drill("kill", "", lambda scene: Injection(1000.0, others=(3,)))
-    scene = SimpleNamespace(
-        rank=1, host="node-a", job=SimpleNamespace(spec=SimpleNamespace(job_id="drill-1")), stage=None
+@pytest.fixture
+def scene(tmp_path):
+    spec = SimpleNamespace(job_id="drill-1", ranks=2, step_seconds=0.02)
+    job = SimpleNamespace(spec=spec, folder=tmp_path, exit_code=lambda: None)
+    states = {rank: rank_state(rank) for rank in range(2)}
+    return Scene(SimpleNamespace(ranks=lambda job_id: states), job, 1, "node-a", 7, Random(1))
+
+
+def read(path, since=0.0):
+    return [fault.fault for fault in read_truth(path, "drill-1", since)]
+
+
+def test_truth_about_each_fault_is_on_disk_before_zmon_is_asked(tmp_path, scene):
+    path = tmp_path / "truth.jsonl"
+    kill = Drill("kill", "", lambda scene: Injection(1000.0), ("rank_exited",))
+    reset = Drill("reset", "", lambda scene: Injection(1001.0), ("connection_lost",), culprit="none")
+    then(recorded(kill, path), recorded(reset, path))(scene)
+    assert read_truth(path, "drill-1", 900.0) == (
+        TrueFault("drill-1", "kill", 1, "node-a", 1000.0, ("rank_exited",)),
+        TrueFault("drill-1", "reset", None, "node-a", 1001.0, ("connection_lost",)),
     )
-    recorded("kill+stop", drill.fault, tmp_path / "truth.jsonl")(scene)
-    lines = (tmp_path / "truth.jsonl").read_bytes().splitlines()
-    assert [msgspec.json.decode(line, type=TrueFault) for line in lines] == [
-        TrueFault("drill-1", "kill+stop", 1, "node-a", 1000.0),
-        TrueFault("drill-1", "kill+stop", 3, "node-a", 1000.0),
-    ]
+
+
+def test_report_is_due_from_the_fault_after_a_harmless_event(scene):
+    first, second = (lambda scene, onset=onset: Injection(onset) for onset in (1000.0, 1016.0))
+    assert then(first, second, True)(scene).onset == 1016.0
+    assert then(first, second)(scene).onset == 1000.0
+
+
+def test_truth_of_an_earlier_session_with_the_same_job_name_is_left_out(tmp_path, scene):
+    path = tmp_path / "truth.jsonl"
+    for onset in (100.0, 1000.0):
+        recorded(Drill("kill", "", lambda scene, onset=onset: Injection(onset)), path)(scene)
+    assert [fault.time for fault in read_truth(path, "drill-1", 900.0)] == [1000.0]
+
+
+def test_second_fault_that_a_stopped_job_does_not_obey_is_left_out(tmp_path, scene):
+    path = tmp_path / "truth.jsonl"
+    stop = Drill("stop", "", lambda scene: Injection(1000.0), ("rank_frozen",))
+    lock = Drill("lock", "", ordered("deadlock"), ("compute_hang",))
+    begin = time.monotonic()
+    injection = then(recorded(stop, path), recorded(lock, path))(scene)
+    assert injection.others == ()
+    assert read(path) == ["stop"]
+    assert json.loads((tmp_path / "orders.json").read_text()) == []
+    assert time.monotonic() - begin < 6.0

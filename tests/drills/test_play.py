@@ -11,6 +11,7 @@ import pytest
 
 from tests.build import finding, rank_state
 from zmon.drills import play as playing
+from zmon.drills import quiet_play
 from zmon.drills.draw import Draw
 from zmon.drills.drill import Drill, Injection
 from zmon.drills.faults import sabotage
@@ -58,6 +59,9 @@ class FakeStage:
         findings = list(current.values())
         return [f for f in findings if job_id in (None, f.job_id) and not (active and self.resolves)]
 
+    def published(self, job_id):
+        return ()
+
     def pages(self):
         return [
             ReceivedPage(
@@ -84,6 +88,7 @@ def stage(monkeypatch, tmp_path):
 
     clock = SimpleNamespace(time=lambda: now[0], monotonic=lambda: now[0], sleep=sleep)
     monkeypatch.setattr(playing, "time", clock)
+    monkeypatch.setattr(quiet_play, "time", clock)
     monkeypatch.setattr(sabotage, "time", clock)
     return FakeStage(tmp_path, clock)
 
@@ -132,6 +137,15 @@ def test_silence_that_never_becomes_critical_is_a_remark(stage, fields):
     assert row.critical_seconds is None
 
 
+def test_finding_from_the_time_in_which_the_second_fault_was_awaited_counts_from_its_opening(stage):
+    def fault(scene):
+        sabotage.time.sleep(9.0)
+        return Injection(ONSET)
+
+    stage.report(time=ONSET + 1)
+    assert play_rank_frozen(stage, fault).finding_seconds == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     ("hosts", "ranks", "is_right"),
     [(("node-a", "node-b"), (), True), (("node-a",), (), False), (("node-a", "node-b"), (2,), False)],
@@ -169,6 +183,14 @@ def test_page_about_another_finding_does_not_count(stage):
     stage.report()
     stage.fire("ZmonFindingCritical", detector="divergence")
     assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
+
+
+def test_page_of_a_job_that_stands_still_is_awaited_though_the_finding_was_a_warning_first(stage):
+    stage.report(severity="warning", cause="unknown")
+    stage.report(time=ONSET + 18, number=0, severity="critical")
+    stage.fire("ZmonFindingWarning", severity="warning")
+    stage.fire(time=ONSET + 20)
+    assert play_rank_frozen(stage).paged == ("ZmonStall",)
 
 
 def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):

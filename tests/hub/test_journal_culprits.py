@@ -90,11 +90,14 @@ def row(rank, pid, op="all_reduce"):
     return msgspec.structs.replace(row, op=op)
 
 
+def all_rows():
+    return row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)
+
+
 def hang(**changes):
     """Return the finding that rank 2 computes for ever and the others wait for it."""
-    rows = (row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None))
     flights = {"3": FlightRow(pending=(), num_pending=1), "1": FlightRow(error="its agent is silent")}
-    return finding_of(2, evidence=Evidence(ranks=rows, in_flight=flights), **changes)
+    return finding_of(2, evidence=Evidence(ranks=all_rows(), in_flight=flights), **changes)
 
 
 def exited(*ranks, pids=(10, 11, 12, 13), status=None, **changes):
@@ -180,6 +183,17 @@ def test_rank_that_a_signal_ends_joins_the_hang_of_another_one(journal):
     (current,) = journal.active()
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
     assert [fault.cause for fault in current.evidence.joined] == ["rank_exited"]
+
+
+def test_rank_that_is_stopped_joins_the_hang_of_another_one(journal):
+    journal.open_or_update(hang(severity="warning"), NOW)
+    rows = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
+    stopped = finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=rows))
+    for seconds in (61, 62, 63, 70):
+        journal.open_or_update(stopped, NOW + seconds)
+    (current,) = journal.active()
+    assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
+    assert [fault.cause for fault in current.evidence.joined] == ["rank_frozen"]
 
 
 CULPRITS = st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2)])

@@ -10,7 +10,7 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.drills import history, random_session, report, tally
+from zmon.drills import history, random_session, random_verdict, report, tally
 from zmon.drills.score import DrillRow
 from zmon.drills.simulator.session import as_it_should_be, line, outcome, play_many
 from zmon.drills.simulator.verdict import Play
@@ -50,7 +50,8 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
 
     def record(row: DrillRow) -> None:
         session.add(row)
-        stderr.print(f"{row.repeat} {report.line(row)}", highlight=False, markup=False, soft_wrap=True)
+        verdict = random_verdict.verdict(row)
+        stderr.print(f"{row.repeat} {verdict}: {report.line(row)}", highlight=False, markup=False, soft_wrap=True)
 
     directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
     try:
@@ -58,9 +59,10 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
         random_session.play_random(seed, number, done, directory, truth, record)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-    outcomes = [random_session.outcome(row) for row in session.rows]
+    outcomes = [random_verdict.outcome(row) for row in session.rows]
     if as_json:
         click.echo(msgspec.json.encode(report.as_json(session.rows, seed=seed)).decode())
     else:
         click.echo(tally.markdown(outcomes))
+        click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
     return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))

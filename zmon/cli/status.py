@@ -16,11 +16,11 @@ from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, 
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
-from zmon.errors import NotServed, Unreachable, UsageError
+from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
 from zmon.web import client
 
-BLIND = 3  # exit code: the state is unknown
+UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 
 
 @click.command()
@@ -39,28 +39,28 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     A job that a fault ended is shown for a day, or until a newer launch of it has finished a step.
 
     Exit codes: 0 no findings, 1 findings, or a job that a fault ended, 2 misuse, 3 unknown (the hub does not answer,
-    or no agent answers the hub).
+    no agent answers the hub, or the hub does not know the job).
     """
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with aiohttp.ClientSession() as session:
             jobs = await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0)
-            has_ended = any(job.job_id == job_id and job.ended for job in jobs.jobs)
             return (
                 jobs,
                 await client.ask(session, base, endpoints.FINDINGS, FindingsRequest(job_id, active=True), 3.0),
-                await _plan(session, base, job_id, has_ended) if job_id else None,
+                await _plan(session, base, job_id) if job_id else None,
             )
 
     try:
         jobs, findings, plan = asyncio.run(ask())
-    except NotServed as error:
-        raise UsageError(f"cannot show job {job_id}", str(error), "zmon status lists all jobs") from error
     except Unreachable as error:
         click.echo(f"zmon: {error}. Is the hub running? Set its URL with --hub", err=True)
-        sys.exit(BLIND)
+        sys.exit(UNKNOWN)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
+    if job_id and not shown and not findings.findings:
+        click.echo(f"zmon: {_unknown_job(job_id, base, jobs.blind)}", err=True)
+        sys.exit(UNKNOWN)
     if as_json:
         answer = {"schema": 1, "blind": jobs.blind, "as_of": jobs.as_of, "jobs": shown, "findings": findings.findings}
         click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
@@ -68,14 +68,24 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
         Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
         if job_id:
             Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
-    sys.exit(BLIND if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
+    sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
 
 
-async def _plan(session: aiohttp.ClientSession, base: str, job_id: str, has_ended: bool) -> PlanTable | None:
-    """Return the plan of a job; None if the job has ended and its ranks are forgotten."""
+async def _plan(session: aiohttp.ClientSession, base: str, job_id: str) -> PlanTable | None:
+    """Return the plan of a job; None if the hub knows no ranks of it."""
     try:
         return await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0)
     except NotServed:
-        if has_ended:
-            return None
-        raise
+        return None
+
+
+def _unknown_job(job_id: str, base: str, is_blind: bool) -> ZmonError:
+    """Return the error about a job that the hub does not know."""
+    what = f"cannot show job {job_id}"
+    if is_blind:
+        return ZmonError(what, f"no agent answers the hub at {base}", "Is `zmon agent` running? See `zmon doctor`")
+    return ZmonError(
+        what,
+        f"the hub at {base} does not know it. No agent reports its ranks, and no fault ended it within the last day",
+        "`zmon status` lists all jobs, `zmon incident` shows earlier incidents",
+    )

@@ -14,24 +14,27 @@ from statistics import median
 
 import msgspec
 
+from zmon.detectors.parts import different_paths, sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
-from zmon.detectors.parts.diagnosis import Diagnosis, diagnose, network_stall
-from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.diagnosis import diagnose, network_stall
+from zmon.detectors.parts.diagnosis_result import Diagnosis
+from zmon.detectors.parts.ends import Ends, Limits
 from zmon.detectors.parts.exits import exit_finding
+from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
 from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
+from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
 
 
@@ -52,11 +55,17 @@ class Stall(Patience, Limits, LoopLimits):
     unseen_seconds: float = 5.0
     # A link that is down is reported if all ranks have been inside a collective for this long.
     cut_seconds: float = 1.0
+    # Ranks in collectives that can never end are reported once all of them have been inside for this long. The agents
+    # look at their ranks at different moments, up to a second apart.
+    conflict_seconds: float = 2.0
     # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
     # and 1.4 s after it was sent. A single timeout may be a lost packet.
     num_timeouts: int = 2
     # The lease of a rank counts in the median lease of the training ranks once the rank has finished this many steps.
     num_learned_steps: int = Leases.learned_after_steps
+    # Ranks that go on after all others have finished are reported after this time, as a warning. Their last upload or
+    # report takes a while, and no rank waits for it.
+    finishing_seconds: float = 60.0
     name = STALL
     separate = False
     causes = (
@@ -78,8 +87,14 @@ class Stall(Patience, Limits, LoopLimits):
     )
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True while all ranks are watched."""
-        return not snapshot.unwatched
+        """Return True while all ranks are watched, unless ranks have just ended, and it is not clear yet why.
+
+        A shift of collectives lasts as long as its launch.
+        """
+        if finding.cause == "sequence_lag" and sequence_lag.lasts(snapshot, finding):
+            return False
+        ended = any(gone_seconds(r) < self.rest_seconds for r in ended_ranks(snapshot.ranks))
+        return not snapshot.unwatched and not ended
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason while no rank of the job is watched."""
@@ -87,7 +102,8 @@ class Stall(Patience, Limits, LoopLimits):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return what is proven (a rank exited, a rank is frozen, a link is down), else whether nothing moves."""
-        finding = self._proven_finding(snapshot) or self._silence_finding(snapshot)
+        finding = self._proven_finding(snapshot) or self._conflict_finding(snapshot)
+        finding = finding or self._silence_finding(snapshot)
         loop = crash_loop_finding(snapshot, self.name, finding, self)
         if loop is not None and finding is not None and not is_over(snapshot):
             finding = joined(loop, finding)  # the launch after the failed ones has a fault of its own
@@ -150,24 +166,39 @@ class Stall(Patience, Limits, LoopLimits):
 
     def _link_finding(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if a link is down. The missing carrier is proof, so there is no need to wait for a lease."""
+        seconds = self._inside_seconds(snapshot)
+        culprit = cut_off_host(snapshot) if seconds >= self.cut_seconds else None
+        return self._inside_finding(snapshot, network_stall(culprit), seconds) if culprit else None
+
+    def _conflict_finding(self, snapshot: Snapshot) -> Finding | None:
+        """Return a finding if all ranks wait in collectives that can never end, whatever leases they have.
+
+        A rank that evaluates or saves has a long lease, but inside a collective it does neither.
+        """
+        seconds = self._inside_seconds(snapshot)
+        if seconds < self.conflict_seconds or snapshot.missing or not all(r.alive for r in snapshot.ranks):
+            return None
+        diagnosis = different_paths.conflict(snapshot, self.num_even_steps)
+        return self._inside_finding(snapshot, diagnosis, seconds) if diagnosis else None
+
+    def _inside_seconds(self, snapshot: Snapshot) -> float:
+        """Return for how long all living ranks have been inside collectives; 0 if they are not."""
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        inside = [r.state_seconds for r in alive if r.in_flight]
-        if not inside or len(inside) < len(alive) or snapshot.unwatched or min(inside) < self.cut_seconds:
-            return None
-        culprit = cut_off_host(snapshot)
-        if culprit is None:
-            return None
-        diagnosis = network_stall(culprit)
+        waits = bool(alive) and all(r.in_flight for r in alive) and not snapshot.unwatched
+        return min(r.state_seconds for r in alive) if waits else 0.0
+
+    def _inside_finding(self, snapshot: Snapshot, diagnosis: Diagnosis, seconds: float) -> Finding:
         return new_finding(
             snapshot,
             detector=self.name,
             cause=diagnosis.cause,
             severity="critical",
-            culprits=(),
+            culprits=diagnosis.culprits,
             hosts=diagnosis.hosts,
-            seconds_ago=min(inside),
+            seconds_ago=seconds,
             confidence=diagnosis.confidence,
-            summary=f"nothing has moved for {min(inside):.1f} s; {diagnosis.summary}{places_text(snapshot, ())}",
+            summary=f"nothing has moved for {seconds:.1f} s; {diagnosis.summary}"
+            f"{places_text(snapshot, diagnosis.culprits)}",
             detail=diagnosis.detail,
             evidence=diagnosis.evidence,
         )
@@ -189,24 +220,44 @@ class Stall(Patience, Limits, LoopLimits):
             return None  # wait until the silent agent answers again or its host counts as lost
         first = max(overdue, key=lambda r: r.overdue_seconds)
         diagnosis = diagnose(snapshot, self.unseen_seconds, self.num_timeouts, self.num_even_steps)
+        alone = None if diagnosis.proven else finishing(snapshot, alive)
+        if alone is not None and first.step_seconds < self.finishing_seconds:
+            return None
+        diagnosis = alone or diagnosis
+        patience = replace(self, critical_seconds=self.critical_at_most_seconds) if alone else self
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
-        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), self)
+        judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), patience)
+        severity, outlook = self._outlook(snapshot)
         return new_finding(
             snapshot,
             detector=self.name,
             cause=diagnosis.cause,
-            severity=judgement.severity if judgement else "critical",
+            severity=judgement.severity if judgement else severity,
             culprits=diagnosis.culprits,
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
             summary=f"{_movers(snapshot)} has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
             f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}"
-            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}",
+            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}{outlook}",
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
+
+    def _outlook(self, snapshot: Snapshot) -> tuple[Severity, str]:
+        """Return the severity of a proven stall, and the end of its summary.
+
+        If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the
+        job again.
+        """
+        severity: Severity = "critical"
+        ends = Ends(snapshot, self.name, self)
+        if ends.dead:
+            severity, restarts = ends.restarts()
+            if severity != "critical":
+                return severity, f"; {restarts}"
+        return severity, ""
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
         """Return the ranks past their lease.
@@ -230,7 +281,7 @@ def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankS
 def _movers(snapshot: Snapshot) -> str:
     """Return who does not move; ranks that are gone cannot move."""
     gone = [r.rank for r in snapshot.ranks if not r.alive]
-    return f"ranks {numbers(gone)} are gone, and no other rank" if gone else "no rank"
+    return f"{ranks_text(gone)} {verb(gone, 'is', 'are')} gone, and no other rank" if gone else "no rank"
 
 
 def _reason_text(judgement: Judgement | None) -> str:

@@ -29,7 +29,7 @@ from zmon.detectors.parts.step_cost import (
     ms,
     slowest,
 )
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import ranks_on, verb
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
@@ -227,11 +227,12 @@ class Straggler(Thresholds):
             confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
             stalled=False,
             lost_ratio=saved / seconds,
-            summary=f"{ranks_on(culprits)} holds the others back: {ms(worst.others_seconds + worst.seconds)} of self "
-            f"time per step against {ms(worst.others_seconds)}, {slower:.0%} more than the median of the others "
-            f"(threshold {self.slower_ratio:.0%}) and {worst.seconds / seconds:.0%} of the step (threshold "
-            f"{self.cost_ratio:.0%}), mostly in {phase} (+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; "
-            f"if it were as fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
+            summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
+            f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "
+            f"{slower:.0%} more than the median of the others (threshold {self.slower_ratio:.0%}) and "
+            f"{worst.seconds / seconds:.0%} of the step (threshold {self.cost_ratio:.0%}), mostly in {phase} "
+            f"(+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; if {verb(culprits, 'it', 'they')} were as "
+            f"fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
             detail=detail,
             evidence=Evidence(
                 own_seconds=slowest(times.steps[-num_steps:]),

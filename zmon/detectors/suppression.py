@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
 from zmon.schema.finding import Finding
 from zmon.schema.names import MOVING_CAUSES, STALL
 
@@ -40,16 +41,15 @@ class Suppression:
         return detector in self.silenced and (not self.silenced_causes or finding.cause in self.silenced_causes)
 
 
-_CHANGING = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
 TABLE = (
     # During a stall, detectors of steps see only older steps, so they cannot tell whether a fault is over.
     Suppression(STALL, STEP_DETECTORS, holds=True, except_causes=MOVING_CAUSES),
     Suppression("straggler", ("slowdown", "efficiency")),  # the straggler is the culprit of the slowdown
     # What a straggler costs is no loss to a rank that changes; once it is gone, the rest is measured again.
-    Suppression("straggler", ("imbalance",), silenced_causes=_CHANGING),
+    Suppression("straggler", ("imbalance",), silenced_causes=JITTER_CAUSES),
     Suppression("imbalance", ("efficiency",)),
     # A job that always lost time to a slow rank that changes may still become slower for another reason.
-    Suppression("imbalance", ("slowdown",), except_causes=_CHANGING),
+    Suppression("imbalance", ("slowdown",), except_causes=JITTER_CAUSES),
     Suppression("imbalance", ("slowdown",), causes=("input_jitter",), silenced_causes=("input",)),
     Suppression("slowdown", ("efficiency",)),  # `slowdown` reports which part of a step grew
     Suppression("divergence", ("efficiency",)),  # all work is lost, at any speed

@@ -22,6 +22,7 @@ from zmon.drills.stage import JobKind, LauncherName
 EXITED, HUNG = ("rank_exited",), ("compute_hang",)
 SCRIPTS: tuple[JobKind, ...] = ("ddp", "plain")  # these can swallow an exception
 PAUSE = (2.0, 18.0)  # seconds: below the earliest page of a stall that silence proves
+PAUSED = ("compute_hang", "input_stall", "lease_overrun")  # what a warning about a pause may say while it lasts
 
 ELEMENTS = (
     Drill("raise", "one rank raises", ordered("raise"), EXITED, "stall", proof="state"),
@@ -55,17 +56,21 @@ ELEMENTS = (
     Drill("slow-loader", "one rank's input takes half a step longer", one_rank("slow_loader", 0.5),
           ("input_straggler",), "straggler", proof="steps"),
     Drill("pause-in-data", "one rank waits for its data, then goes on", ordered("pause_data", *PAUSE),
-          watch_seconds=28.0),
+          watch_seconds=28.0, may_warn=PAUSED),
     Drill("pause-in-compute", "one rank computes longer, then goes on", ordered("pause_compute", *PAUSE),
-          watch_seconds=28.0),
+          watch_seconds=28.0, may_warn=PAUSED),
     Drill("pause-between", "one rank saves by an unknown library, then goes on", ordered("pause_between", *PAUSE),
-          watch_seconds=28.0),
-    Drill("evaluate", "all ranks evaluate for 12 s", many_ranks("evaluate", 12.0), watch_seconds=20.0),
-    Drill("save-on-rank-0", "rank 0 saves for 10 s", many_ranks("save", 10.0, (0,)), watch_seconds=18.0),
-    Drill("cancel-term", "the owner ends the job with SIGTERM", signals.cancel(signal.SIGTERM)),
-    Drill("cancel-int", "the owner ends the job with Ctrl-C", signals.cancel(signal.SIGINT)),
-    Drill("agent-restart", "the agent is killed and comes back", parts.restart("agent"), watch_seconds=12.0),
-    Drill("hub-restart", "the hub is killed and comes back", parts.restart("hub"), watch_seconds=12.0),
+          watch_seconds=28.0, may_warn=PAUSED),
+    Drill("evaluate", "all ranks evaluate for 12 s", many_ranks("evaluate", 12.0), culprit="none",
+          watch_seconds=20.0),
+    Drill("save-on-rank-0", "rank 0 saves for 10 s", many_ranks("save", 10.0, (0,)), culprit="none",
+          watch_seconds=18.0),
+    Drill("cancel-term", "the owner ends the job with SIGTERM", signals.cancel(signal.SIGTERM), culprit="none"),
+    Drill("cancel-int", "the owner ends the job with Ctrl-C", signals.cancel(signal.SIGINT), culprit="none"),
+    Drill("agent-restart", "the agent is killed and comes back", parts.restart("agent"), culprit="none",
+          watch_seconds=12.0),
+    Drill("hub-restart", "the hub is killed and comes back", parts.restart("hub"), culprit="none",
+          watch_seconds=12.0),
 )  # fmt: skip
 
 SECOND = ("raise", "kill", "stop", "lock", "exit-zero", "pause-in-data")  # these may follow another fault
@@ -91,14 +96,13 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     restarts = random.choice((0, 0, 2)) if launcher == "torchrun" else 0
     kind, ranks = random.choice(first.kinds), random.choice(first.ranks)
     draw = Draw(number, seed, kind, ranks, random.choice(first.step_seconds), random.randrange(ranks))
-    drill, name = first, first.name
+    drill, name = replace(first, fault=recorded(first, truth)), first.name
     if first.name not in ALONE and random.random() < SECOND_SHARE:
         second = random.choice([each for each in elements if each.name in SECOND and each.name != first.name])
-        drill, name = _with_second(first, second), f"{first.name}+{second.name}"
+        drill, name = _with_second(drill, replace(second, fault=recorded(second, truth))), f"{first.name}+{second.name}"
     drill = replace(
         drill,
         name=name,
-        fault=recorded(name, drill.fault, truth),
         job={**drill.job, "launcher": launcher, "max_restarts": restarts},
     )
     return RealComposition(drill, draw, launcher, restarts)
@@ -110,7 +114,7 @@ def _with_second(first: Drill, second: Drill) -> Drill:
     return replace(
         loud,
         injects=f"{first.injects}, then {second.injects}",
-        fault=then(first.fault, second.fault),
+        fault=then(first.fault, second.fault, first.quiet),
         causes=(*first.causes, *second.causes),
         detector=loud.detector,
         watch_seconds=max(first.watch_seconds, second.watch_seconds),

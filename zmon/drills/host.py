@@ -38,7 +38,9 @@ class OneHost(StackStage):
         folder = self.folder / "jobs" / spec.job_id
         folder.mkdir(parents=True)
         env, port = jobs.environment(spec, folder, self.folder / "boxes") | {"ZMON_HOST": HOST}, _free_port()
-        if spec.launchers > 1:  # otherwise ranks read old addresses from the launchers' store after a restart
+        if (
+            spec.launchers > 1 or spec.max_restarts
+        ):  # otherwise ranks read old addresses from the launchers' store after a restart
             env["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
         commands = (jobs.command(spec, *_rendezvous(spec, number, port)) for number in range(spec.launchers))
         self._jobs.append(launch(spec, folder, ((command, env) for command in commands)))

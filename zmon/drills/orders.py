@@ -66,6 +66,16 @@ def steps_done(folder: Path, rank: int = 0) -> int:
     return int(last[0].split()[0]) if last else 0
 
 
+def newest_step(folder: Path) -> float | None:
+    """Return the time at which a rank last finished a step, in unix seconds; None if none has finished one."""
+    return max((file.stat().st_mtime for file in folder.glob("steps-*") if file.stat().st_size), default=None)
+
+
+def launches(folder: Path, rank: int = 0) -> int:
+    """Return how many launches of the job have finished a step; a rank counts its steps from 1 in each."""
+    return sum(line.startswith("1 ") for line in _lines(folder, rank))
+
+
 def p99_seconds(folder: Path, rank: int = 0) -> float | None:
     """Return the 99th percentile of the job's recent steps by its own clock, or None if there are fewer than two."""
     recent = _recent(folder, rank)

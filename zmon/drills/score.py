@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from zmon.drills.targets import TARGETS
+from zmon.drills.truth import Shown, TrueFault
 from zmon.schema.finding import Finding
 
 NOTHING = "nothing"  # the reported cause of a missed fault
@@ -80,6 +81,11 @@ class DrillRow(msgspec.Struct, frozen=True):
     warned: tuple[str, ...] = ()  # names of other alerts
     critical: tuple[str, ...] = ()  # a quiet drill's critical findings, by cause
     lost: str | None = None  # data that was lost when a part of zmon died
+    moves: bool | None = None  # at the end, before the fault was lifted, the job finished steps
+    restarted: bool = False  # its launcher started the job again
+    truth: tuple[TrueFault, ...] = ()  # of a random composition: what struck
+    shown: tuple[Shown, ...] = ()  # of a random composition: every state in which a finding was published
+    afterwards: tuple[Shown, ...] = ()  # the same, published after the drill had ended the job as its owner would
     skipped: str | None = None  # reason why the drill could not be played on this machine
     broken: str | None = None  # reason why the drill itself failed
 
@@ -98,10 +104,10 @@ class DrillRow(msgspec.Struct, frozen=True):
             return "missed"
         if self.reported_cause not in self.expected or not self.culprit_right:
             return "wrong"
-        return "late" if self._is_late else "right"
+        return "late" if self.is_late else "right"
 
     @property
-    def _is_late(self) -> bool:
+    def is_late(self) -> bool:
         """True if the finding took longer than the target and, for proof `steps`, more steps than the target."""
         by_time = self.finding_seconds is not None and self.finding_seconds > (self.target_seconds or math.inf)
         by_steps = self.finding_steps is None or self.finding_steps > TARGETS.slow_steps

@@ -21,7 +21,9 @@ import psutil
 
 from zmon.drills import client, jobs
 from zmon.drills.launched import Launched
+from zmon.drills.published import published
 from zmon.drills.stage import PartName, ReceivedPage
+from zmon.drills.truth import Shown
 from zmon.drills.webhook import Webhook
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
@@ -81,6 +83,10 @@ class StackStage:
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
         """Return the hub's findings about one job, or any, newest first; empty while the hub does not answer."""
         return client.findings(self.urls["hub"], job_id, active)
+
+    def published(self, job_id: str) -> tuple[Shown, ...]:
+        """Return every state in which a finding about one job was published, oldest first."""
+        return published(self.folder / "data" / "findings.jsonl", job_id)
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None."""

@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 import psutil
 
+from zmon.drills.truth import Shown
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
@@ -96,6 +97,9 @@ class Stage(Protocol):
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
         """Return the hub's findings about one job, or any, newest first; empty while the hub does not answer."""
+
+    def published(self, job_id: str) -> tuple[Shown, ...]:
+        """Return every state in which a finding about one job was published, oldest first."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

@@ -12,7 +12,11 @@ from itertools import pairwise
 
 PROVED = ("lock", "state", "carrier", "sequence")  # evidence that shows the culprit
 NEVER = ("wrong name", "silent", "false page")  # must not happen, at any number of plays
-VERDICTS = ("right", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "unpaged", *NEVER, "broken")
+VERDICTS = (
+    "right", "late", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "false warning", "unpaged",
+    *NEVER, "broken",
+)  # fmt: skip
+RIGHT = ("right", "late")  # the diagnosis
 BANDS = (0.0, 0.4, 0.6, 0.75, 0.85, 0.93, 1.0)  # of the confidence
 
 
@@ -44,12 +48,12 @@ def unknown_ratio(outcomes: Iterable[Outcome]) -> float | None:
 
 def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
     """Return for each band of confidence: its name, the number of findings, and the share that was right."""
-    judged = [o for o in outcomes if o.confidence is not None and o.verdict in ("right", "wrong name", "wrong cause")]
+    judged = [o for o in outcomes if o.confidence is not None and o.verdict in (*RIGHT, "wrong name", "wrong cause")]
     rows = []
     for low, high in pairwise(BANDS):
         band = [o for o in judged if low < (o.confidence or 0.0) <= high]
         if band:
-            rows.append((f"{low:g} to {high:g}", len(band), sum(o.verdict == "right" for o in band) / len(band)))
+            rows.append((f"{low:g} to {high:g}", len(band), sum(o.verdict in RIGHT for o in band) / len(band)))
     return rows
 
 

@@ -90,7 +90,10 @@ def unasked(windows):
     ids=["not asked yet", "a firewall drops all questions", "one host was not asked"],
 )
 def test_no_host_is_named_for_one_pair_while_it_is_not_known_what_else_they_reach(windows):
-    """In a small collective only one rank may send, so a host that is cut off looks like one pair at first."""
+    """Nothing shows whether the two hosts lost each other, or one of them lost all others.
+
+    Data times out only where a rank sends. If only one rank sends, a host that reaches nobody looks like one cut pair.
+    """
     finding = stall(windows)
     assert (finding.cause, finding.hosts, finding.ranks) == ("network_stall", (), ())
     assert "whether the two reach other hosts is not known" in finding.summary

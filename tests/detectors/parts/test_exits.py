@@ -142,6 +142,11 @@ def test_death_is_critical_after_thirty_seconds_without_a_restart():
     assert detect(replace(killed(2, 30.0), max_restarts=3), *others(2, terminated)).severity == "critical"
 
 
+def test_death_says_how_many_restarts_the_launcher_has_used():
+    texts = [detect(replace(killed(2, 1.0), max_restarts=n, restart_count=n)).summary for n in (1, 3)]
+    assert ["used its only restart" in texts[0], "used all its 3 restarts" in texts[1]] == [True, True]
+
+
 def test_death_is_critical_at_once_if_no_restart_is_left():
     no_restarts_left = {"max_restarts": 3, "restart_count": 3}
     assert detect(replace(killed(2), **no_restarts_left), *others(2, terminated)).severity == "critical"

@@ -93,6 +93,15 @@ def test_rank_that_is_killed_while_another_hangs_is_a_second_fault():
     assert follows(hang(), death())
 
 
+def test_rank_that_is_stopped_while_another_hangs_is_a_second_fault():
+    """A rank that waits in a collective is stopped by somebody, never by the wait."""
+    ranks = [waiting(rank, 40.0) for rank in (1, 3)]
+    ranks += [stopped(0, 2.0), waiting(2, 40.0, in_flight=None, phase="forward", sequences={"0": 300})]
+    later = next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
+    assert (later.cause, later.ranks) == ("rank_frozen", (0,))
+    assert follows(hang(), later)
+
+
 def test_rank_that_died_before_the_first_finding_corrects_it():
     assert not follows(hang(), death(gone=20.0))
 

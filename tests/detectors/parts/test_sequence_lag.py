@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.build import rank_state, snapshot
+from tests.build import NOW, rank_state, snapshot
 from tests.detectors.stalls import STALL
 from zmon.schema.aligned_step import AlignedStep
 
@@ -19,9 +19,12 @@ def step(number, sent=1000, stands_for=1, mean=None, **others):
     )
 
 
+def job(steps, **changes):
+    return replace(snapshot(*(rank_state(rank, **changes) for rank in range(RANKS))), steps=tuple(steps))
+
+
 def detect(steps):
-    ranks = [rank_state(rank) for rank in range(RANKS)]
-    return next(iter(STALL.detect(replace(snapshot(*ranks), steps=tuple(steps)))), None)
+    return next(iter(STALL.detect(job(steps))), None)
 
 
 def steps(uneven=()):
@@ -69,3 +72,21 @@ def test_stall_is_quiet_before_a_shift_has_lasted():
 
 def test_job_whose_ranks_are_a_step_off_is_not_stalled():
     assert not detect(steps([step(40, r1=0)])).is_stall
+
+
+def test_job_that_has_finished_has_no_shift():
+    """If the shift made the job end badly, another finding reports that end."""
+    assert not list(STALL.detect(job(steps([step(40, r1=0)]), activity="done")))
+
+
+def test_shift_lasts_until_its_launch_has_ended():
+    shift, later = detect(steps([step(40, r1=0)])), [step(number) for number in range(41, 105)]
+    assert shift.step == 40
+    assert not STALL.can_resolve(job(later), shift)
+    assert STALL.can_resolve(job(later, activity="done"), shift)
+    assert STALL.can_resolve(job(later), replace(shift, onset=NOW - 3600)), "a newer launch has taken its place"
+
+
+def test_shift_that_the_rank_has_made_up_for_resolves():
+    shift = detect(steps([step(40, r1=0)]))
+    assert STALL.can_resolve(job(steps([step(40, r1=0), step(41, r1=2000)])), shift)

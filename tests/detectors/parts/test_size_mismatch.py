@@ -59,7 +59,7 @@ def test_rank_with_another_size_is_named_although_others_were_aborted(op, size):
         waiting(3, **last_collectives(4000, op)),
     )
     assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (1,), "critical")
-    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: ranks 1" in finding.summary
+    assert f"{op} of 4000 bytes: ranks 0, 2, 3; {op} of {size} bytes: rank 1" in finding.summary
     assert "collective 301 of group 0" in finding.summary
     assert (finding.evidence.group, finding.evidence.sequence) == ("0", 301)
 
@@ -89,7 +89,7 @@ def test_rank_whose_own_split_sizes_do_not_fit_is_the_mismatch():
 def test_two_ranks_with_different_sizes_are_both_shown_without_a_culprit():
     finding = detect(aborted(0, 4000, world_size=2), disconnected_rank(1, 5000, world_size=2))
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
-    assert "all_reduce of 4000 bytes: ranks 0; all_reduce of 5000 bytes: ranks 1" in finding.summary
+    assert "all_reduce of 4000 bytes: rank 0; all_reduce of 5000 bytes: rank 1" in finding.summary
 
 
 def test_no_rank_is_named_if_sizes_of_an_all_to_all_may_differ():
@@ -143,7 +143,7 @@ def test_nobody_is_named_if_several_ranks_without_exit_status_ended_in_an_uneven
     others = [disconnected_rank(rank, size, "all_to_all") for rank, size in ((1, 4000), (3, 5000))]
     finding = detect(*unknown, *others)
     assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
-    assert "all_to_all of 5000 bytes: ranks 3" in finding.summary
+    assert "all_to_all of 5000 bytes: rank 3" in finding.summary
 
 
 def test_rank_with_another_size_of_an_all_to_all_is_named_if_the_sizes_had_been_equal():
@@ -163,6 +163,18 @@ def test_several_killed_ranks_are_named_if_all_sizes_are_equal():
 def test_aborted_rank_with_the_same_size_is_a_rank_that_exited():
     finding = detect(aborted(2, 4000), *(disconnected_rank(rank, 4000) for rank in (0, 1, 3)))
     assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
+
+
+def test_rank_with_another_size_is_named_if_the_collective_was_asynchronous():
+    """Rank 0 had issued the collective and did not wait for it yet when gloo's thread aborted it."""
+    others = [disconnected_rank(rank, size) for rank, size in ((1, 5000), (2, 4000), (3, 4000))]
+    finding = detect(aborted(0, 4000, in_flight=None), *others)
+    assert (finding.cause, finding.ranks) == ("collective_mismatch", (1,))
+
+
+def test_rank_that_aborts_outside_collectives_is_named_if_all_sizes_are_equal():
+    finding = detect(aborted(0, 4000, in_flight=None), *(disconnected_rank(rank, 4000) for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rank_exited", (0,))
 
 
 def test_ordinary_exception_is_no_mismatch_though_its_rank_had_another_size():

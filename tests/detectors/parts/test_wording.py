@@ -1,7 +1,7 @@
 """Tests of the texts that list ranks and numbers."""
 
 from tests.build import rank_state
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import numbers, ranks_on, ranks_text, verb
 
 
 def test_short_lists_are_complete_and_long_lists_are_counted():
@@ -11,3 +11,8 @@ def test_short_lists_are_complete_and_long_lists_are_counted():
     assert numbers(range(8)) == "0, 1, 2, 3, 4, 5, 6, 7"
     assert numbers(range(9)) == "0, 1, 2, 3, 4, 5, 6, 7 and 1 more"
     assert numbers(()) == ranks_on([]) == ""
+
+
+def test_words_agree_with_the_number_of_ranks():
+    assert (ranks_text([3]), ranks_text([3, 5])) == ("rank 3", "ranks 3, 5")
+    assert [verb(ranks, "has", "have") for ranks in ([], [3], [3, 5])] == ["have", "has", "have"]

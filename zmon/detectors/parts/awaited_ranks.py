@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.parts.wording import ranks_text
 from zmon.schema.rank import InFlight, RankState
 
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
@@ -99,7 +99,7 @@ def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
             continue
         (usual, count), *_ = kinds.most_common()
         minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
-        parts = [f"{_kind_text(kind)}: ranks {_rank_numbers(entered, kind)}" for kind, _ in kinds.most_common()]
+        parts = [f"{_kind_text(kind)}: {_ranks_of(entered, kind)}" for kind, _ in kinds.most_common()]
         return Mismatch(group, sequence, minority, "; ".join(parts))
     return None
 
@@ -109,5 +109,5 @@ def _kind_text(kind: tuple[str, int | None]) -> str:
     return op if num_bytes is None else f"{op} of {num_bytes} bytes"
 
 
-def _rank_numbers(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
-    return numbers(sorted(c.rank.rank for c in contributions if c.kind == kind))
+def _ranks_of(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
+    return ranks_text(sorted(c.rank.rank for c in contributions if c.kind == kind))

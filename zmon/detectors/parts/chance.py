@@ -66,9 +66,8 @@ def chance_seconds(
     products = [first * second for values in residuals for first, second in pairwise(values)]
     noise = len(products) ** -0.5  # the correlation that independent blocks show by chance
     correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
-    effective = (freedom + number) * (1 - correlation) / (
-        1 + correlation
-    ) - number  # correlated blocks carry less information
+    information = (1 - correlation) / (1 + correlation)  # correlated blocks carry less of it
+    effective = (freedom + number) * information - number
     of_three = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
     quantile = student(_deviations_of_largest(deviations, num_ranks), effective)
     seconds: float = quantile * (of_three * (1 + 1 / num_others)) ** 0.5

@@ -1,9 +1,12 @@
 """Infer from the pairs of hosts between which nothing passes where the network is cut.
 
-One pair: the two hosts, and neither of them alone. All pairs of one host: that host. All pairs between a few hosts and
-the rest: the few hosts. Anything else, such as two halves of a cluster, is a fault of the network for which no host can
-be named. A pair without traffic proves nothing: a ring uses only two connections of each host, and in a small
-collective only one rank may send. So one pair is named only if each of the two is known to reach another host.
+If one pair is cut, both hosts are named. If all pairs of one host are cut, that host is named. If all pairs between a
+few hosts and the others are cut, the few hosts are named. In all other cases, such as two halves of a cluster, no host
+is named.
+
+A pair without traffic may be cut as well. In a ring, each host sends only to its neighbours, and in a small collective
+perhaps only one rank sends. Then a host that reaches nobody looks like one cut pair. So a pair is named only if each of
+its hosts is known to reach another host, or has no connections to others.
 """
 
 from __future__ import annotations

@@ -33,16 +33,26 @@ _CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
 _CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
 CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
+_SIGKILL = "signal SIGKILL"
 _OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
 
 _CONSEQUENCES = (Death.CANCELLED, Death.VICTIM)
+
+# A launcher that a signal ended takes its ranks along: its children are interrupted, or killed after a grace.
+_LAUNCHER_LEAD_SECONDS = 0.3  # it certainly ended first: the agent looks ten times a second
+_LAUNCHER_GRACE_SECONDS = 60.0  # schedulers and containers wait 10 to 30 s before they kill
 
 Dead = tuple[RankState, Death]
 
 
 def death(state: RankState) -> Death:
     """Return the way in which a rank ended that is dead or has left its last words."""
+    kind = _own_death(state)
+    return Death.CANCELLED if _followed_its_launcher(state, kind) else kind
+
+
+def _own_death(state: RankState) -> Death:
     words, status = state.last_words, state.exit_status
     if status == "exit code 0":
         return Death.FINISHED  # its last words do not matter then
@@ -53,6 +63,8 @@ def death(state: RankState) -> Death:
     if words.kind == "exit":
         if status is None or status in CANCELLED_STATUS:
             return Death.FINISHED  # it had finished, and its launcher ended the teardown
+        if status == _SIGKILL:
+            return Death.KILLED  # while it was ending
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
     if _CANCELLED_TYPE.search(words.type) or (
         words.type == "builtins.SystemExit" and words.message in _CANCELLED_CODES
@@ -64,6 +76,18 @@ def death(state: RankState) -> Death:
         return Death.RAISED
     # A rank that waits in a collective handles a signal only when its peers are gone.
     return Death.CANCELLED if status in (*CANCELLED_EXIT, *_OWNERS_STATUS) else Death.VICTIM
+
+
+def _followed_its_launcher(state: RankState, kind: Death) -> bool:
+    """Return True if an owner's signal ended the launcher, and the rank was killed or left cleanly because of it.
+
+    The processes of `torch.multiprocessing.spawn` swallow the interrupt that they get then, and exit with code 0.
+    """
+    if state.launcher_gone_seconds is None or state.launcher_status not in CANCELLED_STATUS:
+        return False
+    lead = state.launcher_gone_seconds - gone_seconds(state)
+    is_led = _LAUNCHER_LEAD_SECONDS <= lead <= _LAUNCHER_GRACE_SECONDS
+    return is_led and (kind is Death.FINISHED or (kind is Death.KILLED and state.exit_status in (None, _SIGKILL)))
 
 
 def deaths(ranks: Sequence[RankState]) -> list[Dead]:

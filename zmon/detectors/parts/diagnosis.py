@@ -7,41 +7,18 @@ The rules infer the culprit from which ranks wait for which, in a fixed order. I
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
 
-from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike, mismatch
+from zmon.detectors.parts import different_paths, flight_records
+from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike
 from zmon.detectors.parts.deaths import hung_ranks
-from zmon.detectors.parts.even_sizes import even_ops
+from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
-from zmon.detectors.parts.skipped_collective import skipped_collective
-from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-
-_PATHS = (
-    "The ranks have taken different paths through the code, and the job cannot recover. The stacks in the finding show "
-    "where: look for a branch on the rank, an uneven number of batches, or an exception that was swallowed. End the "
-    "job and restart it from its last checkpoint."
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """The cause, the culprits, and what to do next."""
-
-    cause: str
-    summary: str
-    detail: str
-    confidence: float
-    culprits: Sequence[RankState] = ()
-    hosts: Sequence[str] = ()
-    proven: bool = False  # False: only silence shows that the job will not go on
-    evidence: Evidence = field(default_factory=Evidence)
 
 
 def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_even_steps: int) -> Diagnosis:
@@ -51,9 +28,10 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
     """
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     rules = (
-        partial(_mismatch, num_even_steps),
-        _skipped,
-        _left,  # a rank that is gone cannot be lost, late or in a hang
+        partial(different_paths.mismatch, num_even_steps),
+        different_paths.skipped,
+        different_paths.crossed,
+        different_paths.left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
         _overrun,
         _unissued,
@@ -62,56 +40,6 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
     )
     diagnoses = (rule(snapshot, alive) for rule in rules)
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)
-
-
-def _mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    even = even_ops(snapshot.steps, num_even_steps)
-    conflict = mismatch(alive, even) or flight_records.mismatch(snapshot, even)
-    if conflict is None:
-        return None
-    culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
-    return Diagnosis(
-        cause="collective_mismatch" if conflict.minority else "unknown",
-        summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
-        f"{conflict.differences} ({culprits})",
-        detail=_PATHS,
-        confidence=0.9 if conflict.minority else 0.3,
-        culprits=conflict.minority,
-        proven=True,
-        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
-    )
-
-
-def _skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    skipped = skipped_collective(alive)
-    if skipped is None or snapshot.unwatched or snapshot.missing:
-        return None
-    culprit, inside = skipped.rank, skipped.rank.in_flight
-    return Diagnosis(
-        cause="collective_mismatch",
-        summary=f"{ranks_on([culprit])} has not entered {skipped.op} {skipped.sequence} of group {skipped.group}, in "
-        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skipped.reason}",
-        detail=_PATHS,
-        confidence=0.85,
-        culprits=[culprit],
-        proven=True,
-        evidence=Evidence(group=skipped.group, sequence=skipped.sequence),
-    )
-
-
-def _left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    left = missed_leavers(snapshot.ranks)
-    if not left:
-        return None
-    waiting = sum(1 for r in alive if r.in_flight or any(waits_for(r, leaver) for leaver in left))
-    return Diagnosis(
-        cause="uneven_end",
-        summary=f"{left_text(left)}; {waiting} of them wait in a collective that a rank that left never entered",
-        detail=ADVICE,
-        confidence=0.9,
-        culprits=odd_ranks(left, snapshot.ranks),
-        proven=True,
-    )
 
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -141,20 +69,21 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None
     first = max(not_training, key=lambda r: r.overdue_seconds)
     if snapshot.missing and len(not_training) == len(alive):
-        missing = numbers(snapshot.missing)
+        missing = ranks_text(snapshot.missing)
         return Diagnosis(
             cause="lease_overrun",
-            summary=f"ranks {missing} never started; all others have been in {first.activity} for "
+            summary=f"{missing} never started; all others have been in {first.activity} for "
             f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s)",
-            detail=f"Did the launcher start ranks {missing}, and on which host? The job's log has more. A host "
+            detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
             evidence=Evidence(missing=snapshot.missing),
         )
+    others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(
         cause="lease_overrun",
-        summary=f"{ranks_on(not_training)} in {first.activity} for {first.activity_seconds:.1f} s "
-        f"(lease {first.lease_seconds or 0.0:.0f} s), the others wait",
+        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {first.activity} for "
+        f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s){others}",
         detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
         f"{first.host}: `df`, `cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a "
         "rank that never started?",
@@ -165,10 +94,12 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
 
 def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if culprits := flight_records.root_ranks(snapshot):
-        reason = "the flight records show that it has not issued the collective in which the others wait"
+        has = verb(culprits, "it has", "they have")
+        reason = f"the flight records show that {has} not issued the collective in which the others wait"
         return _hang(culprits, reason, 0.8 if len(culprits) == 1 else 0.6)
     if culprits := flight_records.behind_on_device(snapshot):
-        reason = "the flight records show that its GPU has not reached the collective in which the other GPUs are"
+        has = verb(culprits, "its GPU has", "their GPUs have")
+        reason = f"the flight records show that {has} not reached the collective in which the other GPUs are"
         return _hang(culprits, reason, 0.7)
     return None
 
@@ -178,17 +109,18 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None  # the culprit may be a rank that is not watched
     outlived = [r for r in hung_ranks(snapshot.ranks) if r.alive]
     if not outlived and any(r.device != "cpu" for r in alive):
-        return (
-            None  # on a GPU a rank issues a collective and goes on: the position of its code does not show what hangs
-        )
+        return None  # on a GPU a rank issues a collective and goes on, so the place in its code shows no hang
     culprits = outlived or awaited_ranks(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
     if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
         return None  # the rank itself waits, in a collective that C++ issued
-    reason = f"{sum(1 for r in alive if r.in_flight)} of {snapshot.world_size} ranks wait in a collective for it"
+    them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
+    reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
     if outlived:
-        reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for it and are gone"
+        reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for {them} and are gone"
+    elif not num_waiting:
+        reason = "no rank is in a collective"
     return _hang(culprits, reason, 0.8)
 
 
@@ -199,9 +131,10 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
         return None
     first = culprits[0]
     if loading:
+        waited = verb(culprits, "has waited for its", "have waited for their")
         return Diagnosis(
             cause="input_stall",
-            summary=f"{ranks_on(culprits)} has waited for its data loader for {first.state_seconds:.1f} s; {reason}",
+            summary=f"{ranks_on(culprits)} {waited} data loader for {first.state_seconds:.1f} s; {reason}",
             detail=f"Its stack is in the finding. On {first.host}: are the loader's workers alive (`ps --ppid "
             f"{first.pid}`), and does the storage answer that they read from (`cat /proc/{first.pid}/wchan`, "
             "`dmesg -T | tail`)?",
@@ -209,11 +142,12 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
             culprits=culprits,
         )
     seconds = f"{first.state_seconds:.1f} s"
-    outside = f"has been in no collective for {seconds} (phase {first.phase})"
+    has = verb(culprits, "has", "have")
+    outside = f"{has} been in no collective for {seconds} (phase {first.phase})"
     return Diagnosis(
         cause="compute_hang",
         summary=f"{ranks_on(culprits)} "
-        f"{f'has finished, {seconds} ago' if first.activity == 'done' else outside}; {reason}",
+        f"{f'{has} finished, {seconds} ago' if first.activity == 'done' else outside}; {reason}",
         detail=f"Its stack is in the finding, or run `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, "
         "a sleep, native code that does not return, or a rank that has left the training loop.",
         confidence=confidence,
@@ -221,23 +155,13 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
     )
 
 
-def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    return all(r.in_flight for r in alive) or flight_records.all_wait(snapshot)
-
-
-def _all_pending(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    """Return True if every rank waits for something, although some ranks may be one collective ahead.
-
-    If only two hosts cannot reach each other, a collective may end on the others.
-    """
-    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
-
-
 def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if not alive or snapshot.missing or snapshot.unwatched:
         return None
     culprit = stalled_network(snapshot, num_timeouts)
-    if culprit is None or not (_all_wait(snapshot, alive) or (culprit.links and _all_pending(snapshot, alive))):
+    if culprit is None or not (
+        flight_records.all_wait(snapshot, alive) or (culprit.links and flight_records.all_pending(snapshot, alive))
+    ):
         return None
     return network_stall(culprit)
 
@@ -271,9 +195,10 @@ def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
         else "every rank is inside a collective"
     )
     if done:
-        summary += f"; {ranks_on(done)} has finished"
+        summary += f"; {ranks_on(done)} {verb(done, 'has', 'have')} finished"
     if awaited := flight_records.awaited_ranks(snapshot):
-        summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which wait themselves"
+        wait = verb(awaited, "itself waits", "wait themselves")
+        summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which {wait}"
     return Diagnosis(
         cause="unknown",
         summary=summary,

@@ -10,6 +10,7 @@ import msgspec
 
 from zmon.detectors.parts.deaths import Dead, Death, began_seconds, culprits, deaths, ended_ranks, gone_seconds
 from zmon.detectors.parts.new_finding import new_finding
+from zmon.format import counted
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -129,7 +130,7 @@ class Ends:
 
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
-        expected, restarts = self._restarts()
+        expected, restarts = self.restarts()
         return new_finding(
             self.snapshot,
             detector=self.detector,
@@ -144,19 +145,19 @@ class Ends:
             evidence=evidence or Evidence(),
         )
 
-    def _restarts(self) -> tuple[Severity, str]:
+    def restarts(self) -> tuple[Severity, str]:
         """Return the severity of the end, and what the launcher will do."""
         state = self.dead[0][0]
         if state.max_restarts is None:
             return "critical", "nothing will restart the job"
         left = state.max_restarts - state.restart_count
         if left <= 0:
-            used = (
-                f", because the launcher has used all its {state.max_restarts} restarts" if state.max_restarts else ""
-            )
-            return "critical", f"nothing will restart the job{used}"
+            total = state.max_restarts
+            used = "its only restart" if total == 1 else f"all its {total} restarts"
+            reason = f", because the launcher has used {used}" if total else ""
+            return "critical", f"nothing will restart the job{reason}"
         severity: Severity = "warning" if self.seconds_ago < self.limits.restart_seconds else "critical"
-        return severity, f"the launcher has {left} restarts left and may restart the job"
+        return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
 
 
 def with_first_words(evidence: Evidence, state: RankState) -> Evidence:

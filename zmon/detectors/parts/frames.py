@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.parts.wording import ranks_text, verb
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -27,6 +27,6 @@ def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
 
 
 def _subject(ranks: list[int], num_alive: int) -> str:
-    if len(ranks) == 1:
-        return f"rank {ranks[0]} stands"
-    return f"all {num_alive} ranks stand" if len(ranks) == num_alive else f"ranks {numbers(ranks)} stand"
+    if 1 < len(ranks) == num_alive:
+        return f"all {num_alive} ranks stand"
+    return f"{ranks_text(ranks)} {verb(ranks, 'stands', 'stand')}"

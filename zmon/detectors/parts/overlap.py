@@ -61,7 +61,7 @@ def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:
 
 
 def follows(current: Finding, later: Finding) -> bool:
-    """Return True if `later` reports a second fault, whose culprits died after `current` was reported.
+    """Return True if `later` reports a second fault: its culprits were killed or stopped after `current` was reported.
 
     The culprits of `current` are still at fault: their rows in the table of ranks have not changed.
     """
@@ -71,10 +71,11 @@ def follows(current: Finding, later: Finding) -> bool:
         return False
     culprits = [(before.get(rank), now.get(rank)) for rank in current.ranks]
     stands_still = all(row and later_row and _place(row) == _place(later_row) for row, later_row in culprits)
-    ended = [now[rank] for rank in later.ranks if rank in now]
+    struck = [now[rank] for rank in later.ranks if rank in now]
     others = len(now) - len(current.ranks)
-    hits_some = len(ended) == len(later.ranks) and (len(ended) == 1 or len(ended) < others)
-    return stands_still and hits_some and later.onset > current.detected and all(map(killed_from_outside, ended))
+    hits_some = len(struck) == len(later.ranks) and (len(struck) == 1 or len(struck) < others)
+    by_others = all(killed_from_outside(row) or _is_stopped(row) for row in struck)
+    return stands_still and hits_some and later.onset > current.detected and by_others
 
 
 def are_victims(current: Finding, finding: Finding) -> bool:
@@ -121,4 +122,9 @@ def _has_own_fault(state: RankState) -> bool:
 
 def _place(row: RankStatus) -> tuple[object, ...]:
     """Return the process of a rank and the point that it has reached."""
-    return row.pid, row.alive, row.step, row.op, row.sequence, row.process_state in ("T", "t")
+    return row.pid, row.alive, row.step, row.op, row.sequence, _is_stopped(row)
+
+
+def _is_stopped(row: RankStatus) -> bool:
+    """Return True if a signal has stopped the process of the rank, which no library does."""
+    return row.alive and row.process_state in ("T", "t")

@@ -7,7 +7,7 @@ import re
 from zmon.detectors.parts.connection_errors import peer_address
 from zmon.detectors.parts.deaths import Death
 from zmon.detectors.parts.ends import Ends, with_first_words
-from zmon.detectors.parts.wording import numbers, ranks_on
+from zmon.detectors.parts.wording import ranks_on, ranks_text
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
@@ -48,7 +48,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
         who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
     elif missing:
-        who = f"ranks {numbers(missing)} never appeared, and {ranks_on(unmet)} waited for them in vain"
+        who = f"{ranks_text(missing)} never appeared, and {ranks_on(unmet)} waited for them in vain"
     elif absent:
         who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
     else:

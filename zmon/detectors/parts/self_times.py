@@ -171,9 +171,8 @@ class SelfTimes:
         earlier = behind[:before]
         for rank in others[:: len(others) // _MANY + 1]:
             of_other = self._behind(rank, len(self.steps))
-            earlier += (
-                of_other[:before] if len(self.seconds) == 2 and before else of_other
-            )  # two ranks mirror each other
+            mirrors = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
+            earlier += of_other[:before] if mirrors and before else of_other
         usual = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
         count = sum(seconds >= half for seconds in behind[-num_steps:])
         return len(self.seconds) * binomial_tail(count, num_steps, usual)

@@ -9,12 +9,15 @@ agents look at different moments. Only operations count whose size is the same o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE
 from zmon.detectors.parts.ends import Limits
 from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import ranks_on, verb
+from zmon.format import counted
+from zmon.job.restarts import launch_began
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -24,6 +27,8 @@ from zmon.schema.job_snapshot import Snapshot
 def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
     """Return a warning about the ranks whose collectives are shifted by whole steps; None if no rank's are."""
     steps = snapshot.steps
+    if not _trains(snapshot):
+        return None  # the end of the job has a finding of its own, and the shift does not matter any more
     if len(steps) < limits.num_lag_steps or all(_is_even(step) for step in steps):
         return None
     usual = median(median(_sent(step)) for step in steps)
@@ -34,8 +39,8 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     first = lagging[0]
     number = lags[first.rank]
     worst = max(steps, key=lambda step: abs(_whole(step, first.rank) - usual * step.stands_for))
-    count = f"{abs(number)} step{'s' if abs(number) != 1 else ''}"
-    return new_finding(
+    count = counted(abs(number), "step")
+    finding = new_finding(
         snapshot,
         detector=detector,
         cause="sequence_lag",
@@ -44,7 +49,7 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
         seconds_ago=0.0,
         confidence=0.8,
         summary=f"the collectives of {ranks_on(lagging)} are shifted by {count} against the others: in steps "
-        f"{steps[0].step} to {steps[-1].step} it entered the collectives of {count} "
+        f"{steps[0].step} to {steps[-1].step} {verb(lagging, 'it', 'they')} entered the collectives of {count} "
         f"{'less' if number < 0 else 'more'}, at about step {worst.step}",
         detail="The rank probably swallowed an exception and went on with its next batch. Since then the gradients of "
         "different steps are averaged, and at the end the ranks will not finish together. Look at its log at that "
@@ -53,6 +58,18 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
         evidence=Evidence(num_steps=sum(step.stands_for for step in steps)),
         stalled=False,
     )
+    return replace(finding, step=worst.step)
+
+
+def lasts(snapshot: Snapshot, finding: Finding) -> bool:
+    """Return True if a reported shift still exists, although its step is not among the recent ones any more."""
+    is_same_launch = launch_began(snapshot) <= finding.onset
+    steps = snapshot.steps
+    return is_same_launch and _trains(snapshot) and bool(steps) and steps[0].step > (finding.step or 0)
+
+
+def _trains(snapshot: Snapshot) -> bool:
+    return any(r.alive and r.activity != "done" for r in snapshot.reported_ranks)
 
 
 def _lags(steps: Sequence[AlignedStep], usual: float, lag_ratio: float) -> list[int]:

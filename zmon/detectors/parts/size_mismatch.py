@@ -31,11 +31,18 @@ def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even:
     """
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
+        if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
+            return proven
         return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
     at_positions = _at(fatal, ranks)
-    return first_mismatch(
-        _contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered
-    ) or first_mismatch(_contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions)
+    return _proven_mismatch(ranks) or first_mismatch(
+        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
+    )
+
+
+def _proven_mismatch(ranks: Sequence[RankState]) -> Mismatch | None:
+    """Return the first recent collective of another kind, or of another size where the sizes must be equal."""
+    return first_mismatch(_contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered)
 
 
 def _probable_mismatch(
@@ -78,7 +85,12 @@ def _died_of_mismatch(state: RankState) -> bool:
     words = state.last_words
     if words is not None and words.kind == "exception":
         return _MISMATCH_ERROR.search(words.message) is not None
-    return words is None and state.in_flight is not None and state.exit_status == "signal SIGABRT"
+    return _is_aborted(state) and state.in_flight is not None
+
+
+def _is_aborted(state: RankState) -> bool:
+    """Return True if gloo may have aborted the rank; an asynchronous collective fails while the rank computes."""
+    return state.device == "cpu" and state.last_words is None and state.exit_status == "signal SIGABRT"
 
 
 def _may_be_aborted(state: RankState) -> bool:

@@ -42,10 +42,9 @@ def slow_network(
 ) -> NetworkCulprit | None:
     """Return the host or the pair of hosts if the other connections are `times` as fast, or faster; else None.
 
-    A rate is the acknowledged bytes per busy second. Two rates are alike if neither is `alike_times` (or else `times`)
-    the other.
-    Connections that were busy for less than `busy_seconds` do not count. The comment of `quicker_ratio` has the rates
-    that trials showed.
+    A rate is the acknowledged bytes per busy second. Two rates are alike if neither is `alike_times` the other; without
+    that value `times` counts. Connections that were busy for less than `busy_seconds` do not count. The comment of
+    `quicker_ratio` has the rates that trials showed.
     """
     alike_times = times if alike_times is None else alike_times
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]

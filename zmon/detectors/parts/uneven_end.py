@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.parts.deaths import Death, began_seconds, death
 from zmon.detectors.parts.ends import Ends, with_first_words
 from zmon.detectors.parts.wording import ranks_on
+from zmon.format import counted
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
@@ -24,17 +25,18 @@ ADVICE = (
 
 def uneven_end(ends: Ends) -> Finding | None:
     """Return a finding about ranks that left while others went on; None if no rank failed or waits because of that."""
-    left = ends.of(Death.FINISHED)
+    left = [*ends.of(Death.FINISHED), *(r for r in ends.living if r.activity == "done")]  # its process may still end
     broken = ends.of(Death.VICTIM, Death.NOT_MET)
     caused = [leaver for leaver in left if _went_before(ends, leaver, broken)] if broken else []
     if not caused:
         return None
-    is_exit = all(r.last_words is not None or r.exit_status is None for r in caused)
     return ends.finding(
         cause="uneven_end",
         summary=f"{left_text(caused)}; {len(broken)} of them failed of the broken connections at step {broken[0].step} "
         f"during {broken[0].activity}",
-        detail=ADVICE if is_exit else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",
+        detail=ADVICE
+        if _ran_exit_handlers(caused)
+        else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",
         confidence=0.9,
         culprits=odd_ranks(caused, ends.snapshot.ranks),
         evidence=with_first_words(Evidence(), caused[0]),
@@ -57,9 +59,17 @@ def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[Ran
 def left_text(left: Sequence[RankState]) -> str:
     """Return the beginning of a summary: who left, and after how many steps."""
     count = max(r.steps for r in left)
-    is_exit = all(r.last_words is not None or r.exit_status is None for r in left)
-    how = "left cleanly" if is_exit else "left with exit code 0 and without Python's exit handlers (os._exit)"
-    return f"{ranks_on(left)} {how} after {count} step{'s' if count != 1 else ''} while the others went on"
+    how = (
+        "left cleanly"
+        if _ran_exit_handlers(left)
+        else "left with exit code 0 and without Python's exit handlers (os._exit)"
+    )
+    return f"{ranks_on(left)} {how} after {counted(count, 'step')} while the others went on"
+
+
+def _ran_exit_handlers(left: Sequence[RankState]) -> bool:
+    """Return True if Python ended these ranks in order, so that they left last words; also if that is not known."""
+    return all(r.last_words is not None or r.exit_status is None for r in left)
 
 
 def waits_for(state: RankState, leaver: RankState) -> bool:
@@ -80,6 +90,8 @@ def _went_before(ends: Ends, leaver: RankState, others: list[RankState]) -> bool
     The others may need seconds to fail: they raise when the process of the leaver has ended.
     """
     left, limits = began_seconds(leaver), ends.limits
+    if leaver.alive and leaver.last_words is None:
+        left = leaver.activity_seconds
     if left + limits.together_seconds < max(began_seconds(r) for r in others):
         return False
     return all(r.step_seconds >= left - limits.left_seconds for r in others)

@@ -16,7 +16,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 
-JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")
+JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")  # another rank is slow in each step
 _BUSY_RATIO = 0.3  # share of the last minute in which some process of a host waited for a core; only for the text
 
 

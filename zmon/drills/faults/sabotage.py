@@ -63,7 +63,8 @@ def coming_step(scene: Scene) -> int:
 
 def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> float:
     """Wait until a rank obeys the order; return the time in unix seconds. Raises ZmonError if it does not obey."""
-    seconds = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
+    usual = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
+    seconds = usual if scene.obey_seconds is None else scene.obey_seconds
     onset = await_obeyed(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
     if onset is None:
         raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", _log(scene))

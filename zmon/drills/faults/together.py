@@ -1,35 +1,29 @@
-"""Cause two faults, one after the other, and write down what is true before zmon is asked about it."""
+"""Cause two faults, one after the other, and record the truth about each before zmon is asked about it."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from zmon.drills.drill import Fault, Injection, Scene
+from zmon.drills.drill import Drill, Fault, Injection, Scene
 from zmon.drills.faults.sabotage import await_obedience
-from zmon.drills.launched import running
 from zmon.drills.orders import Order, set_orders
+from zmon.drills.truth import TrueFault
+from zmon.errors import ZmonError
 
 GAP_SECONDS = 1.5  # between two faults, at most
+OBEY_SECONDS = 2.0  # for the second fault, in addition to three steps: the first may have stopped the job
 
 
-class TrueFault(msgspec.Struct, frozen=True):
-    """The truth about one fault of a composition: what struck whom, and when."""
-
-    job: str
-    fault: str
-    rank: int
-    host: str
-    time: float  # unix seconds
-
-
-def then(first: Fault, second: Fault) -> Fault:
+def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
     """Return a fault that causes the first fault and, a random time later, the second one on another rank.
 
-    If the second one cannot be caused any more because the first has ended the job, it is left out.
+    If the second one cannot be caused any more because the first has stopped or ended the job, it is left out. Both are
+    lifted, or none: a job does not go on with one of them.
     """
 
     def inject(scene: Scene) -> Injection:
@@ -38,34 +32,58 @@ def then(first: Fault, second: Fault) -> Fault:
         gap = scene.random.uniform(0.0, GAP_SECONDS)
         state = scene.stage.ranks(scene.job.spec.job_id).get(rank)
         with ExitStack() as undo:
-            injection = first(scene)
-            if injection.lift is not None:
-                undo.callback(injection.lift)
+            injections = [first(scene)]
+            _undo_later(undo, injections[0])
             time.sleep(gap)
-            struck: tuple[int, ...] = ()
-            if state is not None and any(process.pid == state.pid for process in running(scene.job.folder)):
-                more = second(Scene(scene.stage, scene.job, rank, state.host, state.pid, scene.random))
-                if more.lift is not None:
-                    undo.callback(more.lift)
-                struck = (rank,)
-            return Injection(injection.onset, undo.pop_all().close, rank=injection.rank, others=struck)
+            if state is not None:
+                seconds = OBEY_SECONDS + 3 * scene.job.spec.step_seconds
+                other = replace(scene, rank=rank, host=state.host, pid=state.pid, obey_seconds=seconds)
+                try:
+                    injections.append(second(other))
+                except ZmonError:  # the first fault has stopped or ended the job
+                    set_orders(scene.job.folder)
+                else:
+                    _undo_later(undo, injections[1])
+            lifts = undo.pop_all().close if all(each.lift for each in injections) else None
+            struck = (rank,) if len(injections) > 1 else ()
+            onset = injections[-1 if is_first_harmless else 0].onset  # of the fault to report
+            return Injection(onset, lifts, rank=injections[0].rank, others=struck)
 
     return inject
 
 
-def recorded(name: str, fault: Fault, path: Path) -> Fault:
-    """Return the fault, which then appends the truth about itself to a file of JSON lines, before zmon is asked."""
+def _undo_later(undo: ExitStack, injection: Injection) -> None:
+    if injection.lift is not None:
+        undo.callback(injection.lift)
+
+
+def recorded(element: Drill, path: Path) -> Fault:
+    """Return the fault of a drill, which then appends the truth about itself to a file of JSON lines."""
 
     def inject(scene: Scene) -> Injection:
-        injection = fault(scene)
+        injection = element.fault(scene)
         struck = injection.rank if injection.rank is not None else scene.rank
+        truth = TrueFault(
+            scene.job.spec.job_id,
+            element.name,
+            struck if element.culprit == "rank" else None,
+            injection.host or scene.host,
+            injection.onset,
+            element.causes,
+            element.may_warn,
+        )
         with path.open("ab") as file:
-            for rank in (struck, *injection.others):
-                line = TrueFault(scene.job.spec.job_id, name, rank, injection.host or scene.host, injection.onset)
-                file.write(msgspec.json.encode(line) + b"\n")
+            file.write(msgspec.json.encode(truth) + b"\n")
         return injection
 
     return inject
+
+
+def read_truth(path: Path, job_id: str, since: float) -> tuple[TrueFault, ...]:
+    """Return the faults that struck a job since that time; a resumed session uses the names of its jobs again."""
+    lines = path.read_bytes().splitlines() if path.exists() else []
+    faults = (msgspec.json.decode(line, type=TrueFault) for line in lines)
+    return tuple(fault for fault in faults if fault.job == job_id and fault.time >= since)
 
 
 def ordered(what: str, shortest: float = 0.0, longest: float = 0.0) -> Fault:

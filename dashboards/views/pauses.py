@@ -1,0 +1,39 @@
+"""A table of the pauses of a job that ended by themselves, by their place in the job's code."""
+
+import streamlit as st
+
+from dashboards.views.context import ViewContext
+from dashboards.words import escaped_html, number
+from zmon.format import duration
+from zmon.schema.pause import HealedPause
+
+MAX_PAUSES = 8  # the longest; `zmon status` shows three
+HEADS = ("phase and line of the job's code", "longest", "times", "last")
+SOURCE = "GET /api/v1/jobs: the field “pauses” of the job"
+
+
+def show(context: ViewContext) -> None:
+    """Draw the longest pauses of the job; nothing if none healed in the last day."""
+    pauses = sorted(context.now.job.pauses if context.now.job else (), key=lambda pause: -pause.longest_seconds)
+    if not pauses:
+        return
+    heads = "".join(f"<th>{escaped_html(head)}</th>" for head in HEADS)
+    rows = "".join(_row(pause, context.now.as_of) for pause in pauses[:MAX_PAUSES])
+    st.html(
+        f'<div class="zmon-head"><p><strong>At which places do pauses end by themselves?</strong> seconds</p>'
+        f"<details><summary>HTTP</summary><pre>{escaped_html(SOURCE)}</pre></details></div>"
+        f'<div class="zmon-table" data-testid="zmon-pauses"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
+    )
+    more = f" {len(pauses) - MAX_PAUSES} shorter ones are not shown." if len(pauses) > MAX_PAUSES else ""
+    st.caption(f"zmon waits longer at these places before a stall is critical. A place is forgotten after a day.{more}")
+
+
+def _row(pause: HealedPause, now: float) -> str:
+    cells = [
+        f"{escaped_html(pause.place.phase)}, <code>{escaped_html(pause.place.frame)}</code>",
+        duration(pause.longest_seconds),
+        number(pause.number),
+        f"{duration(max(0.0, now - pause.last_time))} ago",
+    ]
+    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
