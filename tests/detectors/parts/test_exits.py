@@ -166,3 +166,9 @@ def test_exception_that_the_launcher_turned_into_an_exit_code_is_in_the_summary(
     last_words = replace(words("exception", "builtins.SystemExit", "1"), root=error, where="train.py:43, read")
     finding = detect(raised(3, last_words=last_words), *others(3))
     assert "during train: RuntimeError: cannot read shard 17 (in train.py:43, read)" in finding.summary
+
+
+def test_last_rank_whose_box_is_left_ends_no_job_again():
+    """The owner ended the job a quarter of an hour ago, and the boxes of the other ranks were removed already."""
+    assert detect(disconnected(1, 899.0)) is None
+    assert detect(disconnected(1, 599.0)) is not None

@@ -121,6 +121,13 @@ def test_link_down_is_the_network_stall_if_all_have_the_same_pending():
     assert (finding.cause, finding.hosts) == ("network_stall", ("node-b",))
 
 
+def test_link_down_is_the_network_stall_in_the_first_step_after_its_lease_too():
+    windows = [host("node-a"), host("node-b", link=False)]
+    starting = [gpu(rank, activity="init", activity_seconds=1801.5) for rank in range(4)]
+    finding = detect(starting, WAITS, WAITS, WAITS, WAITS, hardware=windows)
+    assert (finding.cause, finding.ranks, finding.hosts) == ("network_stall", (), ("node-b",))
+
+
 def test_link_that_is_down_is_no_network_stall_while_a_rank_has_not_issued():
     windows = [host("node-a"), host("node-b", link=False)]
     finding = detect([gpu(rank) for rank in range(4)], WAITS, WAITS, flight(), WAITS, hardware=windows)

@@ -33,10 +33,10 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
         different_paths.crossed,
         different_paths.left,  # a rank that is gone cannot be lost, late or in a hang
         partial(_lost_host, unseen_seconds),
+        partial(_network, num_timeouts),  # ranks that all wait in a collective overrun no lease by themselves
         _overrun,
         _unissued,
         _outside,
-        partial(_network, num_timeouts),
     )
     diagnoses = (rule(snapshot, alive) for rule in rules)
     return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)

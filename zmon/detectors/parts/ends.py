@@ -64,6 +64,9 @@ class Limits(Thresholds):
     # An operation whose sizes may differ must have had the same size on every rank in this many recent steps or more
     # before a size that differs counts as an error.
     num_even_steps: int = 10
+    # If all reported ranks ended this long ago, ranks that are missing had ended before them. Agents remove the box of
+    # a dead rank after 15 min, so the ranks of a job vanish one after the other.
+    expiring_seconds: float = 600.0
     # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
     num_lag_steps: int = 20
     # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ

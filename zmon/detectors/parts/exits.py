@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from zmon.detectors.parts.cancellation import is_owners_end, partial_signal
 from zmon.detectors.parts.connection_loss import connection_lost, lost_host
-from zmon.detectors.parts.deaths import hung_ranks
+from zmon.detectors.parts.deaths import gone_seconds, hung_ranks
 from zmon.detectors.parts.ends import Ends, Limits, with_first_words
 from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.launcher import launcher_took_ranks
@@ -29,10 +29,16 @@ from zmon.schema.rank import RankState
 def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
     """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
     ends = Ends(snapshot, detector, limits)
-    if not ends.dead or ends.seconds_ago < limits.settle_seconds:
+    if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
         return None
     rules = _FAULTS if is_owners_end(ends) else (*_FAULTS, *_CONSEQUENCES)
     return next((finding for rule in rules if (finding := rule(ends))), None)
+
+
+def _expires(ends: Ends) -> bool:
+    """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
+    missing, all_ended = ends.snapshot.missing, not ends.living and not ends.snapshot.unwatched
+    return bool(missing) and all_ended and min(map(gone_seconds, ends.ended)) >= ends.limits.expiring_seconds
 
 
 def _mismatch(ends: Ends) -> Finding | None:
