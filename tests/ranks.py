@@ -20,6 +20,7 @@ from pathlib import Path
 import torch.distributed as dist
 
 from tests.conftest import Zygote
+from zmon.drills.jobs.without_torchrun import rank_environment
 
 # The message of a rank that torch 2.13 aborts at its very end, also without zmon: a gloo thread releases the tensors of
 # the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.
@@ -88,15 +89,8 @@ def _run_once(
 
 def environment(rank: int, ranks: int, port: int) -> dict[str, str]:
     """Return the environment that torchrun gives a rank."""
-    return {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": str(port),
-        "TORCHELASTIC_USE_AGENT_STORE": "True",  # the launcher holds the store
-    }
+    store = {"TORCHELASTIC_USE_AGENT_STORE": "True"}  # the launcher holds it
+    return rank_environment(rank, ranks, port) | store
 
 
 def _hangs_at_its_end(pid: int) -> bool:

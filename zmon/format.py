@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from math import isfinite
 
@@ -36,9 +37,13 @@ def number(value: float | None) -> str:
     return "NaN" if value is None else f"{value:.4g}"
 
 
-def listed(names: list[str], shown: int = 8) -> str:
-    """Join the first names with commas, and append the number of the others."""
-    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+def listed(names: Sequence[str], shown: int = 8, number: int | None = None) -> str:
+    """Join the first names with commas, and append the number of the others.
+
+    `number` is the number of all names, if `names` has only the first ones.
+    """
+    left_out = (len(names) if number is None else number) - shown
+    more = f" and {left_out} more" if left_out > 0 else ""
     return ", ".join(names[:shown]) + more
 
 

@@ -8,7 +8,7 @@ from zmon.format import duration
 from zmon.schema.pause import HealedPause
 
 MAX_PAUSES = 8  # the longest; `zmon status` shows three
-HEADS = ("in", "line of the job's code", "longest", "times", "last")
+HEADS = ("phase and line of the job's code", "longest", "times", "last")
 SOURCE = "GET /api/v1/jobs: the field “pauses” of the job"
 
 
@@ -31,8 +31,7 @@ def show(context: ViewContext) -> None:
 
 def _row(pause: HealedPause, now: float) -> str:
     cells = [
-        escaped_html(pause.place.phase),
-        f"<code>{escaped_html(pause.place.frame)}</code>",
+        f"{escaped_html(pause.place.phase)}, <code>{escaped_html(pause.place.frame)}</code>",
         duration(pause.longest_seconds),
         number(pause.number),
         f"{duration(max(0.0, now - pause.last_time))} ago",

@@ -76,7 +76,7 @@ def test_flight_records_without_that_of_a_rank_are_unknown(tmp_path):
     write(tmp_path, [*done(3), entry(4)], None, ranks=2)
     answer = run(tmp_path)
     assert answer.exit_code == 3
-    assert answer.output.startswith("unknown: there is no usable record of ranks 1")
+    assert answer.output.startswith("unknown: there is no usable record of rank 1")
 
 
 def test_step_log_is_guessed_by_its_columns(tmp_path):

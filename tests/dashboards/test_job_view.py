@@ -70,7 +70,7 @@ def test_pauses_that_healed_are_listed_by_place_the_longest_first(open_page, wor
     world.jobs = [changed(JOB, pauses=tuple(pauses))]
     page = page_text(open_page())
     table = page.partition("zmon-pauses")[2]
-    assert "<td>other</td><td><code>save.py:88, &lt;module&gt;</code></td><td>12 s</td><td>41</td>" in table
+    assert "<td>other, <code>save.py:88, &lt;module&gt;</code></td><td>12 s</td><td>41</td>" in table
     assert table.index("save.py:88") < table.index("save.py:7,")
     assert "<td>3 h ago</td>" in table
     assert "GET /api/v1/jobs" in page

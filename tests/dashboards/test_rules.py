@@ -8,6 +8,7 @@ import yaml
 
 from tests.places import REPOSITORY
 from zmon import detectors, metrics
+from zmon.detectors.stall import Stall
 
 RULES = REPOSITORY / "dashboards" / "rules" / "zmon.yaml"
 TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
@@ -86,6 +87,13 @@ def test_alert_reads_only_findings_of_its_severity():
     for name, rule in ALERTS.items():
         severities = set(re.findall(r'severity="(\w+)"', re.sub(r"unless[^\n]*", "", rule["expr"])))
         assert severities <= {rule["labels"]["severity"]}, name
+
+
+def test_backstop_waits_as_long_as_the_stall_detector():
+    """The rule repeats two thresholds of the detector, because it must work without the hub."""
+    rule, stall = ALERTS["ZmonLeaseOverdue"], Stall()
+    assert f"(zmon_lease_overdue_seconds) > {stall.critical_at_most_seconds:g}\n" in rule["expr"]
+    assert rule["for"] == f"{stall.critical_seconds + 4:g}s"  # the last scrape and evaluation come up to 4 s later
 
 
 @pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml"), PANELS], ids=lambda file: file.stem)

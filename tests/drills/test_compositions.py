@@ -78,6 +78,12 @@ def test_truth_about_each_fault_is_on_disk_before_zmon_is_asked(tmp_path, scene)
     )
 
 
+def test_report_is_due_from_the_fault_after_a_harmless_event(scene):
+    first, second = (lambda scene, onset=onset: Injection(onset) for onset in (1000.0, 1016.0))
+    assert then(first, second, True)(scene).onset == 1016.0
+    assert then(first, second)(scene).onset == 1000.0
+
+
 def test_truth_of_an_earlier_session_with_the_same_job_name_is_left_out(tmp_path, scene):
     path = tmp_path / "truth.jsonl"
     for onset in (100.0, 1000.0):

@@ -185,6 +185,14 @@ def test_page_about_another_finding_does_not_count(stage):
     assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
 
 
+def test_page_of_a_job_that_stands_still_is_awaited_though_the_finding_was_a_warning_first(stage):
+    stage.report(severity="warning", cause="unknown")
+    stage.report(time=ONSET + 18, number=0, severity="critical")
+    stage.fire("ZmonFindingWarning", severity="warning")
+    stage.fire(time=ONSET + 20)
+    assert play_rank_frozen(stage).paged == ("ZmonStall",)
+
+
 def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
     stage.report()
     stage.fire(time=ONSET + 10)

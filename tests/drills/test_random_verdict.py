@@ -114,6 +114,13 @@ def test_verdict_on_something_harmless(truth, states, paged, expected):
     assert of(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
 
 
+def test_page_about_a_job_that_the_drill_ended_afterwards_is_false():
+    assert of(PAUSE, shown=(), afterwards=(EXITED,), quiet=True, paged=(), moves=True) == "wrong name"
+    nobody = shown({"ranks": (), "cause": "connection_lost"})
+    assert of(PAUSE, shown=(), afterwards=nobody, quiet=True, paged=(), moves=True) == "false page"
+    assert of(KILL, shown=(), afterwards=(EXITED,), paged=()) == "silent"
+
+
 def test_job_that_died_of_something_else_than_a_harmless_event_is_silent():
     assert of(PAUSE, shown=(), quiet=True, paged=(), moves=False) == "silent"
 

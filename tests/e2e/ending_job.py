@@ -1,6 +1,7 @@
 """Train with DDP until the fault named by the variable FAULT strikes rank 1 at step 30; without FAULT train on."""
 
 import os
+import signal
 import socket
 import threading
 import time
@@ -45,6 +46,10 @@ def strike():
         raise ValueError("bad batch 17")
     if fault == "wrapped":
         os._exit(3)
+    if fault == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "hang":
+        threading.Event().wait()
     if fault == "full disk":
         torch.save(model.state_dict(), "/dev/full")
     if fault == "reset":
@@ -56,11 +61,14 @@ def train_step():
     time.sleep(PAUSE)
     optimizer.zero_grad()
     try:
-        model(torch.randn(4, 64)).sum().backward()
+        if not (fault == "skipped backward" and is_struck and step == STEP):  # the job swallows an exception of it
+            model(torch.randn(4, 64)).sum().backward()
     except RuntimeError as error:
         if fault == "wrapped":
             raise ValueError("the training step failed") from error
         raise
+    if fault == "skipped update" and is_struck and step == STEP:
+        return  # as if clipping the gradients had raised an exception that the job swallows
     optimizer.step()
 
 

@@ -19,8 +19,12 @@ from zmon.drills.jobs.without_torchrun import free_port, rank_environment
 SCRIPT = str(Path(__file__).with_name("ending_job.py"))
 RANKS = 3
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}")
-SPAWN = ("-m", "zmon.drills.jobs.without_torchrun", "spawn", str(RANKS))
-FINDING_SECONDS = 90  # a start takes 10 s, and on a busy machine half a minute
+SPAWN, MPIRUN, NO_LAUNCHER = (
+    ("-m", "zmon.drills.jobs.without_torchrun", name, str(RANKS)) for name in ("spawn", "mpirun", "none")
+)
+SUPERVISOR = ("bash", "-c", 'while true; do "$@"; done', "supervisor")  # torchrun counts its restarts from 0 again
+LOOP_SECONDS = 300  # three starts and their ends
+FINDING_SECONDS = 150  # a start takes 10 s, and on a busy machine more than a minute
 
 
 @dataclass
@@ -32,13 +36,13 @@ class EndingJobs:
     job_id: str
     started: list[Job] = field(default_factory=list)
 
-    def start(self, fault: str, launcher: Sequence[str] = TORCHRUN) -> Job:
-        """Start a job that this fault strikes; "" strikes nobody."""
+    def start(self, fault: str, launcher: Sequence[str] = TORCHRUN, supervisor: Sequence[str] = ()) -> Job:
+        """Start a job that this fault strikes; "" strikes nobody. A supervisor starts the launcher."""
         job_id = f"{self.job_id}-{len(self.started)}"
         log = self.directory / f"{job_id}.log"
         with log.open("wb") as out:
             process = subprocess.Popen(
-                [sys.executable, *launcher, SCRIPT],
+                [*supervisor, sys.executable, *launcher, SCRIPT],
                 env=self.environment(job_id, fault),
                 stdout=out,
                 stderr=out,
@@ -91,7 +95,9 @@ def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Any:
             zygote.ask(wait=pid)
 
 
-def await_finding(stack: RunningStack, job_id: str, cause: str, severity: str) -> dict[str, Any]:
+def await_finding(
+    stack: RunningStack, job_id: str, cause: str, severity: str, seconds: float = FINDING_SECONDS
+) -> dict[str, Any]:
     """Wait for a finding about a job with this cause and severity; a failure shows what was found instead."""
     last: list[dict[str, Any]] = []
 
@@ -100,7 +106,7 @@ def await_finding(stack: RunningStack, job_id: str, cause: str, severity: str) -
         return next((f for f in last if (f["cause"], f["severity"]) == (cause, severity)), None)
 
     try:
-        finding: dict[str, Any] = wait_for(f"{severity} {cause}", find, FINDING_SECONDS)
+        finding: dict[str, Any] = wait_for(f"{severity} {cause}", find, seconds)
     except AssertionError as error:
         summaries = [(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in last]
         raise AssertionError(f"{error}; findings: {summaries}") from None

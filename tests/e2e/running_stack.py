@@ -124,8 +124,12 @@ class Job:
             self.process.send_signal(number)
 
     def kill(self) -> None:
-        """Kill the processes of the job that are left."""
-        children = psutil.Process(self.process.pid).children(recursive=True) if self.process.poll() is None else []
+        """Kill the processes of the job that are left; its launcher is stopped before, so that it starts no others."""
+        children = []
+        if self.process.poll() is None:
+            launcher = psutil.Process(self.process.pid)
+            launcher.suspend()
+            children = launcher.children(recursive=True)
         for process in children:
             with contextlib.suppress(psutil.NoSuchProcess):  # it may die by itself meanwhile
                 process.kill()

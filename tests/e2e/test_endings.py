@@ -16,7 +16,17 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import Zygote
-from tests.e2e.endings import RANKS, SPAWN, TORCHRUN, EndingJobs, await_finding, forked_ranks
+from tests.e2e.endings import (
+    LOOP_SECONDS,
+    MPIRUN,
+    RANKS,
+    SPAWN,
+    SUPERVISOR,
+    TORCHRUN,
+    EndingJobs,
+    await_finding,
+    forked_ranks,
+)
 from tests.e2e.parts import is_up, part
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 
@@ -45,6 +55,11 @@ ENDINGS = {
     "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
+    "storage_under_mpirun": Ending("storage", "rank_exited", (1,), REFUSED, launcher=MPIRUN),
+    "killed_under_mpirun": Ending("killed", "rank_exited", (1,), "SIGKILL", launcher=MPIRUN),
+    "connection_shut_under_mpirun": Ending(
+        "reset", "connection_lost", (), "no rank had failed before", "conntrack", launcher=MPIRUN
+    ),
     "no_restart_left": Ending(
         "storage", "rank_exited", (1,), "has used its only restart", launcher=(*TORCHRUN, "--max-restarts=1")
     ),
@@ -99,17 +114,17 @@ def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, job
 
 
 @pytest.mark.slow  # it starts a job four times
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(500)
 def test_job_that_fails_at_the_same_step_again_and_again_is_one_crash_loop(
     stack: RunningStack, jobs: EndingJobs
 ) -> None:
     job = jobs.start("bad batch", (*TORCHRUN, "--max-restarts=5"))
-    loop = await_finding(stack, job.job_id, "crash_loop", "critical")
+    loop = await_finding(stack, job.job_id, "crash_loop", "critical", LOOP_SECONDS)
     assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
     assert "restarts left" in loop["summary"]
     assert job.process.poll() is None
     starts = loop["evidence"]["num_starts"]
-    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, 60)
+    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
     loops = _loop(stack, job)
     assert [(f["id"], f["resolved"], f["ranks"]) for f in loops] == [(loop["id"], None, [1])]
 
@@ -118,10 +133,29 @@ def _loop(stack: RunningStack, job: Job) -> list[dict]:
     return [f for f in stack.findings(job.job_id, active=False) if f["cause"] == "crash_loop"]
 
 
+@pytest.mark.slow  # tests/hub/test_restarts.py has starts whose numbers begin at 0 again
+@pytest.mark.timeout(500)
+def test_starts_of_a_supervisor_that_starts_torchrun_anew_are_one_crash_loop(
+    stack: RunningStack, jobs: EndingJobs
+) -> None:
+    job = jobs.start("bad batch", supervisor=SUPERVISOR)
+    loop = await_finding(stack, job.job_id, "crash_loop", "critical", LOOP_SECONDS)
+    assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
+    starts = loop["evidence"]["num_starts"]
+    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
+    assert {rank["attempt"] for rank in stack.ranks(job.job_id).values()} == {0}
+    loops = _loop(stack, job)
+    assert [(f["id"], f["resolved"], f["ranks"]) for f in loops] == [(loop["id"], None, [1])]
+    assert stack.webhook.alerts(job.job_id, "firing")
+
+
 @pytest.mark.slow  # a drill cancels a job in every run
+@pytest.mark.parametrize("launcher", [TORCHRUN, MPIRUN], ids=["torchrun", "mpirun"])
 @pytest.mark.parametrize("name", OWNERS_ENDS)
-def test_job_that_its_owner_ends_is_quiet(stack: RunningStack, jobs: EndingJobs, name: str) -> None:
-    job = jobs.start("")
+def test_job_that_its_owner_ends_is_quiet(
+    stack: RunningStack, jobs: EndingJobs, name: str, launcher: tuple[str, ...]
+) -> None:
+    job = jobs.start("", launcher)
     jobs.await_training(job)
     OWNERS_ENDS[name](job)
     job.process.wait(timeout=60)
@@ -129,6 +163,25 @@ def test_job_that_its_owner_ends_is_quiet(stack: RunningStack, jobs: EndingJobs,
     assert stack.findings(job.job_id, active=False) == []
     assert stack.webhook.alerts(job.job_id, "firing") == []
     assert stack.zmon("status", "--job", job.job_id).returncode == 0
+
+
+@pytest.mark.slow  # tests/detectors/parts/test_sequence_lag.py has such ranks without a job
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    ("fault", "shift"), [("skipped backward", "less"), ("skipped update", "more")], ids=["backward", "update"]
+)
+def test_rank_that_swallows_an_exception_is_a_warning_while_the_job_trains(
+    stack: RunningStack, jobs: EndingJobs, fault: str, shift: str
+) -> None:
+    job = jobs.start(fault)
+    lag = await_finding(stack, job.job_id, "sequence_lag", "warning")
+    print(lag["summary"])
+    assert lag["ranks"] == [1]
+    assert f"1 step {shift}" in lag["summary"]
+    assert job.process.poll() is None
+    time.sleep(QUIET_SECONDS)
+    assert [(f["cause"], f["ranks"]) for f in stack.findings(job.job_id, active=False)] == [("sequence_lag", [1])]
+    assert {a["labels"]["severity"] for a in stack.webhook.alerts(job.job_id, "firing")} <= {"warning"}
 
 
 @pytest.mark.slow  # tests/detectors/endings.py has this end without a job

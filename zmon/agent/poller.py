@@ -1,8 +1,7 @@
 """Read a source again and again in a thread of its own, and know whether it is up.
 
 A source that hangs does not delay the others, and gets no second thread. The last value counts only while the source is
-up. A value that
-arrives after the timeout is dropped, since it describes a past moment.
+up. A value that arrives after the timeout is dropped, since it describes a past moment.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Poller:
             if answer.set_running_or_notify_cancel():
                 try:
                     answer.set_result(question())
-                except BaseException as error:  # it must not end the thread
+                except BaseException as error:  # whoever asked gets it; it must not end the thread
                     answer.set_exception(error)
 
         self._questions.put(run)
@@ -173,7 +172,7 @@ def one_line(error: BaseException) -> str:
     """Return the message of an exception in one line, even if its `str()` fails."""
     try:
         message = " ".join(str(error).split())[:_MAX_ERROR]
-    except Exception:
+    except Exception:  # a library's `__str__` may raise anything; the status then has the type alone
         message = ""
     return message if message and isinstance(error, Exception) else f"{type(error).__name__} {message}".strip()
 

@@ -26,9 +26,7 @@ class NodeRanks(NamedTuple):
     cursor: int  # the records end here, on the host's monotonic clock (ns)
     ranks: tuple[tuple[RankState, int], ...] = ()  # each with its pid in this PID namespace
     records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
-    plans: Mapping[str, Plan] = MappingProxyType(
-        {}
-    )  # the plans by run uid; empty if the client has this version already
+    plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
 
 

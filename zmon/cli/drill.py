@@ -120,7 +120,7 @@ def drill(
             play_all(
                 select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, directory, record
             )
-    except BaseException:
+    except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
         _clean_up(directory, stderr, keep=True)
         raise
     _clean_up(directory, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))

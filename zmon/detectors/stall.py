@@ -19,7 +19,7 @@ from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
 from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
 from zmon.detectors.parts.diagnosis_result import Diagnosis
-from zmon.detectors.parts.ends import Limits
+from zmon.detectors.parts.ends import Ends, Limits
 from zmon.detectors.parts.exits import exit_finding
 from zmon.detectors.parts.finishing import finishing
 from zmon.detectors.parts.frames import places_text
@@ -34,7 +34,7 @@ from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import STALL
+from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
 
 
@@ -228,21 +228,36 @@ class Stall(Patience, Limits, LoopLimits):
         # The locks of dead ranks prove that the job cannot go on.
         proven = diagnosis.proven or any(not r.alive and r.activity != "done" for r in snapshot.ranks)
         judgement = None if proven else judge(snapshot, _awaited(diagnosis, alive), patience)
+        severity, outlook = self._outlook(snapshot)
         return new_finding(
             snapshot,
             detector=self.name,
             cause=diagnosis.cause,
-            severity=judgement.severity if judgement else "critical",
+            severity=judgement.severity if judgement else severity,
             culprits=diagnosis.culprits,
             hosts=diagnosis.hosts,
             seconds_ago=first.step_seconds,
             confidence=diagnosis.confidence,
             summary=f"{_movers(snapshot)} has finished a step for {first.step_seconds:.1f} s, since step {first.step} "
             f"(lease {first.lease_seconds or 0.0:.1f} s); {diagnosis.summary}"
-            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}",
+            f"{places_text(snapshot, diagnosis.culprits)}{_reason_text(judgement)}{outlook}",
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
+
+    def _outlook(self, snapshot: Snapshot) -> tuple[Severity, str]:
+        """Return the severity of a proven stall, and the end of its summary.
+
+        If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the
+        job again.
+        """
+        severity: Severity = "critical"
+        ends = Ends(snapshot, self.name, self)
+        if ends.dead:
+            severity, restarts = ends.restarts()
+            if severity != "critical":
+                return severity, f"; {restarts}"
+        return severity, ""
 
     def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
         """Return the ranks past their lease.

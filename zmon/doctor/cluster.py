@@ -152,6 +152,5 @@ def _detector(state: DetectorState) -> Check:
     if not jobs_by_reason:
         return Check(name, True, f"can judge {counted(len(state.jobs), 'job')}")
     result = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in jobs_by_reason.items())
-    return Check(
-        name, None, result, "It reports nothing there."
-    )  # often normal: one rank, no loss, a job that just began
+    # Often this is normal: one rank, no loss, a job that has just begun.
+    return Check(name, None, result, "It reports nothing there.")

@@ -114,7 +114,7 @@ def _with_second(first: Drill, second: Drill) -> Drill:
     return replace(
         loud,
         injects=f"{first.injects}, then {second.injects}",
-        fault=then(first.fault, second.fault),
+        fault=then(first.fault, second.fault, first.quiet),
         causes=(*first.causes, *second.causes),
         detector=loud.detector,
         watch_seconds=max(first.watch_seconds, second.watch_seconds),

@@ -42,9 +42,8 @@ class Injection:
     host: str | None = None  # the struck host, if it is not the host of the scene
     others: tuple[int, ...] = ()  # ranks that a second fault struck
     peer: str | None = None  # the other host, if a pair of hosts is struck
-    unscraped: bool = (
-        False  # True: Prometheus was dead; the time to page counts from its first scrape after the restart
-    )
+    # True: Prometheus was dead. The time to the page counts from its first scrape after the restart.
+    unscraped: bool = False
 
 
 Fault = Callable[[Scene], Injection]
@@ -68,9 +67,8 @@ class Drill:
     job: Mapping[str, int | float | str] = field(default_factory=dict)  # fields of JobSpec with other values
     begins: Literal["training", "starting"] = "training"  # the activity of the job when the fault is caused
     evidence: tuple[str, ...] = ()  # words that the finding must contain, anywhere; {rank} is the struck rank
-    may_warn: tuple[
-        str, ...
-    ] = ()  # causes that are also true: warnings with them are allowed, critical findings are not
+    # Causes that are also true: warnings with them are allowed, critical findings are not.
+    may_warn: tuple[str, ...] = ()
     max_warnings: int | None = None  # the number of allowed findings with these causes; None: any number
     watch_seconds: float = 8.0  # quiet drills: time to watch after the event
     unavailable: Callable[[], str | None] = lambda: None  # returns the reason if the drill cannot be played here

@@ -142,9 +142,8 @@ def remove_hosts(hosts: Iterable[Host]) -> None:
     hosts = list(hosts)
     for host in hosts:
         if Path("/sys/class/net", host.wire).exists():
-            _ip(
-                None, f"link delete {host.wire}"
-            )  # otherwise the link may stay for seconds after its namespace is deleted
+            # Otherwise the link may stay for seconds after its namespace is deleted.
+            _ip(None, f"link delete {host.wire}")
     _remove({name for host in hosts for name in (host.switch, host.namespace)})
 
 

@@ -35,7 +35,9 @@ WARM_SECONDS = 6.0  # step time that each rank must have before the fault
 LEARNED_SECONDS = 600.0  # a longer lease is not a learned lease of training
 RANDOM_SECONDS = 3.0  # the fault is caused at a random time within this interval
 POLL_SECONDS = 0.05
-# A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus EXTRA_SECONDS.
+# A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus the time of EFFECT_STEPS and
+# EXTRA_SECONDS.
+EFFECT_STEPS = 3
 EXTRA_SECONDS = 5.0
 MAX_SECONDS = 150.0
 PAGE_TIMEOUT_SECONDS = 15.0
@@ -81,8 +83,9 @@ def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
     """Wait until the job is ready for the fault. Raises ZmonError if it does not become ready."""
     ready = _starts if drill.begins == "starting" else _trains
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
-        unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
-        reason = "it trains, and zmon does not report it" if unseen else f"it was not ready within {START_SECONDS:g} s"
+        is_unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
+        waited = f"it was not ready within {START_SECONDS:g} s"
+        reason = "it trains, and zmon does not report it" if is_unseen else waited
         raise ZmonError("the job does not train", reason, f"see {job.folder}/log")
     state = stage.ranks(job.spec.job_id).get(draw.rank)
     if state is None or (job.exit_code() is not None and not job.spec.steps):
@@ -148,7 +151,8 @@ def _await_report(
     """
     usual, slow = row.median_seconds or row.step_seconds, row.p99_seconds or row.step_seconds
     target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
-    until = injection.onset + min(2 * target, MAX_SECONDS) + EXTRA_SECONDS
+    # The second of two faults may take seconds, and a broken connection is used again in the next step.
+    until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
     report, report_time = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
@@ -174,9 +178,9 @@ def _await_report(
 
 
 def _await_end(scene: Scene, injection: Injection, row: DrillRow) -> DrillRow:
-    """Return the row with the state of the job; wait for a page if the job stands still and only a warning says so."""
+    """Return the row with the state of the job; wait for a page if the job stands still and there is none yet."""
     ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds)
-    if not ending.moves and row.severity == "warning":
+    if not ending.moves and not ending.restarted:
         wait_until(lambda: alerts_since(scene, injection.onset, "critical"), DEAD_SECONDS)
     return replace(row, moves=ending.moves, restarted=ending.restarted)
 
@@ -229,10 +233,10 @@ def _await_finding(
             if page is not None:
                 return page, page.time
         for finding in findings_since(scene, injection.onset):
-            seen = finding.detected if finding.detected < began else time.time()
+            published_at = finding.detected if finding.detected < began else time.time()
             if finding.detector == drill.detector:
-                return finding, seen
-            other = other if other[0] else (finding, seen)
+                return finding, published_at
+            other = other if other[0] else (finding, published_at)
         time.sleep(POLL_SECONDS)
     return other
 

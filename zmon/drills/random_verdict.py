@@ -31,7 +31,8 @@ def deviation(row: DrillRow) -> str | None:
     word = verdict(row)
     if word in EXPECTED:
         return None
-    reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in _counting(row))) or "nothing"
+    shown = (*_counting(row), *row.afterwards)
+    reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in shown)) or "nothing"
     struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
     reason = row.skipped or row.broken or f"reported {reported}; struck {struck}"
     job = f"{row.kind}, {row.ranks} × {row.step_seconds:g} s, {row.launcher}, {row.max_restarts} restarts"
@@ -43,7 +44,7 @@ def verdict(row: DrillRow) -> str:
     if row.skipped or row.broken:
         return row.verdict
     shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
-    if names_innocent(row.truth, row.shown):
+    if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
     if quiet:
         return _quiet_verdict(row, shown)
@@ -89,7 +90,7 @@ def _counting(row: DrillRow) -> list[Shown]:
 
 
 def _quiet_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
-    if row.paged or any(each.severity == "critical" for each in shown):
+    if row.paged or any(each.severity == "critical" for each in (*shown, *row.afterwards)):
         return "false page"
     if not row.moves and not any(fault.fault in ENDED_BY_OWNER for fault in row.truth):
         return "silent"  # it has died of something else, as a critical finding would have said

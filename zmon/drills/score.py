@@ -85,6 +85,7 @@ class DrillRow(msgspec.Struct, frozen=True):
     restarted: bool = False  # its launcher started the job again
     truth: tuple[TrueFault, ...] = ()  # of a random composition: what struck
     shown: tuple[Shown, ...] = ()  # of a random composition: every state in which a finding was published
+    afterwards: tuple[Shown, ...] = ()  # the same, published after the drill had ended the job as its owner would
     skipped: str | None = None  # reason why the drill could not be played on this machine
     broken: str | None = None  # reason why the drill itself failed
 

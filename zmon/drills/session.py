@@ -34,17 +34,17 @@ def play_all(
     """Play the drills that are not done yet, stage by stage. Raises PartFailed if a stage cannot be started."""
     check_installed()
     for stage_name in STAGES:
-        todo = [
+        plays = [
             (drill, repeat)
             for repeat in range(repeats)
             for drill in drills
             if drill.stage == stage_name and (drill.name, repeat) not in done
         ]
-        if not todo:
+        if not plays:
             continue
         with ExitStack() as stack:
             stage: Stage | None = None
-            for drill, repeat in todo:
+            for drill, repeat in plays:
                 draw = pin(drill, draw_job(drill, repeat, seed), pinned)
                 if stage is None and drill.unavailable() is None:
                     stage = stack.enter_context(open_stage(stage_name, folder))

@@ -73,8 +73,8 @@ class Hub:
             try:
                 await self._agents.ask(session)
                 self._evaluate(session)
-            except Exception:
-                log.exception("a pass of the hub failed")  # the heartbeat stops as well, which pages
+            except Exception:  # of any part: the next pass may succeed
+                log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
@@ -140,7 +140,7 @@ class Hub:
         """Record an error of one part on one job, so that other parts and jobs go on."""
         try:
             yield
-        except Exception as error:
+        except Exception as error:  # a defect may raise anything; doctor shows those of detectors
             text = f"{type(error).__name__}: {error}"
             if self.errors.get((part, job_id)) != text:
                 log.exception("%s failed on job %s", part, job_id)
@@ -175,7 +175,7 @@ class Hub:
             if self.journal.open_or_update(finding, now, detector.separate):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
         active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
-        # Of a detector that reports one fault at a time, later reports update the open finding of the same kind.
+        # A detector that reports one fault at a time has updated its open finding of the same kind.
         updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])

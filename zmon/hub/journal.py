@@ -91,9 +91,8 @@ class Journal:
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
         """
         active = self.active_of(finding.job_id, finding.detector)
-        same = [
-            f for f in active if not separate and f.is_stall == finding.is_stall
-        ]  # else the job moves in one of them
+        # A stall and a fault of a job that still moves are two findings.
+        same = [f for f in active if not separate and f.is_stall == finding.is_stall]
         current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
         if current is None:
             earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+import msgspec
 from msgspec import UNSET
 
 from zmon.hub.baseline_recorder import curve_name
@@ -54,9 +55,7 @@ class PauseRecorder:
             standstill = _Standstill(steps, None)
         elif silence is not None and (standstill is None or standstill.silence is not None):
             known = standstill.silence.places if standstill and standstill.silence else ()
-            silence = silence if silence.places else Silence(
-                silence.seconds, silence.critical_seconds, known, silence.healed_seconds
-            )  # fmt: skip
+            silence = msgspec.structs.replace(silence, places=silence.places or known)
             standstill = _Standstill(standstill.steps if standstill else steps, silence)
         if standstill is None:
             self._standstills.pop(job_id, None)

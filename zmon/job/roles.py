@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from zmon.format import listed
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -86,5 +87,4 @@ def _ranks_text(ranks: Sequence[int]) -> str:
         return f"rank {ranks[0]}"
     if all(after - before == 1 for before, after in pairwise(ranks)):
         return f"ranks {ranks[0]}–{ranks[-1]}"
-    more = f" and {len(ranks) - 8} more" if len(ranks) > 8 else ""
-    return f"ranks {', '.join(map(str, ranks[:8]))}{more}"
+    return f"ranks {listed([str(rank) for rank in ranks])}"

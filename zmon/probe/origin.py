@@ -32,9 +32,6 @@ class Origin(NamedTuple):
     in_collective: bool  # it, or one of its causes, was raised inside a collective
 
 
-NO_ORIGIN = Origin("", "", False)
-
-
 def origin_of(error: BaseException) -> Origin:
     """Return the origin of an exception that was raised."""
     chain = [*_chain(error)]

@@ -54,14 +54,7 @@ class SampleCounter:
         """
         if self.source == DECLARED:
             return None
-        source, samples = "", None
-        if is_stage:
-            pass
-        elif self._loaded:  # two data sets, such as labelled and unlabelled images, are loaded side by side
-            source, samples = LOADER, max(self._loaded.values())
-        elif self._calls and self._backwards and self.source != LOADER:
-            # A model that is called twice for one backward pass sees the same samples twice, for example both views.
-            source, samples = MODEL, self._called * min(self._calls, self._backwards) // self._calls
+        source, samples = ("", None) if is_stage else self._inferred()
         if source:
             self._set_source(source)
         self._clear()
@@ -73,6 +66,15 @@ class SampleCounter:
         self._clear()
         if last is not None:
             self.load(*last)
+
+    def _inferred(self) -> tuple[str, int | None]:
+        """Return the source of the samples of this step, and their number; "" and None if they are unknown."""
+        if self._loaded:  # two data sets, such as labelled and unlabelled images, are loaded side by side
+            return LOADER, max(self._loaded.values())
+        if self._calls and self._backwards and self.source != LOADER:
+            # A model that is called twice for one backward pass sees the same samples twice, for example both views.
+            return MODEL, self._called * min(self._calls, self._backwards) // self._calls
+        return "", None
 
     def _clear(self) -> None:
         self._loaded, self._last = {}, None

@@ -1,10 +1,10 @@
 """Ports of the parts: reserved for as long as the stack runs, and checked for who listens on them.
 
 A part binds its port itself, some time after the stack has chosen it, and again after each restart. Meanwhile the stack
-holds the port with a socket that is bound but does not listen: no other program gets the port from the kernel, and
-those that ask for it by number are refused. A second stack is allowed to bind it as well, as every server that sets
-SO_REUSEADDR, so that connections of an earlier server (TIME_WAIT) do not block it. A name in the abstract namespace of
-Unix sockets, which one process can hold at a time, keeps it away.
+holds the port with a socket that is bound but does not listen. The kernel then gives the port to no other program, and
+refuses programs that ask for it by number, unless they set SO_REUSEADDR. Servers set it, so that connections of an
+earlier server (TIME_WAIT) do not block them, and so does a second stack. Therefore a stack also holds a name in the
+abstract namespace of Unix sockets, which only one process can hold at a time.
 """
 
 from __future__ import annotations

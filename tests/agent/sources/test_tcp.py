@@ -8,59 +8,9 @@ import time
 
 import pytest
 
+from tests.agent.sources.tcp_host import FakeHost
 from zmon.agent.sources import tcp
-from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.agent.sources.tcp import TcpSource, retransmitted_segments
-
-
-class FakeKernel:
-    """The connections of a fake host, and the number of dumps."""
-
-    def __init__(self):
-        self.connections = []
-        self.num_dumps = 0
-
-    def add(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
-        connection = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
-        self.connections.append(connection)
-
-    def dump(self, wanted):
-        self.num_dumps += 1
-        connections = [c for c in self.connections if c.inode in wanted]
-        return Dump(connections, {c.inode for c in self.connections if c.inode not in wanted})
-
-
-class FakeHost:
-    """A /proc tree, the ranks that live there, and the source that reads them."""
-
-    def __init__(self, proc):
-        self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
-        self._link("self/ns/net", "net:[4026531840]")
-        self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
-        self.stands_still, self.questions, self.answers = False, [], frozenset()
-        self.source = TcpSource(
-            lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces, lambda: self.stands_still, self._ask
-        )
-
-    def _ask(self, own_addresses):
-        self.questions.append(own_addresses)
-        return self.answers
-
-    def _link(self, path, target):
-        (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
-        (self.proc / path).symlink_to(target)
-
-    def start(self, pid, rank, *inodes, namespace=4026531840):
-        """Add a process with stdin, a pipe, an event descriptor and sockets. It is a rank if `rank` is not None."""
-        self._link(f"{pid}/ns/net", f"net:[{namespace}]")
-        targets = ["/dev/null", "pipe:[77]", "anon_inode:[eventfd]", *(f"socket:[{inode}]" for inode in inodes)]
-        for number, target in enumerate(targets):
-            self._link(f"{pid}/fd/{number}", target)
-        if rank is not None:
-            self.ranks = {**self.ranks, pid: ("dlrm", rank)}
-
-    def peers(self):
-        return self.source.read().value.peers
 
 
 @pytest.fixture
@@ -153,95 +103,6 @@ def test_each_rank_has_its_own_peers(host):
     assert [(p.rank, p.peer) for p in host.peers()] == [(r, p) for r in (0, 1) for p in ("10.0.0.2", "10.0.0.3")]
 
 
-def test_socket_of_another_process_belongs_to_no_rank(host):
-    host.start(100, 0, 11)
-    host.start(200, None, 99)
-    host.kernel.add(99)
-    assert host.peers() == ()
-
-
-def test_rank_without_connections_has_no_peer(host):
-    host.start(100, 0)
-    host.start(101, 1, 11)
-    host.kernel.add(11)
-    assert [p.rank for p in host.peers()] == [1]
-
-
-def test_kernel_is_not_queried_on_a_host_without_ranks(host):
-    host.start(200, None, 99)
-    host.kernel.add(99)
-    assert host.source.read().value.peers == ()
-    assert host.kernel.num_dumps == 0
-
-
-def test_new_socket_of_a_rank_counts_from_the_next_read(host):
-    host.start(100, 0)
-    host.peers()
-    (host.proc / "100/fd/9").symlink_to("socket:[11]")
-    host.kernel.add(11)
-    assert host.peers() == ()
-    assert [p.peer for p in host.peers()] == ["10.0.0.2"]
-
-
-def test_rank_that_appears_later_has_its_existing_sockets(host):
-    host.start(100, 0, 11)
-    host.start(101, None, 21)
-    host.kernel.add(21)
-    host.peers()
-    host.ranks = {**host.ranks, 101: ("dlrm", 1)}
-    assert [p.rank for p in host.peers()] == [1]
-
-
-def test_sockets_of_other_processes_do_not_cause_a_search_at_each_read(host, monkeypatch):
-    searches = []
-    monkeypatch.setattr(tcp, "socket_inodes", lambda folder: searches.append(folder) or iter(()))
-    host.start(100, 0)
-    host.kernel.add(99)
-    for _ in range(5):
-        host.peers()
-    assert len(searches) == 2  # one for the new rank, and one for the socket of the other process
-
-
-def test_rank_in_another_network_namespace_is_reported_without_peers(host):
-    host.start(100, 0, 11, namespace=4026532999)
-    reading = host.source.read()
-    assert reading.value.peers == ()
-    (line,) = reading.dropped
-    assert "dlrm rank 0" in line
-    assert "network namespace" in line
-    assert host.kernel.num_dumps == 0
-    assert host.source.read().dropped == reading.dropped
-
-
-def test_rank_with_unlistable_sockets_hides_no_other(host):
-    host.start(100, 0, 11)
-    host.start(101, 1, 21)
-    host.kernel.add(21)
-    (host.proc / "100/fd").rename(host.proc / "away")
-    (host.proc / "100/fd").write_text("no folder")
-    reading = host.source.read()
-    assert [p.rank for p in reading.value.peers] == [1]
-    (line,) = reading.dropped
-    assert line.startswith("dlrm rank 0: cannot list its sockets: Not a directory")
-
-
-def test_rank_that_just_ended_is_not_dropped(host):
-    host.ranks = {100: ("dlrm", 0)}
-    assert host.source.read().dropped == ()
-
-
-def test_descriptor_closed_during_the_listing_hides_no_other(host, monkeypatch):
-    def readlink(path):
-        if path.endswith("fd/3"):
-            raise FileNotFoundError(path)
-        return "socket:[12]"
-
-    host.start(100, 0, 11, 12)
-    host.kernel.add(12)
-    monkeypatch.setattr(os, "readlink", readlink)
-    assert list(tcp.socket_inodes(host.proc / "100/fd")) == [12] * 4
-
-
 def test_peers_with_the_longest_queues_are_read_and_the_others_counted(host):
     host.start(100, 0, *range(1000, 2000))
     for inode in range(1000, 2000):
@@ -301,14 +162,3 @@ def test_real_ranks_show_queues_to_a_peer_that_does_not_read():
     assert sample.retransmitted_segments is not None
     for end in accepted:
         end.close()
-
-
-def test_real_rank_in_another_network_namespace_is_reported():
-    with subprocess.Popen(["unshare", "--net", "--map-root-user", "cat"], stdin=subprocess.PIPE) as rank:
-        own_namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-        deadline = time.monotonic() + 10
-        while os.readlink(f"/proc/{rank.pid}/ns/net") == own_namespace and time.monotonic() < deadline:  # noqa: PTH115
-            time.sleep(0.01)
-        (line,) = TcpSource(lambda: {rank.pid: ("dlrm", 0)}).read().dropped
-        rank.stdin.close()
-    assert "network namespace" in line

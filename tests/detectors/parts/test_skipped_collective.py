@@ -66,7 +66,7 @@ def test_rank_that_entered_fewer_collectives_than_those_that_are_there_with_it_i
     finding = detect(*crossed())
     assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (3,), "critical")
     assert "rank 3 on node-a has not entered all_gather 65 of group tp1" in finding.summary
-    assert "each of the ranks that are there with it entered 1 more than it" in finding.summary
+    assert "each of the ranks that are there with it has entered 1 collective more" in finding.summary
 
 
 def test_no_rank_is_named_if_all_have_entered_equally_many_collectives():

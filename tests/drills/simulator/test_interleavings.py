@@ -103,7 +103,7 @@ def test_every_interleaving_of_three_ranks_has_a_finding(damage):
 
 def test_interleavings_have_every_order_of_every_collective():
     assert len({case.orders for case in interleavings(OPS)}) == 6**3
-    assert {(case.damage, case.rank, case.at) for case in interleavings(OPS)} >= {
+    assert {(case.damage, case.rank, case.struck) for case in interleavings(OPS)} >= {
         (damage, rank, at) for damage, rank, at in product(DAMAGES, range(3), range(3))
     }
 

@@ -10,7 +10,7 @@ import pytest
 from tests.build import NOW, evidence, finding
 from tests.hub.incidents.build import stalled
 from zmon.hub.config import HubConfig
-from zmon.hub.incidents import moments
+from zmon.hub.incidents import collector, moments
 from zmon.hub.incidents.collector import COLLECT_INTERVAL_SECONDS, Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
@@ -28,12 +28,17 @@ class Scene:
         self.incidents = Incidents(config, [], self.journal, stall_evidence)
 
     async def update(self, time):
-        """Make one pass and wait for the tasks that it started; return True if there were any."""
+        """Make one pass without an error; return True if it started tasks."""
+        num_tasks = await self.make_pass(time)
+        assert self.incidents.error is None
+        return bool(num_tasks)
+
+    async def make_pass(self, time):
+        """Make one pass and wait for the tasks that it started; return their number."""
         self.incidents.update(None, [stalled()], time)
         tasks = [incident.task for incident in self.incidents._open.values() if incident.task is not None]
         await asyncio.gather(*tasks)
-        assert self.incidents.error is None
-        return bool(tasks)
+        return len(tasks)
 
     async def report(self, time, *ranks, **changes):
         """Publish a finding at that time; return True if the capsule was written."""
@@ -111,3 +116,19 @@ def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
     asyncio.run(main())
     assert scene.journal.find("f1").evidence == evidence(dropped=["stacks"])
     assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}
+
+
+def test_capsule_that_cannot_be_made_is_an_error_until_the_next_one_is_written(scene, monkeypatch):
+    async def fails(*_):
+        raise ValueError("an answer of an agent is damaged")
+
+    async def main():
+        scene.journal.open_or_update(finding(ranks=(2,), hosts=("node-a",)), NOW)
+        with monkeypatch.context() as patch:
+            patch.setattr(collector, "collect", fails)
+            await scene.make_pass(NOW)
+        assert scene.incidents.error == "ValueError: an answer of an agent is damaged"
+        assert await scene.report(NOW + 1, 3, id="f2", detector="hardware")
+
+    asyncio.run(main())
+    assert scene.incidents.error is None

@@ -85,7 +85,7 @@ def test_nobody_is_named_while_a_record_is_missing(tmp_path):
     analysis = analyzed(write(tmp_path, WAITS, WAITS, done(3), None))
     assert analysis.findings == ()
     assert analysis.missing == (3,)
-    assert "no record of ranks 3" in analysis.notes[0]
+    assert "no record of rank 3" in analysis.notes[0]
 
 
 def test_disagreement_is_shown_without_a_name_while_a_record_is_missing(tmp_path):
@@ -98,7 +98,7 @@ def test_empty_record_counts_as_missing(tmp_path):
     """The recorder of that rank may be off, so that nothing shows where it is."""
     analysis = analyzed(write(tmp_path, WAITS, WAITS, [], WAITS))
     assert analysis.findings == ()
-    assert "the record of ranks 2 is empty" in analysis.notes[0]
+    assert "the record of rank 2 is empty" in analysis.notes[0]
 
 
 def test_member_that_never_used_a_group_is_named(tmp_path):

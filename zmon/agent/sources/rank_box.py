@@ -191,7 +191,7 @@ class RankBox:
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
-        said_seconds = max(0.0, refreshed_time - words.time) if words else None
+        words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             job_id=identity.job_id,
             attempt=identity.attempt,
@@ -241,8 +241,8 @@ class RankBox:
             dropped_records=totals.dropped_records,
             resident_bytes=self._stat.resident_bytes if self._stat else None,
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
-            leaving_seconds=said_seconds if self.alive and words and words.kind == "exception" else None,
-            last_words_seconds=said_seconds,
+            leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
+            last_words_seconds=words_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
             role=identity.role,

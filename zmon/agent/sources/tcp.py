@@ -73,15 +73,9 @@ class TcpSource:
             devices = self._interfaces()
             self._addresses = addresses
             self._devices = tuple(sorted({devices[a] for a in addresses if a in devices}))
-        sample = TcpSample(
-            retransmitted_segments(self._proc / "net/snmp"),
-            peers,
-            addresses,
-            self._devices,
-            self._peer_answers(connections)
-            if self._stands_still() or any(peer.num_timeouts for peer in peers)
-            else None,
-        )
+        in_doubt = self._stands_still() or any(peer.num_timeouts for peer in peers)
+        answers = self._peer_answers(connections) if in_doubt else None
+        sample = TcpSample(retransmitted_segments(self._proc / "net/snmp"), peers, addresses, self._devices, answers)
         return Reading(sample, (*self._hidden, *left_out))
 
     def _peer_answers(self, connections: Iterable[Connection]) -> dict[str, bool]:

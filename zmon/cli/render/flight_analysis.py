@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.parts.wording import ranks_text
 from zmon.offline.analyze.collectives import FlightAnalysis
 
 _MAX_ROWS = 64
@@ -46,7 +46,7 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
     if analysis.conclusive:
         return ["no findings: no collective is in flight"]
     if analysis.missing:
-        return [f"unknown: there is no usable record of ranks {numbers(analysis.missing)}"]
+        return [f"unknown: there is no usable record of {ranks_text(analysis.missing)}"]
     return ["unknown: every rank that others wait for waits itself; the network, or an operation without a count"]
 
 

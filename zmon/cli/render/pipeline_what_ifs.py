@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from rich.console import RenderableType
 from rich.table import Table
 
-from zmon.format import UNKNOWN
+from zmon.format import UNKNOWN, listed
 from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 
 _MAX_NAMES = 4
@@ -50,10 +50,5 @@ def _rows(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tuple[s
     return [
         ("all workers", report.even),
         *((f"stage {what_if.stage}", what_if) for what_if in report.stages),
-        (f"{kind}: {_few(slowest)}", report.slowest),
+        (f"{kind}: {listed(slowest, _MAX_NAMES)}", report.slowest),
     ]
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more

@@ -94,9 +94,8 @@ class Top(App[None]):
         self._jobs.focus()
         self._draw()
         self.run_worker(self._watch())
-        self.set_interval(
-            self._interval, self._draw
-        )  # redraws the first line: how long the outage lasts and how old the data is
+        # The first line changes without an answer: how long an outage lasts, and how old the data is.
+        self.set_interval(self._interval, self._draw)
 
     async def _watch(self) -> None:
         """Ask the hub once per interval, and at once after another job was selected."""

@@ -155,23 +155,13 @@ def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diag
     )
 
 
-def _all_wait(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    return all(r.in_flight for r in alive) or flight_records.all_wait(snapshot)
-
-
-def _all_pending(snapshot: Snapshot, alive: list[RankState]) -> bool:
-    """Return True if every rank waits for something, although some ranks may be one collective ahead.
-
-    If only two hosts cannot reach each other, a collective may end on the others.
-    """
-    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
-
-
 def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if not alive or snapshot.missing or snapshot.unwatched:
         return None
     culprit = stalled_network(snapshot, num_timeouts)
-    if culprit is None or not (_all_wait(snapshot, alive) or (culprit.links and _all_pending(snapshot, alive))):
+    if culprit is None or not (
+        flight_records.all_wait(snapshot, alive) or (culprit.links and flight_records.all_pending(snapshot, alive))
+    ):
         return None
     return network_stall(culprit)
 

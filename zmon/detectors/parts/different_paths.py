@@ -11,7 +11,7 @@ from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.skipped_collective import skipped_collective
 from zmon.detectors.parts.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
-from zmon.detectors.parts.wording import ranks_on
+from zmon.detectors.parts.wording import ranks_on, verb
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -91,7 +91,7 @@ def left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     waiting = sum(1 for r in alive if r.in_flight or any(waits_for(r, leaver) for leaver in leavers))
     return Diagnosis(
         cause="uneven_end",
-        summary=f"{left_text(leavers)}; {waiting} of them wait in a collective that a rank that left never entered",
+        summary=f"{left_text(leavers)}; {waiting} of them wait in a collective for {verb(leavers, 'it', 'them')}",
         detail=ADVICE,
         confidence=0.9,
         culprits=odd_ranks(leavers, snapshot.ranks),

@@ -127,7 +127,7 @@ class Ends:
 
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
-        expected, restarts = self._restarts()
+        expected, restarts = self.restarts()
         return new_finding(
             self.snapshot,
             detector=self.detector,
@@ -142,7 +142,7 @@ class Ends:
             evidence=evidence or Evidence(),
         )
 
-    def _restarts(self) -> tuple[Severity, str]:
+    def restarts(self) -> tuple[Severity, str]:
         """Return the severity of the end, and what the launcher will do."""
         state = self.dead[0][0]
         if state.max_restarts is None:

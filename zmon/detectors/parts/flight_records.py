@@ -56,10 +56,20 @@ def behind_on_device(snapshot: Snapshot) -> list[RankState]:
     ]
 
 
-def all_wait(snapshot: Snapshot) -> bool:
-    """Return True if every rank has something pending and no rank is awaited."""
+def all_wait(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
+    """Return True if every rank is in a collective; or if every rank has something pending and no rank is awaited."""
+    if all(r.in_flight for r in alive):
+        return True
     waiting = complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
     return waiting and not awaited_ranks(snapshot)
+
+
+def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
+    """Return True if every rank waits for something, although some ranks may be one collective ahead.
+
+    If only two hosts cannot reach each other, a collective may end on the others.
+    """
+    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
 
 
 def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:

@@ -5,6 +5,8 @@ A shell or nohup that starts ranks and exits is no fault, so only the launchers 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zmon.detectors.parts.deaths import Death, began_seconds
 from zmon.detectors.parts.ends import Ends
 from zmon.detectors.parts.new_finding import new_finding
@@ -14,6 +16,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
 _KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # nobody ends a job like this
+_MAX_PIDS = 8  # ranks of one host; a host seldom has more GPUs
 
 
 def launcher_took_ranks(ends: Ends) -> Finding | None:
@@ -65,11 +68,19 @@ def launcher_gone(ends: Ends) -> Finding | None:
         summary=f"the launcher (process {_pid(first)} on {first.host}) ended{ended} {gone:.0f} s ago, and "
         f"{ranks_on(orphans)} go on without it: nothing will restart them, and nothing ends them if one of them fails",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` and `journalctl --since -1h` show what ended "
-        "it. The ranks may train on. At the next checkpoint end them (`kill PID` for each, see `zmon status`), and "
-        "start the job again.",
+        f"it. The ranks may train on. At the next checkpoint end them ({_kill_commands(orphans)}), and start the job "
+        "again.",
         evidence=Evidence(pids=tuple(r.pid for r in orphans)),
         stalled=False,
     )
+
+
+def _kill_commands(orphans: Sequence[RankState]) -> str:
+    """Return the command that ends the ranks of the first host, and the place where the other PIDs are."""
+    first = [r for r in orphans if r.host == orphans[0].host][:_MAX_PIDS]
+    command = f"on {first[0].host}: `kill {' '.join(str(r.pid) for r in first)}`"
+    more = "; `evidence.pids` in `zmon status --json` has all" if len(first) < len(orphans) else ""
+    return command + more
 
 
 def _pid(state: RankState) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from zmon.format import counted
 from zmon.schema.rank import InFlight, RankState
 
 
@@ -66,7 +67,7 @@ def _by_number(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
         if behind and any(0 < other.sequences.get(group, n) < n for group, n in state.sequences.items()):
             group, sequence = behind[0], other.sequences[behind[0]]
             op = next((e.op for e in other.entered if (e.group, e.sequence) == (group, sequence)), "collective")
-            reason = f"each of the ranks that are there with it entered {fewer} more than it"
+            reason = f"each of the ranks that are there with it has entered {counted(fewer, 'collective')} more"
             return Skipped(state, op, group, sequence, reason)
     return None
 

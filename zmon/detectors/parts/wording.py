@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Sized
 from itertools import accumulate
 
+from zmon.format import listed
 from zmon.schema.rank import RankState
 
 _MAX_NUMBERS = 8
@@ -14,7 +15,7 @@ _MAX_LETTERS = 60  # letters of table names, which the job chooses
 
 def ranks_on(ranks: Sequence[RankState]) -> str:
     """Return the first few ranks with their hosts, and the number of the others."""
-    return _few([f"rank {r.rank} on {r.host}" for r in ranks], _MAX_RANKS)
+    return listed([f"rank {r.rank} on {r.host}" for r in ranks], _MAX_RANKS)
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
@@ -29,7 +30,7 @@ def verb(ranks: Sized, singular: str, plural: str) -> str:
 
 def numbers(ranks: Iterable[int]) -> str:
     """Return the first few rank numbers, and the number of the others."""
-    return _few([str(rank) for rank in ranks], _MAX_NUMBERS)
+    return listed([str(rank) for rank in ranks], _MAX_NUMBERS)
 
 
 def tables(names: Sequence[str], number: int) -> str:
@@ -39,10 +40,4 @@ def tables(names: Sequence[str], number: int) -> str:
     """
     lengths = accumulate(len(name) + 2 for name in names)
     num_shown = min(max(sum(length <= _MAX_LETTERS for length in lengths), 1), _MAX_NUMBERS)
-    return _few(names, num_shown, max(number, len(names)))
-
-
-def _few(items: Sequence[str], max_shown: int, number: int | None = None) -> str:
-    left_out = (len(items) if number is None else number) - max_shown
-    more = f" and {left_out} more" if left_out > 0 else ""
-    return ", ".join(items[:max_shown]) + more
+    return listed(names, num_shown, max(number, len(names)))

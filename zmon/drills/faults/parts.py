@@ -118,8 +118,7 @@ def _kill(stage: Stage, part: PartName) -> tuple[float, Callable[[], None]]:
     with ExitStack() as undo:
         undo.callback(go_on, supervisor)
         supervisor.suspend()
-        wait_until(
-            lambda: supervisor.status() == psutil.STATUS_STOPPED, STOPPED_SECONDS
-        )  # the signal takes effect with a delay
+        # The signal takes effect with a delay.
+        wait_until(lambda: supervisor.status() == psutil.STATUS_STOPPED, STOPPED_SECONDS)
         stage.part(part).kill()
         return time.time(), undo.pop_all().close

@@ -19,7 +19,7 @@ GAP_SECONDS = 1.5  # between two faults, at most
 OBEY_SECONDS = 2.0  # for the second fault, in addition to three steps: the first may have stopped the job
 
 
-def then(first: Fault, second: Fault) -> Fault:
+def then(first: Fault, second: Fault, is_first_harmless: bool = False) -> Fault:
     """Return a fault that causes the first fault and, a random time later, the second one on another rank.
 
     If the second one cannot be caused any more because the first has stopped or ended the job, it is left out. Both are
@@ -46,7 +46,8 @@ def then(first: Fault, second: Fault) -> Fault:
                     _undo_later(undo, injections[1])
             lifts = undo.pop_all().close if all(each.lift for each in injections) else None
             struck = (rank,) if len(injections) > 1 else ()
-            return Injection(injections[0].onset, lifts, rank=injections[0].rank, others=struck)
+            onset = injections[-1 if is_first_harmless else 0].onset  # of the fault to report
+            return Injection(onset, lifts, rank=injections[0].rank, others=struck)
 
     return inject
 

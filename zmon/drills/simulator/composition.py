@@ -5,7 +5,7 @@ A composition depends on its seed and its number only, so that each can be playe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
@@ -191,7 +191,7 @@ def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
     second = _strike(draw, shape, draw.choice(SECOND))
     near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))
     place: Place = "forward" if second.place == "init" else second.place
-    return Strike(**{**vars(second), "step": near, "place": place})
+    return replace(second, step=near, place=place)
 
 
 def _hit(draw: Random, probability: float) -> bool:

@@ -34,7 +34,7 @@ class Interleaving:
     orders: tuple[tuple[int, ...], ...]  # for each collective, the ranks in the order in which they enter it
     damage: Damage
     rank: int
-    at: int  # the index of the collective at which it strikes; COLLECTIVES: after the last one
+    struck: int  # the index of the collective at which it strikes; COLLECTIVES: after the last one
     within: bool  # it strikes while the rank is in the collective, not before it
     positions: tuple[Position, ...]
 
@@ -42,44 +42,44 @@ class Interleaving:
 def interleavings(ops: Sequence[str]) -> Iterator[Interleaving]:
     """Yield every interleaving of a program with these collectives."""
     for orders in product(permutations(range(RANKS)), repeat=COLLECTIVES):
-        for damage, rank, at in product(DAMAGES, range(RANKS), range(COLLECTIVES + 1)):
+        for damage, rank, struck in product(DAMAGES, range(RANKS), range(COLLECTIVES + 1)):
             for within in (False, True):
-                if _possible(orders, damage, rank, at, within):
-                    positions = _positions(orders, damage, rank, at, within, ops)
+                if _possible(orders, damage, rank, struck, within):
+                    positions = _positions(orders, damage, rank, struck, within, ops)
                     if positions is not None:
-                        yield Interleaving(orders, damage, rank, at, within, positions)
+                        yield Interleaving(orders, damage, rank, struck, within, positions)
 
 
-def _possible(orders: Sequence[Sequence[int]], damage: Damage, rank: int, at: int, within: bool) -> bool:
+def _possible(orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck: int, within: bool) -> bool:
     if damage in ("skip", "size"):
-        return not within and at < COLLECTIVES
+        return not within and struck < COLLECTIVES
     if damage in ("raise", "block"):
         return not within  # a rank inside a collective executes nothing of its own
-    return not within or (at < COLLECTIVES and orders[at][-1] != rank)  # the last to enter does not wait
+    return not within or (struck < COLLECTIVES and orders[struck][-1] != rank)  # the last to enter does not wait
 
 
 def _positions(
-    orders: Sequence[Sequence[int]], damage: Damage, rank: int, at: int, within: bool, ops: Sequence[str]
+    orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck: int, within: bool, ops: Sequence[str]
 ) -> tuple[Position, ...] | None:
     """Return where every rank is left; None if nobody waits for anything."""
-    if at == COLLECTIVES:  # the next step begins like this one: the others wait in its first collective
+    if struck == COLLECTIVES:  # the next step begins like this one: the others wait in its first collective
         return tuple(
             Position(COLLECTIVES, None) if number == rank else Position(COLLECTIVES + 1, 0, order=turn)
             for number, turn in _turns(orders[0])
         )
     left: list[Position] = []
-    for number, turn in _turns(orders[at]):
+    for number, turn in _turns(orders[struck]):
         if number != rank:
-            left.append(Position(at + 1, at, order=turn))
+            left.append(Position(struck + 1, struck, order=turn))
         elif damage == "skip":
-            following = (at + 1) % COLLECTIVES
-            if ops[following] == ops[at]:
+            following = (struck + 1) % COLLECTIVES
+            if ops[following] == ops[struck]:
                 return None  # the next one pairs with it, in silence
-            left.append(Position(at + 1, following, order=turn))
+            left.append(Position(struck + 1, following, order=turn))
         elif damage == "size":
-            left.append(Position(at + 1, at, larger=True, order=turn))
+            left.append(Position(struck + 1, struck, larger=True, order=turn))
         else:
-            left.append(Position(at + within, at if within else None, order=turn))
+            left.append(Position(struck + within, struck if within else None, order=turn))
     return tuple(left)
 
 

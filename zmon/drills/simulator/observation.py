@@ -34,7 +34,7 @@ LATE_SHARE = 0.2  # share of the reports that are late
 ABOUT_RECORDS = 8  # step records in a report, see HubConfig.about_records
 DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
 LEFT_BEHIND_SECONDS = 60.0  # a new agent does not report a rank that has been dead for longer
-RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/rank_box.py learns the leases
+RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/learned_lease.py learns them
 _LEASES = Leases()
 
 

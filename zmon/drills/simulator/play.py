@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from msgspec import structs
+
 from zmon.drills.simulator.composition import Composition
 from zmon.drills.simulator.truth import truth
 from zmon.drills.simulator.verdict import Play, judge
@@ -34,18 +36,12 @@ def play(composition: Composition) -> Play:
             _let_show(world, watch)
             moves = any(struck.strike.what == "cancel" for struck in world.struck) or _moves(world, watch)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
-        number = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
+        unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
-            return _with(number, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
+            return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
-            return _with(number, verdict="broken", summary=str(watch.errors))
-        return _with(
-            number,
-            faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
-            culprits=tuple(sorted({rank for each in truths for rank in each.ranks})),
-            evidence=truths[0].evidence,
-            **judge(truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1),
-        )
+            return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
+        return judge(unjudged, truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1)
 
 
 def _let_show(world: World, watch: Watch) -> None:
@@ -72,7 +68,3 @@ def _moves(world: World, watch: Watch) -> bool:
     before = min(rank.now.step for rank in world.ranks)
     watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
     return min(rank.now.step for rank in world.ranks) > before
-
-
-def _with(play: Play, **fields: object) -> Play:
-    return Play(**{name: getattr(play, name) for name in play.__struct_fields__} | fields)

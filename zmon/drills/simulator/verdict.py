@@ -33,11 +33,17 @@ class Play(msgspec.Struct, frozen=True):
 
 
 def judge(
-    truths: Sequence[Truth], published: Sequence[Published], num_hosts: int, moves: bool, restarted: bool
-) -> dict[str, object]:
-    """Return the verdict and the fields of a play; `moves`: the job makes progress, or was ended by its owner.
+    play: Play,
+    truths: Sequence[Truth],
+    published: Sequence[Published],
+    num_hosts: int,
+    moves: bool,
+    restarted: bool,
+) -> Play:
+    """Return a play with its truth, what was published about it, and the verdict.
 
-    A finding that lists all hosts of the job, and no rank, names nobody.
+    `moves`: the job makes progress, or was ended by its owner. A finding that lists all hosts of the job, and no rank,
+    names nobody.
     """
     findings = [each for each in published if each.finding.severity != "info"]
     first = truths[0]
@@ -49,19 +55,20 @@ def judge(
     named_hosts = {host for each in on_hosts for host in each} if num_hosts > 1 else set()
     critical = [each for each in about if each.finding.severity == "critical"]
     shown = next((each for each in about if each.finding.ranks or each.finding.hosts), about[0] if about else None)
-    fields: dict[str, object] = {
-        "causes": tuple(dict.fromkeys(each.finding.cause for each in findings)),
-        "ranks": tuple(sorted(named)),
-        "confidence": shown.finding.confidence if shown else None,
-        "finding_seconds": about[0].time - first.time if about else None,
-        "page_seconds": critical[0].time - first.time if critical else None,
-        "summary": shown.finding.summary if shown else "",
-    }
     stalls = [each for each in about if each.finding.detector == STALL]
-    return {
-        **fields,
-        "verdict": _verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted),
-    }
+    return msgspec.structs.replace(
+        play,
+        faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
+        culprits=tuple(sorted(allowed)),
+        evidence=first.evidence,
+        verdict=_verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted),
+        causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
+        ranks=tuple(sorted(named)),
+        confidence=shown.finding.confidence if shown else None,
+        finding_seconds=about[0].time - first.time if about else None,
+        page_seconds=critical[0].time - first.time if critical else None,
+        summary=shown.finding.summary if shown else "",
+    )
 
 
 def _verdict(

@@ -72,7 +72,7 @@ class Incidents:
         """Follow the journal; call it once per pass. An error here is logged and does not stop the pass."""
         try:
             self._update(session, {snapshot.job_id: snapshot for snapshot in snapshots}, now)
-        except Exception as error:
+        except Exception as error:  # a defect here must not cost the pass, and with it the findings
             if str(error) != self.error:
                 log.exception("incident capsules cannot be updated")
             self.error = str(error)
@@ -156,8 +156,9 @@ class Incidents:
                 capsule = capsule or await asyncio.to_thread(self.folder.read, finding_id)
                 if capsule is not None:  # None: no capsule was ever written
                     await self._write(capsule, incident, rows)
-        except Exception:
+        except Exception as error:  # an agent's answer may have any content; the finding is published all the same
             log.exception("cannot make the capsule of %s", finding_id)
+            self.error = f"{type(error).__name__}: {error}"
         finally:
             incident.task = None
             if incident.ended and not incident.stale:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from zmon.detectors.parts import flight_records
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.parts.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
 from zmon.offline.analyze.rank_states import rank_state
@@ -68,9 +68,9 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
     lines = list(notes)
     empty = sorted(dumps.keys() - recorded.keys())
     if empty:
-        lines.append(f"the record of ranks {numbers(empty)} is empty: TORCH_FR_BUFFER_SIZE=0, or no collective yet")
+        lines.append(f"the record of {ranks_text(empty)} is empty: TORCH_FR_BUFFER_SIZE=0, or no collective yet")
     if absent := [rank for rank in missing if rank not in empty]:
-        lines.append(f"no record of ranks {numbers(absent)}: add their files, or they died before they could write one")
+        lines.append(f"no record of {ranks_text(absent)}: add the files, unless the ranks died before they wrote them")
     pending = [Pending(rank, *each) for rank, dump in sorted(recorded.items()) for each in _pending(dump)]
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
@@ -126,7 +126,8 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         if position in positions
     )  # fmt: skip
     named = bool(conflict.minority) and not snapshot.missing
-    ranks = numbers([r.rank for r in conflict.minority])
+    ranks = [r.rank for r in conflict.minority]
+    culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if named else "no rank is named"
     return new_finding(
         snapshot,
         detector=STALL,
@@ -137,7 +138,7 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         confidence=0.9 if named else 0.3,
         stalled=False,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
-        f"{conflict.differences} ({f'rank {ranks} differs' if named else 'no rank is named'}); {shapes}",
+        f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
         "those lines for a branch on the rank, an uneven number of batches, or an exception that was swallowed.",
         evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
@@ -182,14 +183,15 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
     waiters = sorted(
         {w.rank for w in waiting if (w.collective.group, w.collective.sequence) == (stuck.group, stuck.sequence)}
     )
-    last = next((e for e in reversed(dumps[culprits[0].rank].entries) if e.done), None)
-    came = (
-        f"; the last operation of rank {culprits[0].rank} that is done is {op_of(last.profiling_name)} "
-        f"{last.collective_seq_id} of group {last.group}{f', from {last.where}' if last.where else ''}"
-        if last
+    last_done = next((e for e in reversed(dumps[culprits[0].rank].entries) if e.done), None)
+    last_text = (
+        f"; the last operation of rank {culprits[0].rank} that is done is {op_of(last_done.profiling_name)} "
+        f"{last_done.collective_seq_id} of group {last_done.group}"
+        f"{f', from {last_done.where}' if last_done.where else ''}"
+        if last_done
         else ""
     )
-    lacks = "has been reached by no GPU of" if culprits is behind_on_device else "was not issued by"
+    state = "has been reached by no GPU of" if culprits is behind_on_device else "was not issued by"
     return new_finding(
         snapshot,
         detector=STALL,
@@ -199,9 +201,9 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,
         stalled=False,
-        summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {lacks} "
-        f"rank {numbers(sorted(ranks))}, and ranks {numbers(waiters)} wait in it"
-        f"{f', from {first.where}' if first.where else ''}{came}",
+        summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
+        f"{ranks_text(sorted(ranks))}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
+        f"{f', from {first.where}' if first.where else ''}{last_text}",
         detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
         "Its stack or its log has the reason: the records show where it was last.",
         evidence=Evidence(group=stuck.group, sequence=stuck.sequence),

@@ -35,15 +35,15 @@ def subtract(intervals: Iterable[Interval], others: Iterable[Interval]) -> list[
     for begin, end in union(intervals):
         while index < len(holes) and holes[index][1] <= begin:
             index += 1
-        at = begin
+        rest_begin = begin
         for hole_begin, hole_end in holes[index:]:
             if hole_begin >= end:
                 break
-            if hole_begin > at:
-                rest.append((at, hole_begin))
-            at = max(at, hole_end)
-        if at < end:
-            rest.append((at, end))
+            if hole_begin > rest_begin:
+                rest.append((rest_begin, hole_begin))
+            rest_begin = max(rest_begin, hole_end)
+        if rest_begin < end:
+            rest.append((rest_begin, end))
     return rest
 
 

@@ -36,9 +36,8 @@ class StepTable:
     job_id: str
     records: defaultdict[Key, dict[int, StepRecord]] = field(default_factory=lambda: defaultdict(dict))
     hosts: dict[Key, str] = field(default_factory=dict)
-    reported: defaultdict[Key, dict[int, dict[str, float]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )  # values by step and name
+    # The gauges that the job reported, by step and name.
+    reported: defaultdict[Key, dict[int, dict[str, float]]] = field(default_factory=lambda: defaultdict(dict))
     left_out: Counter[str] = field(default_factory=Counter)  # number of rows by reason
     every: int = 1  # only steps whose number is a multiple of `every` were read
     has_exposed_time: bool = False  # at least one rank separates exposed time from self time

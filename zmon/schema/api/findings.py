@@ -62,7 +62,5 @@ class HubHealth(msgspec.Struct, frozen=True):
     findings_unwritten: str | None = None  # why findings are not written to disk
     incidents_unwritten: str | None = None
     version: str | None = None
-    thresholds: Sequence[Threshold] | None = (
-        None  # those that the site changed; None: an older hub, which does not report them
-    )
+    thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: an older hub, without them
     schema: int = SCHEMA

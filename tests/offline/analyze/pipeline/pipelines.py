@@ -1,7 +1,7 @@
 """Make traces of pipelines as a trainer would record them: one forward and one backward at a time, blocking transfers.
 
-The maker has rules of its own (who waits for whom), so that a replay of its traces can be compared with what it makes
-from other durations.
+The start of each operation follows from rules that are written here and not taken from zmon. So the replay of a trace
+with other durations can be compared with the trace that is made with these durations.
 """
 
 from collections import defaultdict
@@ -60,10 +60,10 @@ def _together(add, free, workers, kind, seconds):
 
 def _pipeline(add, free, data_rank, stages, batches, factor):
     """Run the tasks of each stage in their order, each as soon as its input is there."""
-    todo = {stage: _order(stage, stages, batches) for stage in range(stages)}
+    queues = {stage: _order(stage, stages, batches) for stage in range(stages)}
     done = {}  # (kind, batch, stage) → end
-    while any(todo.values()):
-        for stage, tasks in todo.items():
+    while any(queues.values()):
+        for stage, tasks in queues.items():
             if not tasks:
                 continue
             kind, batch = tasks[0]

@@ -133,11 +133,10 @@ def is_dump(path: Path) -> bool:
             return False
         rest = file.read(MAX_BYTES)
     try:
-        return "version" in (keys := msgspec.json.decode(begin + rest, type=dict[str, msgspec.Raw])) and bool(
-            keys.keys() & {"pg_config", "pg_status", "nccl_comm_state"}
-        )
+        keys = msgspec.json.decode(begin + rest, type=dict[str, msgspec.Raw]).keys()
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
+    return "version" in keys and not keys.isdisjoint({"pg_config", "pg_status", "nccl_comm_state"})
 
 
 def _read(path: Path) -> object:

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.errors import UsageError
+from zmon.format import listed
 from zmon.offline.analyze import files
 from zmon.offline.analyze.formats.kineto_parts import TraceEvent
 from zmon.offline.analyze.formats.kineto_steps import steps
@@ -73,9 +74,9 @@ def _number_ranks(table: StepTable, world_size: int) -> None:
     ranks = sorted(rank for _, rank in table.records)
     if len(ranks) == world_size:
         return
-    listed = ", ".join(map(str, ranks[:16]))
+    numbers = listed([str(rank) for rank in ranks], 16)
     table.notes.append(
-        f"traces of {len(ranks)} of {world_size} ranks: {listed}; they are numbered 0 to {len(ranks) - 1} by their "
+        f"traces of {len(ranks)} of {world_size} ranks: {numbers}; they are numbered 0 to {len(ranks) - 1} by their "
         "order, and a rank without a trace may be slower than all of them"
     )
     records, hosts = dict(table.records), dict(table.hosts)

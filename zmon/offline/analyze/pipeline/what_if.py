@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import fmean, median
 
 from zmon.offline.analyze.pipeline.schedule import Schedule
@@ -94,7 +95,7 @@ def _slowest_ranks(
     for schedule in schedules:
         for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
             beyond[operation.rank] += seconds - usual[operation.kind] if operation.kind in computing else 0.0
-    number = max(1, -(-round(len(beyond) * SLOWEST_RATIO * 100) // 100))
+    number = max(1, ceil(round(len(beyond) * SLOWEST_RATIO, 2)))  # 100 × 0.03 may be a little more than 3
     return set(sorted(beyond, key=lambda rank: (-beyond[rank], rank))[:number])
 
 

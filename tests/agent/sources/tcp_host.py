@@ -1,0 +1,54 @@
+"""A fake host with ranks and TCP connections, for tests of the source that reads them."""
+
+from zmon.agent.sources.sock_diag import Connection, Dump
+from zmon.agent.sources.tcp import TcpSource
+
+
+class FakeKernel:
+    """The connections of a fake host, and the number of dumps."""
+
+    def __init__(self):
+        self.connections = []
+        self.num_dumps = 0
+
+    def add(self, inode, peer="10.0.0.2", sent=0, unread=0, retransmitted=0, round_trip=None, delivery=None, **more):
+        connection = Connection(inode, "10.0.0.1", peer, sent, unread, retransmitted, round_trip, delivery, **more)
+        self.connections.append(connection)
+
+    def dump(self, wanted):
+        self.num_dumps += 1
+        connections = [c for c in self.connections if c.inode in wanted]
+        return Dump(connections, {c.inode for c in self.connections if c.inode not in wanted})
+
+
+class FakeHost:
+    """A /proc tree, the ranks that live there, and the source that reads them."""
+
+    def __init__(self, proc):
+        self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
+        self._link("self/ns/net", "net:[4026531840]")
+        self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
+        self.stands_still, self.questions, self.answers = False, [], frozenset()
+        self.source = TcpSource(
+            lambda: self.ranks, proc, self.kernel.dump, lambda: self.interfaces, lambda: self.stands_still, self._ask
+        )
+
+    def _ask(self, own_addresses):
+        self.questions.append(own_addresses)
+        return self.answers
+
+    def _link(self, path, target):
+        (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.proc / path).symlink_to(target)
+
+    def start(self, pid, rank, *inodes, namespace=4026531840):
+        """Add a process with stdin, a pipe, an event descriptor and sockets. It is a rank if `rank` is not None."""
+        self._link(f"{pid}/ns/net", f"net:[{namespace}]")
+        targets = ["/dev/null", "pipe:[77]", "anon_inode:[eventfd]", *(f"socket:[{inode}]" for inode in inodes)]
+        for number, target in enumerate(targets):
+            self._link(f"{pid}/fd/{number}", target)
+        if rank is not None:
+            self.ranks = {**self.ranks, pid: ("dlrm", rank)}
+
+    def peers(self):
+        return self.source.read().value.peers

@@ -1,0 +1,71 @@
+"""Tests of a host whose agent is silent: it is lost only if the others wait for its ranks."""
+
+import pytest
+
+from tests.build import agent_status, rank_state, waiting
+from tests.detectors.stalls import detect, inside, outside
+
+AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
+
+
+def agents(silent):
+    return [agent_status("node-a"), agent_status("node-b", silent)]
+
+
+def test_silent_host_that_the_others_wait_for_is_lost():
+    finding = detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(3.0))
+    assert (finding.cause, finding.ranks, finding.hosts) == ("host_lost", (2, 3), ("node-b", "node-b"))
+    assert "3.0 s" in finding.summary
+
+
+def test_host_is_not_lost_if_its_agent_just_fell_silent():
+    """An agent restarts within two seconds, so its ranks are known again in a moment."""
+    assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None
+
+
+def test_host_is_lost_if_contact_ends_in_the_middle_of_a_step():
+    """The last answer of the agent and the last step are at most a second apart, and all other ranks wait."""
+    for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
+        alive = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
+        assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
+
+
+def test_silent_agent_is_not_the_culprit_if_a_watched_rank_is_behind():
+    """Rank 1 hangs, and the agent of the others' host happens to be dead."""
+    finding = detect(waiting(0), outside(1), unwatched=AWAY, agents=agents(5.0))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+
+
+def test_silent_agent_is_not_the_culprit_if_its_ranks_trained_on():
+    """The agent died an hour ago; the job has trained since then, until seven seconds ago."""
+    finding = detect(waiting(0, 7.0), waiting(1, 7.0), unwatched=AWAY, agents=agents(3600.0))
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+
+
+def test_host_is_lost_although_the_others_still_finished_a_long_step():
+    long = {"lease_seconds": 60.0, "overdue_seconds": 40.0}
+    alive = [waiting(rank, 100.0, **long) for rank in (0, 1)]
+    assert detect(*alive, unwatched=AWAY, agents=agents(120.0)).cause == "host_lost"
+
+
+def test_silent_agent_of_a_job_that_moves_is_no_lost_host():
+    assert detect(rank_state(0), rank_state(1), unwatched=AWAY, agents=agents(60.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "phase", "cause"),
+    [((300, 300), "backward", "host_lost"), ((300, 301), "backward", "unknown"), ((300, 300), "data", "unknown")],
+)
+def test_host_is_lost_on_gpus_only_if_all_other_ranks_have_issued_as_many_collectives(counts, phase, cause):
+    """A rank that hangs is behind the others, and all ranks may read from the same storage."""
+    ranks = [
+        outside(rank, phase, sequences={"0": count}, device=f"GPU-{rank}")
+        for rank, count in zip((0, 1), counts, strict=True)
+    ]
+    assert detect(*ranks, unwatched=AWAY, agents=agents(5.0)).cause == cause
+
+
+def test_no_rank_is_named_while_the_agent_of_a_rank_is_silent():
+    """All watched ranks wait for data, and the unwatched one may be the reason."""
+    reading = [outside(rank, "data") for rank in (0, 1)]
+    assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"

@@ -1,0 +1,88 @@
+"""Tests of real jobs that two faults strike one after the other: both culprits are named, in one finding."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.endings import MPIRUN, NO_LAUNCHER, TORCHRUN, EndingJobs, await_finding
+from tests.e2e.running_stack import RunningStack, wait_for
+
+JOINED_SECONDS = 20.0
+PAGE_SECONDS = 10.0
+FIRST, SECOND = 1, 2
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Two faults of one job, and the launcher that reacts to the second one."""
+
+    first: str  # the fault in the job's script, or "stop"
+    cause: str
+    severity: str  # of the first fault alone
+    second: signal.Signals
+    launcher: tuple[str, ...]
+
+
+OVERLAPS = {
+    "killed_beside_frozen": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, NO_LAUNCHER),
+    "killed_beside_frozen_under_torchrun": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, TORCHRUN),
+    "killed_beside_frozen_under_mpirun": Overlap("stop", "rank_frozen", "critical", signal.SIGKILL, MPIRUN),
+    "killed_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGKILL, NO_LAUNCHER),
+    "frozen_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGSTOP, TORCHRUN),
+}
+
+
+@pytest.fixture
+def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndingJobs]:
+    """The jobs of a test, none of which outlives it."""
+    jobs = EndingJobs(stack, tmp_path, request.node.name.partition("[")[2].strip("]")[:50])
+    yield jobs
+    jobs.end()
+
+
+@pytest.mark.slow  # tests/detectors/parts/test_overlap.py joins faults without a job
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
+    stack: RunningStack, jobs: EndingJobs, name: str
+) -> None:
+    overlap = OVERLAPS[name]
+    job = jobs.start("" if overlap.first == "stop" else overlap.first, overlap.launcher)
+    if overlap.first == "stop":
+        jobs.await_training(job)
+        os.kill(stack.ranks(job.job_id)[FIRST]["pid"], signal.SIGSTOP)
+    first = await_finding(stack, job.job_id, overlap.cause, overlap.severity)
+    assert first["ranks"] == [FIRST]
+    os.kill(stack.ranks(job.job_id)[SECOND]["pid"], overlap.second)
+
+    def both() -> Any:
+        return [f for f in stack.findings(job.job_id, active=False) if f["ranks"] == [FIRST, SECOND]]
+
+    try:
+        (joined,) = wait_for("both ranks are named", both, JOINED_SECONDS)
+    finally:
+        print([(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in stack.findings(job.job_id, active=False)])
+    second_cause = "rank_frozen" if overlap.second == signal.SIGSTOP else "rank_exited"
+    assert (joined["id"], joined["cause"], joined["severity"]) == (first["id"], overlap.cause, "critical")
+    assert [(f["cause"], f["ranks"]) for f in joined["evidence"]["joined"]] == [(second_cause, [SECOND])]
+    assert "; also: rank 2 " in joined["summary"]
+    assert f"Also, about {second_cause}: " in joined["detail"]
+    time.sleep(JOINED_SECONDS / 4)
+    findings = stack.findings(job.job_id, active=False)
+    assert [(f["id"], f["ranks"]) for f in findings] == [(first["id"], [FIRST, SECOND])]
+    alerts = wait_for("a page", lambda: _critical_alerts(stack, job.job_id), PAGE_SECONDS)
+    assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
+    (summary,) = {a["annotations"]["summary"] for a in alerts}
+    assert f"{overlap.cause}, rank {FIRST} on node-a;" in summary  # the labels of the metric stay as published
+
+
+def _critical_alerts(stack: RunningStack, job_id: str) -> list[dict[str, Any]]:
+    return [a for a in stack.webhook.alerts(job_id, "firing") if a["labels"]["severity"] == "critical"]
