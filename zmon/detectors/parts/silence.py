@@ -72,8 +72,10 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
         return Judgement("critical", f"critical after {duration(critical)}{at_place}", silence)
     pages = f"it becomes critical after {duration(critical)}"
     if seconds >= critical:
-        moving = f"{ranks_text([r.rank for r in awaited])} still {verb(awaited, 'changes its', 'change their')} phase"
-        return Judgement("warning", f"it is not critical yet, because {moving}", silence)
+        still_moving = (
+            f"{ranks_text([r.rank for r in awaited])} still {verb(awaited, 'changes its', 'change their')} phase"
+        )
+        return Judgement("warning", f"it is not critical yet, because {still_moving}", silence)
     if healed is not None and seconds <= patience.quiet_pause_ratio * healed:
         return Judgement("info", f"{pages}{at_place}", silence)
     known = places and not all(_has_moved(r, patience) for r in awaited)
