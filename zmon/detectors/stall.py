@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 import msgspec
 
@@ -26,6 +25,7 @@ from zmon.detectors.parts.frames import places_text
 from zmon.detectors.parts.moving_faults import moving_fault
 from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.parts.overdue import overdue_ranks
 from zmon.detectors.parts.overlap import joined, overlap
 from zmon.detectors.parts.silence import Judgement, Patience, judge
 from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
@@ -205,7 +205,7 @@ class Stall(Patience, Limits, LoopLimits):
 
     def _silence_finding(self, snapshot: Snapshot) -> Finding | None:
         alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        overdue = self._overdue(alive)
+        overdue = overdue_ranks(alive, self.num_learned_steps)
         if not overdue or len(overdue) < len(alive):
             return None  # a rank within its lease moves, or the others wait while it evaluates or saves
         if any(not r.alive and gone_seconds(r) < self.settle_seconds for r in snapshot.ranks):
@@ -244,19 +244,6 @@ class Stall(Patience, Limits, LoopLimits):
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
-
-    def _overdue(self, alive: Sequence[RankState]) -> list[RankState]:
-        """Return the ranks past their lease.
-
-        In training all ranks take the same steps, so the median lease counts for all of them. The longest lease of many
-        ranks would be that of the rank with the most irregular steps.
-        """
-        leases = [r.lease_seconds or 0.0 for r in alive if self._trains(r)]
-        shared = median(leases) if leases else 0.0
-        return [r for r in alive if r.overdue_seconds > 0 or (self._trains(r) and r.step_seconds > shared)]
-
-    def _trains(self, state: RankState) -> bool:
-        return state.activity == "train" and state.steps >= self.num_learned_steps
 
 
 def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankState]:

@@ -183,6 +183,7 @@ def test_rank_that_hangs_in_a_loader_without_workers_is_an_input_stall():
 
 def test_stall_reports_nothing_while_ranks_compile_their_first_step():
     compiles = {"phase": "forward", "step": 1, "steps": 0, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    compiles["sequences"] = {"0": 3}  # those of its start
     assert detect(*(outside(rank, **compiles) for rank in range(4))) is None
     assert detect(outside(0, **compiles), *(waiting(rank, 60.0) for rank in (1, 2, 3))) is None
 
@@ -247,3 +248,29 @@ def test_rank_that_saves_for_too_long_is_named_although_another_is_missing():
     saves = outside(1, activity="checkpoint", activity_seconds=905.0, lease_seconds=900.0)
     finding = detect(waiting(0, 905.0), saves, waiting(2, 905.0))
     assert (finding.cause, finding.ranks) == ("lease_overrun", (1,))
+
+
+# -- ranks without steps -----------------------------------------------------------------------------------
+
+
+def worker(rank, **changes):
+    """Return a worker of a parameter server: it has no optimizer, so it has the lease of a start for ever."""
+    start = {"steps": 0, "lease_seconds": 1800.0, "overdue_seconds": 0.0, "step_seconds": 900.0}
+    return inside(rank, "broadcast", 301, **{**start, **changes})
+
+
+def test_parameter_server_that_hangs_is_named_although_its_workers_finish_no_steps():
+    finding = detect(outside(0, sequences={"0": 300}), *map(worker, (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (0,))
+
+
+def test_worker_of_a_parameter_server_that_hangs_is_named():
+    hung = replace(worker(2), in_flight=None, sequences={"0": 300})
+    finding = detect(inside(0, "broadcast", 301), worker(1), hung, worker(3))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
+
+
+def test_rank_that_still_starts_keeps_its_lease_while_the_others_wait_for_it():
+    """It has taken part in no collective but those of its start."""
+    starting = replace(worker(2), in_flight=None, sequences={"0": 3}, state_seconds=60.0)
+    assert detect(*(inside(rank, seconds=60.0) for rank in (0, 1, 3)), starting) is None

@@ -1,6 +1,7 @@
 """Tests of the severity of a stall: silence is a warning that rises, proof is critical at once."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def test_unknown_stall_inside_collectives_is_a_warning_that_rises() -> None:
 
 def test_overrun_of_a_long_lease_is_critical_at_once() -> None:
     saving = rank_state(0, activity="checkpoint", activity_seconds=901.0, lease_seconds=900.0, overdue_seconds=1.0,
-                        step_seconds=902.0)  # fmt: skip
+                        step_seconds=902.0, state_seconds=901.0)  # fmt: skip
     finding = detect(saving, *(waiting(rank, 902.0) for rank in (1, 2, 3)))
     assert (finding.cause, finding.severity) == ("lease_overrun", "critical")
 
@@ -85,7 +86,9 @@ def test_job_with_long_steps_is_critical_when_its_lease_ends() -> None:
 
 def test_uninterruptible_sleep_is_a_warning_first_because_slow_storage_may_answer() -> None:
     blocked = [outside(2, blocked_seconds=3.0, process_state="D"), *(waiting(rank) for rank in (0, 1, 3))]
-    later = [replace(r, step_seconds=21.0, blocked_seconds=r.blocked_seconds and 19.0) for r in blocked]
+    later = [
+        replace(r, step_seconds=21.0, state_seconds=21.0, blocked_seconds=r.blocked_seconds and 19.0) for r in blocked
+    ]
     assert [(detect(*ranks).cause, detect(*ranks).severity) for ranks in (blocked, later)] == [
         ("rank_frozen", "warning"), ("rank_frozen", "critical"),
     ]  # fmt: skip
@@ -179,3 +182,40 @@ def test_a_site_may_set_the_times() -> None:
     patient = Stall(critical_seconds=60.0, quiet_pause_ratio=2.0)
     assert loading(59.0, detector=patient).severity == "warning"
     assert loading(12.0, healed(6.0), detector=patient).severity == "info"
+
+
+# -- ranks that still move ---------------------------------------------------------------------------------
+
+
+def evaluating(seconds: float, unchanged: float, **changes: Any) -> Finding:
+    """Return the finding about a job that waits for rank 2, whose phase changed `unchanged` seconds ago."""
+    awaited = outside(2, "data", step_seconds=seconds, overdue_seconds=seconds - 1.5, state_seconds=unchanged)
+    others = [waiting(rank, seconds) for rank in (0, 1, 3)]
+    (finding,) = STALL.detect(snapshot(*others, replace(awaited, **changes)))
+    assert finding.ranks == (2,)
+    return finding
+
+
+@pytest.mark.parametrize("seconds", [25.0, 60.0, 600.0])
+def test_rank_that_still_loads_batches_without_a_step_is_no_page(seconds: float) -> None:
+    """It evaluates without eval mode, while the others wait."""
+    finding = evaluating(seconds, unchanged=0.3)
+    assert finding.severity == "warning"
+    assert finding.summary.endswith("it is not critical yet, because rank 2 still changes its phase")
+
+
+@pytest.mark.parametrize(("unchanged", "severity"), [(19.0, "warning"), (21.0, "critical")])
+def test_rank_that_stops_in_the_middle_of_its_evaluation_is_critical_after_twenty_seconds(
+    unchanged: float, severity: str
+) -> None:
+    assert evaluating(100.0, unchanged).severity == severity
+
+
+def test_evaluation_longer_than_its_learned_lease_is_no_page_while_it_moves() -> None:
+    lease = {"activity": "eval", "activity_seconds": 90.0, "lease_seconds": 60.0, "overdue_seconds": 30.0}
+    assert evaluating(90.0, 0.3, **lease).severity == "warning"
+    assert evaluating(90.0, 25.0, **lease).severity == "critical"
+
+
+def test_ranks_that_move_without_a_step_for_half_an_hour_are_critical() -> None:
+    assert evaluating(1801.0, unchanged=0.3).severity == "critical"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zmon.detectors.parts.wording import ranks_text, verb
 from zmon.format import duration
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
@@ -40,6 +41,10 @@ class Patience(Thresholds):
     # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not
     # over yet. It is less than the shortest lease of training.
     moved_seconds: float = 1.0
+    # Awaited ranks that still change their phase or enter collectives do not hang: they evaluate without eval mode, or
+    # collect more batches for a step. If no step ends for this time, it is critical all the same. It is the longest
+    # lease of an evaluation.
+    moving_at_most_seconds: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +67,15 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
     critical = max(patience.critical_seconds, patience.critical_pause_ratio * (healed or 0.0))
     critical = min(critical, patience.critical_at_most_seconds)
     silence = Silence(round(seconds, 3), critical, places, healed)
-    if seconds >= critical:
+    unchanged = min((r.state_seconds for r in awaited), default=seconds)
+    if min(seconds, unchanged) >= critical or seconds >= patience.moving_at_most_seconds:
         return Judgement("critical", f"critical after {duration(critical)}{at_place}", silence)
     pages = f"it becomes critical after {duration(critical)}"
+    if seconds >= critical:
+        still_moving = (
+            f"{ranks_text([r.rank for r in awaited])} still {verb(awaited, 'changes its', 'change their')} phase"
+        )
+        return Judgement("warning", f"it is not critical yet, because {still_moving}", silence)
     if healed is not None and seconds <= patience.quiet_pause_ratio * healed:
         return Judgement("info", f"{pages}{at_place}", silence)
     known = places and not all(_has_moved(r, patience) for r in awaited)

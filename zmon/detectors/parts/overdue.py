@@ -1,0 +1,38 @@
+"""Find the ranks past their lease, as the hub judges them: in training the ranks share one lease. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from zmon.schema.rank import RankState
+
+
+def overdue_ranks(alive: Sequence[RankState], num_learned_steps: int) -> list[RankState]:
+    """Return the ranks past their lease; a rank has a lease of its own in training after `num_learned_steps` steps.
+
+    In training all ranks take the same steps, so the median lease counts for all of them. The longest lease of many
+    ranks would be that of the rank with the most irregular steps. It counts for ranks without steps as well, such as
+    the workers of a parameter server, which have no optimizer.
+    """
+    training = [r for r in alive if r.activity == "train" and r.steps >= num_learned_steps]
+    stepless = [r for r in alive if r.activity == "train" and r.steps < num_learned_steps]
+    shared = median(r.lease_seconds or 0.0 for r in training) if training else 0.0
+    return [
+        r
+        for r in alive
+        if r.overdue_seconds > 0
+        or (r in training and r.step_seconds > shared)
+        or (r in stepless and r.state_seconds > shared and _takes_part(r, training))
+    ]
+
+
+def _takes_part(state: RankState, training: Sequence[RankState]) -> bool:
+    """Return True if a rank has entered at least half as many collectives as the ranks that train."""
+    usual = median(_num_collectives(r) for r in training) if training else 0
+    return 0 < usual <= 2 * _num_collectives(state)
+
+
+def _num_collectives(state: RankState) -> int:
+    """Return the number of collectives that the rank has entered in its busiest group."""
+    return max(state.sequences.values(), default=0)
