@@ -47,6 +47,33 @@ def test_hanging_rank_is_named_after_the_launcher_ended_its_process():
         assert "the others had waited for it, and ended first" in finding.summary
 
 
+def test_hanging_rank_is_named_although_its_last_words_seem_older_than_the_abort():
+    """Agents see the abort up to 0.1 s late. The last words of the rank that the launcher ended have the exact time."""
+    for late in (0.04, 0.2):
+        last = terminated(3, 1.0, device="GPU-3", last_words_seconds=1.0 + late, **STOOD)
+        finding = detect(*(aborted(rank, 1.0) for rank in (0, 1, 2)), last)
+        assert (finding.cause, finding.ranks) == ("rank_exited", (3,))
+
+
+def test_aborted_rank_is_no_culprit_although_the_rank_it_waited_for_seems_to_have_ended_first():
+    last = terminated(3, 4.0, host="node-b", device="GPU-3", last_words_seconds=4.04, **STOOD)
+    ended = [terminated(rank, 4.0, device=f"GPU-{rank}", sequences={"0": 301}, **STOOD) for rank in (1, 2)]
+    assert detect(aborted(0, 4.0), *ended, last).ranks == (3,)
+
+
+def test_rank_that_hung_in_its_input_is_named_although_its_lease_was_longer_than_the_timeout():
+    stood = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
+    last = terminated(3, 1.0, device="GPU-3", phase="data", **stood)
+    assert detect(*(aborted(rank, 1.0, **stood) for rank in (0, 1, 2)), last).ranks == (3,)
+
+
+def test_rank_that_read_data_for_a_moment_did_not_hang():
+    stood = {"lease_seconds": 90.0, "step_seconds": 46.0}
+    last = terminated(3, 1.0, device="GPU-3", phase="data", state_seconds=2.0, **stood)
+    ended = [aborted(rank, 1.0, state_seconds=46.0, **stood) for rank in (0, 1, 2)]
+    assert hung_ranks([*ended, last]) == []
+
+
 @pytest.mark.parametrize(
     "others",
     [
@@ -67,6 +94,28 @@ def test_nobody_is_named_if_nccl_aborts_all_ranks_because_the_network_is_cut():
     ended = [terminated(rank, 1.0, device=f"GPU-{rank}", **start) for rank in (2, 3)]
     finding = detect(*(aborted(rank, 1.0, **start) for rank in (0, 1)), *ended)
     assert (finding.cause, finding.ranks) == ("unknown", ())
+
+
+@pytest.mark.parametrize("activity", ["init", "train"])
+def test_nobody_is_named_if_the_launcher_ends_all_others_after_the_first_abort(activity):
+    """mpirun ends the ranks of all hosts within 0.1 s, before their own watchdogs do."""
+    issued = {"sequences": {"0": 301}, "lease_seconds": 42.7, "activity": activity}
+    stood = {"step_seconds": 47.0, "state_seconds": 46.0, **issued}
+    others = [terminated(rank, 1.0, device=f"GPU-{rank}", last_words_seconds=1.05, **stood) for rank in (0, 1, 3)]
+    assert detect(aborted(2, 1.0, **stood), *others) is not None
+    assert detect(aborted(2, 1.0, **stood), *others).ranks == ()
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [{"state_seconds": 12.0}, {"step_seconds": 12.0}, {"sequences": {"0": 302}}],
+    ids=["another rank moved", "another rank finished a step", "another rank had come further"],
+)
+def test_rank_that_aborts_alone_is_named_unless_all_ranks_had_waited_as_long(moved):
+    stood = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0, "sequences": {"0": 301}}
+    others = [terminated(rank, 1.0, device=f"GPU-{rank}", **stood) for rank in (1, 2)]
+    other = terminated(3, 1.0, device="GPU-3", **{**stood, **moved})
+    assert detect(aborted(0, 1.0, **stood), *others, other).ranks == (0,)
 
 
 def test_ranks_that_abort_in_the_middle_of_their_work_are_named():

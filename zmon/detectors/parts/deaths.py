@@ -36,6 +36,9 @@ CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
 _SIGKILL = "signal SIGKILL"
 _OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
+# A rank that a launcher ended because of an abort may seem to have ended this much earlier: its last words have the
+# exact time, and a death without last words is seen 0.1 s late. The reports of two hosts add a little.
+_SEEN_LATE_SECONDS = 0.3
 
 _CONSEQUENCES = (Death.CANCELLED, Death.VICTIM)
 
@@ -97,7 +100,7 @@ def deaths(ranks: Sequence[RankState]) -> list[Dead]:
     """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
     dead = [(r, death(r)) for r in ended_ranks(ranks)]
     hung = hung_ranks(ranks)
-    if not hung and not _are_aborted(dead) and not _has_left_others(ranks):
+    if not hung and not _are_aborted(dead, ranks) and not _has_left_others(ranks):
         return dead
     aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
@@ -107,29 +110,59 @@ def deaths(ranks: Sequence[RankState]) -> list[Dead]:
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that hung while others waited for them, until those gave up or NCCL aborted them.
 
-    Such a rank was past its lease before the first abort, and it ended later or is alive. Once nothing moves, every
-    rank has entered all collectives that it could, so a rank that hung has entered fewer of a group than the victims.
+    Such a rank was past its lease before the first abort, or had read data for as long as a timeout takes, and it ended
+    later or is alive. Once nothing moves, every rank has entered all collectives that it could, so a rank that hung has
+    entered fewer of a group than the victims.
     """
     victims = _waiting_victims(ranks)
     first = max((began_seconds(r) for r in victims), default=0.0)
+    latest = max((began_seconds(r) + _late_seconds(r) for r in victims), default=0.0)
     late = [
         r
         for r in ranks
         if r not in victims
         and not r.in_flight
-        and _was_overdue(r, first)
-        and (r.alive or (began_seconds(r) < first and death(r) is not Death.FINISHED))
+        and (_was_overdue(r, first) or _hung_in_input(r, first))
+        and (r.alive or (began_seconds(r) < latest and death(r) is not Death.FINISHED))
     ]
     return [r for r in late if _is_behind(r, victims)]
 
 
-def _are_aborted(dead: Sequence[Dead]) -> bool:
-    """Return True if the watchdog ended several ranks, and none failed by itself: the network, or a mismatch, is why.
+def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
+    """Return True if the watchdog ended ranks, and none failed by itself: the network, or a mismatch, is why.
 
-    A single rank may have aborted because of a fault of its own.
+    A single rank may have aborted because of a fault of its own, unless all ranks had waited for as long as it had. The
+    launcher ends the others as soon as the first of them has been aborted.
     """
     aborted = [r for r, _ in dead if _is_aborted(r)]
-    return len(aborted) > 1 and all(r in aborted or r.alive or kind in _CONSEQUENCES for r, kind in dead)
+    are_several = len(aborted) > 1 or (len(aborted) == 1 and _waited_with_all(aborted[0], ranks))
+    return are_several and all(r in aborted or r.alive or kind in _CONSEQUENCES for r, kind in dead)
+
+
+def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
+    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them."""
+    ended = gone_seconds(state)
+    others = [r for r in ranks if r is not state]
+    is_behind = any(_is_behind(state, [r]) for r in others)
+    return bool(others) and not is_behind and all(_stood_still(r, ended) for r in ranks)
+
+
+def _stood_still(state: RankState, seconds_ago: float) -> bool:
+    """Return True if the rank had done the same thing for as long as a timeout takes that many seconds ago."""
+    return min(state.step_seconds, state.state_seconds) - seconds_ago > _TIMEOUT_SECONDS
+
+
+def _hung_in_input(state: RankState, seconds_ago: float) -> bool:
+    """Return True if the rank had read data for as long as a timeout takes, in which it waits for no other rank.
+
+    Steps that last long because another rank evaluates make its lease longer than the timeout.
+    """
+    return state.phase == "data" and _stood_still(state, seconds_ago)
+
+
+def _late_seconds(state: RankState) -> float:
+    """Return the time by which the rank may have ended earlier than its age shows."""
+    return _SEEN_LATE_SECONDS if state.last_words_seconds is None else 0.0
 
 
 def _has_left_others(ranks: Sequence[RankState]) -> bool:
@@ -149,7 +182,7 @@ def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
     """Return True if the rank has entered fewer collectives of a group than one of the victims."""
     furthest: dict[str, int] = {}
     for victim in victims:
-        for group, count in _entered(victim).items():
+        for group, count in entered_counts(victim).items():
             furthest[group] = max(count, furthest.get(group, 0))
     return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
 
@@ -173,7 +206,7 @@ def _was_overdue(state: RankState, seconds_ago: float) -> bool:
     return state.lease_seconds is not None and since - seconds_ago > state.lease_seconds
 
 
-def _entered(state: RankState) -> dict[str, int]:
+def entered_counts(state: RankState) -> dict[str, int]:
     """Return the number of collectives that the rank has entered, by group, including the one it is in."""
     inside = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
     return {**state.sequences, **inside}
