@@ -192,3 +192,18 @@ def test_ranks_on_gpus_that_a_watchdog_aborts_are_no_mismatch():
 def test_lost_connection_is_no_size_mismatch():
     assert "size" not in DISCONNECT
     assert detect(*(disconnected_rank(rank, 1000 + rank) for rank in range(4))).cause == "connection_lost"
+
+
+@pytest.mark.parametrize("status", ["signal SIGABRT", None], ids=["aborted", "unknown"])
+def test_aborted_rank_is_not_named_before_its_peer_shows_what_it_entered(status):
+    """The report of the living rank is from before the abort, up to a second old."""
+    old = rank_state(1, host="node-b", **last_collectives(64, sequence=300))
+    assert detect(aborted(0, 4000, exit_status=status), old) is None
+    new = waiting(1, host="node-b", **last_collectives(5000))
+    assert detect(aborted(0, 4000, exit_status=status), new).ranks == ()
+    assert detect(aborted(0, 4000, gone=1.6, exit_status=status), old).ranks == (0,)
+
+
+def test_killed_rank_is_named_at_once_although_its_peer_has_not_entered_the_collective():
+    old = rank_state(1, host="node-b", **last_collectives(64, sequence=300))
+    assert detect(aborted(0, 4000, exit_status="signal SIGKILL"), old).ranks == (0,)

@@ -26,6 +26,9 @@ class Limits(Thresholds):
     # The wait after a death before the dead ranks are compared. Peers die of a broken connection within 50 ms, and the
     # launcher ends the other ranks within 200 ms.
     settle_seconds: float = 0.5
+    # The wait after a death that gloo may have caused while a living rank has not entered the same collective. By then
+    # its agent has reported what it entered: agents look ten times a second, and a report is up to a second late.
+    report_seconds: float = 1.5
     # Deaths closer together than this count as simultaneous, because the agent looks for dead ranks only every 0.1 s.
     together_seconds: float = 0.3
     # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a

@@ -16,7 +16,7 @@ from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.launcher import launcher_took_ranks
 from zmon.detectors.parts.memory import out_of_memory
 from zmon.detectors.parts.rendezvous import rendezvous_failed
-from zmon.detectors.parts.size_mismatch import fatal_mismatch
+from zmon.detectors.parts.size_mismatch import fatal_mismatch, may_be_unseen
 from zmon.detectors.parts.storage_errors import disk_steps
 from zmon.detectors.parts.uneven_end import uneven_end
 from zmon.detectors.parts.wording import ranks_on
@@ -30,6 +30,8 @@ def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
     ends = Ends(snapshot, detector, limits)
     if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
+        return None
+    if ends.seconds_ago < limits.report_seconds and may_be_unseen(snapshot.ranks, ends.ended):
         return None
     rules = _FAULTS if is_owners_end(ends) else (*_FAULTS, *_CONSEQUENCES)
     return next((finding for rule in rules if (finding := rule(ends))), None)

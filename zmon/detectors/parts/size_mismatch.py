@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE, Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.deaths import entered_counts
 from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
@@ -38,6 +39,16 @@ def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even:
     return _proven_mismatch(ranks) or first_mismatch(
         _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
     )
+
+
+def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
+    """Return True if gloo may have aborted a rank because of a rank whose report is from before the abort.
+
+    The report of a living rank on another host may not show yet that it entered the collective with another size.
+    """
+    aborted = [r.in_flight for r in ended if r.in_flight and not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
+    living = [entered_counts(r) for r in ranks if r not in ended]
+    return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
 
 
 def _proven_mismatch(ranks: Sequence[RankState]) -> Mismatch | None:
