@@ -25,9 +25,10 @@ CAUSES: dict[What, tuple[str, ...]] = {
     "exit_zero": ("uneven_end",),
     "no_rendezvous": ("rendezvous_failed",),
     "stop": ("rank_frozen",),
-    "block": ("compute_hang", "input_stall", "lease_overrun"),
+    # If the watchdog ends the others before the leases end, the launcher ends the rank that hung.
+    "block": ("compute_hang", "input_stall", "lease_overrun", "rank_exited"),
     "block_all": ("compute_hang", "input_stall", "lease_overrun"),
-    "disk": ("rank_frozen", "lease_overrun", "input_stall", "compute_hang"),
+    "disk": ("rank_frozen", "lease_overrun", "input_stall", "compute_hang", "rank_exited"),
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
     "size": ("collective_mismatch",),
     "reset": ("connection_lost",),
