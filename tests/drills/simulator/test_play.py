@@ -2,7 +2,7 @@
 
 import pytest
 
-from zmon.drills.simulator.composition import Composition, Shape, Strike
+from zmon.drills.simulator.composition import Composition, Shape, Strike, compose
 from zmon.drills.simulator.play import play
 from zmon.drills.simulator.session import line, play_many
 from zmon.drills.tally import NEVER
@@ -45,6 +45,19 @@ def test_restart_of_a_part_is_quiet(what):
 def test_second_fault_is_true_as_well():
     result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
     assert (result.verdict, result.culprits, result.ranks) == ("right", (1,), (1,))
+
+
+def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_restart_of_their_agent():
+    """An agent decides once, when it begins, which of the dead ranks were left behind."""
+    assert play(compose(829611, 305)).verdict == "quiet"
+
+
+def test_rank_that_hangs_has_no_effect_if_the_owner_ends_the_job_before_its_lease():
+    assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).verdict == "no effect"
+
+
+def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
+    assert play(compose(829611, 127)).verdict == "no effect"
 
 
 def test_fault_that_never_strikes_is_skipped_with_its_reason():
