@@ -151,6 +151,12 @@ def test_imbalance_reports_nothing_when_a_rank_pauses_for_ten_steps():
     assert detect((60, even), (0.1, lambda draw: late_in("forward", 2.5, draw)), (30, even)) is None
 
 
+def test_pause_of_a_host_neither_makes_a_small_loss_a_warning_nor_changes_its_cause():
+    small = (28, lambda draw: late_in("forward", 0.150, draw))
+    paused = detect(small, (0.1, lambda draw: late_in("data", 40.0, draw)), small)
+    assert (paused.cause, paused.severity) == ("compute_jitter", "info")
+
+
 def test_imbalance_reports_nothing_while_a_job_warms_up():
     """The first steps fill caches and queues, on each rank at another time."""
     assert detect((10, slow_loader), (20, even)) is None

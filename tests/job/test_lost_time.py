@@ -50,6 +50,11 @@ def test_window_that_lost_most_does_not_count():
     assert lasting_loss(windows(0.9, 0.2, 0.2), 3, 0.1).ratio == pytest.approx(0.2)
 
 
+def test_window_that_lost_most_adds_no_more_than_the_second():
+    """A pause of a host makes no large loss of a small one."""
+    assert lasting_loss(windows(0.2, 0.9, 0.2, 0.2), 3, 0.1).lost_seconds == pytest.approx(4)
+
+
 @pytest.mark.parametrize("ratios", [(), (0.5, 0.5), (0.5, 0.5, None)], ids=["none", "too few", "unknown"])
 def test_loss_is_unknown_without_enough_windows(ratios):
     assert lasting_loss(windows(*ratios), 3, 0.1) is None

@@ -34,7 +34,7 @@ class LastingLoss:
     """A loss that has lasted over several step windows."""
 
     ratio: float  # share of the time that is lost, without the window that lost most
-    lost_seconds: float  # in all of its windows together
+    lost_seconds: float  # in all of its windows; the one that lost most counts like the one that lost second most
     seconds: float  # since when
 
 
@@ -42,22 +42,25 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
     """Return the loss of the newest windows; None if it is below `least_ratio`, or if there are too few windows.
 
     It reaches back for as long as the windows together lose that much. The window that lost most does not count for
-    the ratio: a single pause of one rank, or two seconds of contention, is in one window, and no reason to act.
+    the ratio: a single pause of one rank, or two seconds of contention, is in one window, and no reason to act. Nor may
+    a long pause, of a whole host for example, turn a small loss into a large one.
     """
     latest = None
-    total = lost = largest = largest_total = 0.0
+    total = lost = largest = second = largest_total = 0.0
     for number, window in enumerate(reversed(windows), 1):
         if window.lost_ratio is None:
             break
         seconds = window.seconds * window.num_steps
         total, lost = total + seconds, lost + window.lost_ratio * seconds
         if window.lost_ratio * seconds >= largest:
-            largest, largest_total = window.lost_ratio * seconds, seconds
+            second, largest, largest_total = largest, window.lost_ratio * seconds, seconds
+        else:
+            second = max(second, window.lost_ratio * seconds)
         if number < num_windows:
             continue
         ratio = (lost - largest) / (total - largest_total)
         if ratio < least_ratio:
             break
         if latest is None or window.lost_ratio >= least_ratio:  # it began with a window that lost that much
-            latest = LastingLoss(ratio, lost, total)
+            latest = LastingLoss(ratio, lost - largest + second, total)
     return latest

@@ -100,3 +100,41 @@ def test_launcher_that_took_its_ranks_along_is_reported_although_ranks_of_other_
     others = [rank_state(rank, host=HOSTS[1]) for rank in (0, 1)]
     finding = detect(*others, *(signalled(rank, 2.0, HOSTS[2], **ended) for rank in (2, 3)))
     assert (finding.cause, finding.ranks, finding.hosts) == ("launcher_gone", (), (HOSTS[2],))
+
+
+def two_launchers(*others):
+    """Return a rank of the second host that SIGTERM ended, and its launcher's other rank, beside ranks of the first."""
+    signal = {"exit_status": "signal SIGTERM", "max_restarts": 0}
+    second = [signalled(2, 0.8, HOSTS[1], max_restarts=0), replace(broken(3, 0.785, 0.7, HOSTS[1]), **signal)]
+    return [*(replace(each, max_restarts=0) for each in others), *second]
+
+
+def test_owner_ends_ranks_of_two_launchers_in_silence_although_a_connection_breaks_before_most_signals():
+    """The launcher of the other host signals no rank before one of them has failed by itself."""
+    others = [replace(broken(rank, 0.785, 0.75), exit_status="signal SIGTERM") for rank in (0, 1)]
+    assert detect(*two_launchers(*others)) is None
+
+
+def test_rank_that_alone_had_a_signal_is_named_if_the_first_rank_of_the_other_launcher_ended_by_itself():
+    others = [broken(0, 0.785, 0.75), replace(broken(1, 0.785, 0.6), exit_status="signal SIGTERM")]
+    finding = detect(*two_launchers(*others))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (2,), "critical")
+
+
+def test_ranks_that_nccl_aborts_had_no_signal_although_their_launcher_ended_another_at_once():
+    """The agent sees all of them dead in the same look."""
+    waited = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "host": HOSTS[1]}
+    others = [dead(rank, 0.6, exit_status="signal SIGABRT", **waited) for rank in (0, 1)]
+    ended = dead(4, 0.6, exit_status="signal SIGTERM", **waited)
+    finding = detect(*others, ended, *(signalled(rank, 46.0 + rank / 100, HOSTS[2]) for rank in (2, 3)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "critical")
+
+
+def test_rank_that_ends_by_its_exception_long_after_the_signal_had_no_signal():
+    """Without exit statuses, the time shows it: SIGTERM would have ended the rank at once."""
+    unknown = {"exit_status": None, "world_size": 2}
+    slow, quick = (replace(broken(0, 1.98, gone), launcher="901@1", **unknown) for gone in (1.4, 1.6))
+    first = signalled(1, 2.0, HOSTS[1], **unknown)
+    finding = detect(slow, first)
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (1,), "critical")
+    assert detect(quick, first).cause == "unknown"

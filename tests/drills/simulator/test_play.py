@@ -2,9 +2,11 @@
 
 import pytest
 
-from zmon.drills.simulator.composition import Composition, Shape, Strike
+from tests.build import finding
+from zmon.drills.simulator.composition import Composition, Shape, Strike, compose
 from zmon.drills.simulator.play import play
 from zmon.drills.simulator.session import line, play_many
+from zmon.drills.simulator.truth import is_of_the_job, truth
 from zmon.drills.tally import NEVER
 
 SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
@@ -45,6 +47,28 @@ def test_restart_of_a_part_is_quiet(what):
 def test_second_fault_is_true_as_well():
     result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
     assert (result.verdict, result.culprits, result.ranks) == ("right", (1,), (1,))
+
+
+def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_restart_of_their_agent():
+    """An agent decides once, when it begins, which of the dead ranks were left behind."""
+    assert play(compose(829611, 305)).verdict == "quiet"
+
+
+def test_rank_that_hangs_has_no_effect_if_the_owner_ends_the_job_before_its_lease():
+    assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).verdict == "no effect"
+
+
+def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
+    assert play(compose(829611, 127)).verdict == "no effect"
+
+
+@pytest.mark.parametrize(("what", "is_ordinary"), [("host_pause", True), ("jitter", False)])
+def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(what, is_ordinary):
+    shape, strike = Shape(noise=0.3), Strike(what)
+    truths = [truth(Composition(7, 0, shape, (strike,)), strike, 1.0)]
+    uneven = finding(cause="compute_jitter", ranks=(), hosts=())
+    assert is_of_the_job(shape, truths, uneven) is is_ordinary
+    assert not is_of_the_job(SHAPE, truths, uneven)
 
 
 def test_fault_that_never_strikes_is_skipped_with_its_reason():

@@ -7,6 +7,7 @@ signal comes first, and it reaches all ranks of a launcher. Ctrl-C is never a la
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 from zmon.detectors.parts.deaths import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds, precedes
@@ -158,8 +159,23 @@ def _is_alone(ends: Ends, first: list[RankState]) -> bool:
     if len(signalled) == 1 and not broken:
         return bool(ends.living)  # all others have finished, or live on
     if len(signalled) == 1:
-        return not _has_launcher_of_its_own(ends, first[0])
+        return not _has_launcher_of_its_own(ends, first[0]) and not _signalled_too(ends, first[0])
     return _leads(ends, first[0], ends.limits.alone_seconds)
+
+
+def _signalled_too(ends: Ends, first: RankState) -> bool:
+    """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
+
+    Their last words are broken connections, which came a moment before the signal. torchrun signals only the ranks of
+    its own host, and only after one of them has failed by itself.
+    """
+    others = [r for r in ends.ended if (r.host, r.launcher) != (first.host, first.launcher)]
+    if not others or ends.living or any(r.max_restarts is None for r in others):
+        return False
+    return all(
+        r.exit_status in CANCELLED_STATUS and gone_seconds(first) - gone_seconds(r) <= ends.limits.spared_seconds
+        for r in _first_gone(others, _launcher)
+    )
 
 
 def _leads(ends: Ends, first: RankState, seconds: float) -> bool:
@@ -207,13 +223,32 @@ def _reach(ends: Ends, signalled: list[RankState]) -> Reach:
         return Reach.UNCLEAR if may_be_alone else Reach.ALL
     if any(r not in ends.ended for r in others):
         return Reach.ALL if ends.seconds_ago < ends.limits.ending_seconds else Reach.PART
-    firsts = {unit(r): r for r in sorted(others, key=gone_seconds)}  # the one that has been gone longest stays
-    statuses = [r.exit_status for r in firsts.values()]
+    firsts = _first_gone(others, unit)
+    if _is_exact(signalled[0]) and any(_was_spared(ends, r, signalled[0], r in firsts) for r in others):
+        return Reach.PART
+    statuses = [r.exit_status for r in firsts]
     if any(status is None for status in statuses):
         return Reach.UNCLEAR
     if not all(status in (*CANCELLED_STATUS, *CANCELLED_EXIT) for status in statuses):
         return Reach.PART
     return Reach.UNCLEAR if may_be_alone else Reach.ALL
+
+
+def _was_spared(ends: Ends, state: RankState, signalled: RankState, is_first: bool) -> bool:
+    """Return True if the signal did not reach a rank: it would have ended the rank at once, as it ended the other.
+
+    The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. `is_first`: its launcher
+    had no reason to signal it. A known exit status tells more than that time.
+    """
+    is_aborted = state.last_words is None
+    if state not in ends.of(*_BROKEN) or not (is_aborted or (is_first and state.exit_status is None)):
+        return False
+    return gone_seconds(signalled) - gone_seconds(state) > ends.limits.spared_seconds
+
+
+def _first_gone(ranks: Sequence[RankState], unit: Callable[[RankState], tuple[str, str]]) -> list[RankState]:
+    """Return the rank of each host or launcher that has been gone longest."""
+    return list({unit(r): r for r in sorted(ranks, key=gone_seconds)}.values())
 
 
 def _host(state: RankState) -> tuple[str, str]:

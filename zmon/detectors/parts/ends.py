@@ -53,6 +53,9 @@ class Limits(Thresholds):
     # If one rank has the signal this much earlier than all others, on an idle machine, it may have been meant for that
     # rank alone. torchrun reacts within 0.1 s, and signals all ranks within 0.002 s.
     ahead_seconds: float = 0.02
+    # A rank that ended by this much later than one that a signal ended did not have that signal: an owner's signal
+    # reaches all ranks within 0.07 s, agents look every 0.1 s, and the ages of two hosts differ by up to 0.3 s.
+    spared_seconds: float = 0.5
     # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that
     # closes its connections while it handles Ctrl-C leaves its last words after its victims.
     interrupt_seconds: float = 10.0

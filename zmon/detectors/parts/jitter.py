@@ -117,10 +117,11 @@ def _oversampled_seconds(steps: Sequence[AlignedStep]) -> float:
 def _lost_by_phase(steps: Sequence[AlignedStep], lost: Sequence[float], slowest: Sequence[int]) -> dict[str, float]:
     """Return the share of the lost time by phase: in each step the one in which the slowest rank lost most."""
     seconds: defaultdict[str, float] = defaultdict(float)
+    most = sorted(lost)[-2]  # a single pause of one rank does not decide
     for step, lost_in_step, rank in zip(steps, lost, slowest, strict=True):
         late = {name: column[rank] - sum(column) / len(column) for name, column in step.phases.items()}
         if late:
-            seconds[max(late, key=lambda name: late[name])] += lost_in_step
+            seconds[max(late, key=lambda name: late[name])] += min(lost_in_step, most)
     total = sum(seconds.values())
     return {name: seconds[name] / total for name in sorted(seconds)} if total else {}
 

@@ -33,7 +33,7 @@ LATE_SECONDS = 1.0  # the longest delay of a report
 LATE_SHARE = 0.2  # share of the reports that are late
 ABOUT_RECORDS = 8  # step records in a report, see HubConfig.about_records
 DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
-LEFT_BEHIND_SECONDS = 60.0  # a new agent does not report a rank that has been dead for longer
+LEFT_BEHIND_SECONDS = 60.0  # a new agent never reports a rank that had been dead for longer when it began
 RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/learned_lease.py learns them
 _LEASES = Leases()
 
@@ -104,8 +104,10 @@ class SimulatedAgent:
     def _reports(self, rank: SimulatedRank) -> bool:
         if rank.host != self.host or rank.start + BOX_SECONDS > self._looked:
             return False
-        limit = DEAD_SECONDS if rank.ended is None or rank.ended >= self.began else LEFT_BEHIND_SECONDS
-        return rank.ended is None or self._looked - rank.ended < limit
+        if rank.ended is None:
+            return True
+        is_left_behind = self.began - rank.ended > LEFT_BEHIND_SECONDS  # decided once, when its box is opened
+        return not is_left_behind and self._looked - rank.ended < DEAD_SECONDS
 
     def _first_look(self, time: float) -> float:
         """Return the first look at or after that time."""

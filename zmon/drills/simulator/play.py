@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import structs
 
 from zmon.drills.simulator.composition import Composition
-from zmon.drills.simulator.truth import truth
+from zmon.drills.simulator.truth import is_of_the_job, truth
 from zmon.drills.simulator.verdict import Play, judge
 from zmon.drills.simulator.watch import Watch
 from zmon.drills.simulator.world import World
@@ -42,7 +42,8 @@ def play(composition: Composition) -> Play:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
             return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
-        return judge(unjudged, truths, watch.published, world.shape.hosts, moves, len(world.launches) > 1)
+        published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
+        return judge(unjudged, truths, published, world.shape.hosts, moves, len(world.launches) > 1)
 
 
 def _let_show(world: World, watch: Watch) -> None:

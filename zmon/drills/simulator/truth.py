@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from zmon.drills.simulator.composition import EVERYBODY, PARTS, QUIET, Composition, Shape, Strike, What
 from zmon.drills.simulator.program import ops
+from zmon.job.lease import Leases
+from zmon.schema.finding import Finding
+
+_LEASES = Leases()
 
 # What shows the fault: the lock of a dead process, a process state, a carrier, the sequence of collectives, or nothing.
 Evidence = Literal["lock", "state", "carrier", "sequence", "steps", "none"]
@@ -59,6 +64,9 @@ EVIDENCE: dict[What, Evidence] = {
 NOBODY: tuple[What, ...] = (
     "reset", "link_cut", "pair_cut", "jitter", "launcher_kill", "launcher_dies", "cancel", "finish", *PARTS,
 )  # fmt: skip
+SILENT: tuple[What, ...] = ("block", "block_all", "pause", "pause_all", "skip", "swallow")  # only the lease shows these
+NOISY = 0.3  # with this noise, waiting for the slowest rank costs a tenth of each step, without any fault
+NOISY_CAUSES = ("input_jitter", "compute_jitter")
 OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # all ranks of a host are
 VOTES: tuple[What, ...] = ("size", "skip")  # a group of two ranks has no majority, so nothing proves who is wrong
 
@@ -73,6 +81,7 @@ class Truth:
     ranks: frozenset[int]  # the ranks that a finding may name
     hosts: frozenset[int]
     evidence: Evidence
+    lease_seconds: float = 0.0  # nothing shows the fault before; the shortest lease that a job of this pace can have
 
     @property
     def is_quiet(self) -> bool:
@@ -90,7 +99,16 @@ def truth(composition: Composition, strike: Strike, time: float) -> Truth:
     undecided = strike.what in VOTES and len(script[strike.op % len(script)].members) < 3
     evidence = "none" if undecided else EVIDENCE.get(strike.what, "none")
     causes = CAUSES.get(strike.what, ())
-    return Truth(strike, time, causes, _ranks(shape, strike), frozenset(hosts), evidence)
+    lease = _LEASES.seconds("train", [shape.step_seconds] * _LEASES.learned_after_steps) or 0.0
+    lease_seconds = lease if strike.what in SILENT else 0.0
+    return Truth(strike, time, causes, _ranks(shape, strike), frozenset(hosts), evidence, lease_seconds)
+
+
+def is_of_the_job(shape: Shape, truths: Sequence[Truth], finding: Finding) -> bool:
+    """Return True if a finding is true of the job without any fault: its steps are as uneven as its noise is large."""
+    causes = {cause for each in truths for cause in each.causes}
+    is_uneven = shape.noise >= NOISY and finding.cause in NOISY_CAUSES
+    return is_uneven and finding.cause not in causes and not finding.ranks and not finding.hosts
 
 
 def _ranks(shape: Shape, strike: Strike) -> frozenset[int]:

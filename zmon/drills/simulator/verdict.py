@@ -90,7 +90,13 @@ def _verdict(
     if not moves and not any(each.finding.severity == "critical" for each in stalls):
         return "unpaged"
     if not about:
-        return "restarted" if restarted else "no effect" if all(_may_pass(t) for t in truths) else "missed"
+        return (
+            "restarted"
+            if restarted
+            else "no effect"
+            if all(_may_pass(t) or _was_ended(t, truths) for t in truths)
+            else "missed"
+        )
     causes = {cause for truth in truths for cause in truth.causes}
     right = [each for each in about if each.finding.cause in causes]
     if right and any(not each.finding.ranks and not each.finding.hosts for each in right[-1:]) and truths[0].ranks:
@@ -98,6 +104,12 @@ def _verdict(
     if right:
         return "right"
     return "unknown" if all(each.finding.cause == "unknown" for each in about) else "wrong cause"
+
+
+def _was_ended(truth: Truth, truths: Sequence[Truth]) -> bool:
+    """Return True if the owner ended the job before anything could show the fault."""
+    ends = [each.time for each in truths if each.strike.what == "cancel"]
+    return any(0.0 <= end - truth.time < truth.lease_seconds for end in ends)
 
 
 def _may_pass(truth: Truth) -> bool:
