@@ -89,7 +89,7 @@ def test_rank_that_aborts_by_itself_is_named(others):
 
 
 def test_nobody_is_named_if_nccl_aborts_all_ranks_because_the_network_is_cut():
-    """In the first step no lease is exceeded: the ranks waited in one place until the watchdog ended some of them."""
+    """Test that ranks which waited in their first step count as aborted, although their long lease was not over."""
     start = {"activity": "init", "lease_seconds": 120.0, "step": 1, "step_seconds": 46.0, "state_seconds": 46.0}
     ended = [terminated(rank, 1.0, device=f"GPU-{rank}", **start) for rank in (2, 3)]
     finding = detect(*(aborted(rank, 1.0, **start) for rank in (0, 1)), *ended)

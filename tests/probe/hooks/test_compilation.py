@@ -52,7 +52,7 @@ def broken(graph, inputs):
 train()
 try:
     torch.compile(lambda x: 2 * x, backend=broken)(batch)
-except Exception:
+except torch._dynamo.exc.BackendCompilerFailed:
     print(activity())
 """
     assert run_script(start_rank, script) == ["train"]

@@ -5,6 +5,8 @@ These rules come first when nothing moves: what they find out is proven, because
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from zmon.detectors.parts import awaited_ranks, flight_records
 from zmon.detectors.parts.crossed_order import crossed_order
 from zmon.detectors.parts.diagnosis_result import Diagnosis
@@ -36,16 +38,11 @@ def mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) ->
     if conflict is None:
         return None
     culprits = ranks_on(conflict.minority) if conflict.minority else "no majority, so no rank is named"
-    return Diagnosis(
-        cause="collective_mismatch" if conflict.minority else "unknown",
-        summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
-        f"{conflict.differences} ({culprits})",
-        detail=_PATHS,
-        confidence=0.9 if conflict.minority else 0.3,
-        culprits=conflict.minority,
-        proven=True,
-        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+    summary = (
+        f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: {conflict.differences} "
+        f"({culprits})"
     )
+    return _proven_conflict(summary, conflict.minority, 0.9, conflict.group, conflict.sequence)
 
 
 def skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -54,16 +51,11 @@ def skipped(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if skip is None or snapshot.unwatched or snapshot.missing:
         return None
     culprit, inside = skip.rank, skip.rank.in_flight
-    return Diagnosis(
-        cause="collective_mismatch",
-        summary=f"{ranks_on([culprit])} has not entered {skip.op} {skip.sequence} of group {skip.group}, in "
-        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skip.reason}",
-        detail=_PATHS,
-        confidence=0.85,
-        culprits=[culprit],
-        proven=True,
-        evidence=Evidence(group=skip.group, sequence=skip.sequence),
+    summary = (
+        f"{ranks_on([culprit])} has not entered {skip.op} {skip.sequence} of group {skip.group}, in "
+        f"which others wait for it, and is in {inside.op if inside else 'no collective'}; {skip.reason}"
     )
+    return _proven_conflict(summary, [culprit], 0.85, skip.group, skip.sequence)
 
 
 def crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -71,16 +63,8 @@ def crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     order = crossed_order(alive)
     if order is None or snapshot.unwatched or snapshot.missing:
         return None
-    named = bool(order.minority)
-    return Diagnosis(
-        cause="collective_mismatch" if named else "unknown",
-        summary=f"{order.text}{'' if named else ' (no majority, so no rank is named)'}",
-        detail=_PATHS,
-        confidence=0.85 if named else 0.3,
-        culprits=order.minority,
-        proven=True,
-        evidence=Evidence(group=order.collective.group, sequence=order.collective.sequence),
-    )
+    summary = f"{order.text}{'' if order.minority else ' (no majority, so no rank is named)'}"
+    return _proven_conflict(summary, order.minority, 0.85, order.collective.group, order.collective.sequence)
 
 
 def left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -96,4 +80,19 @@ def left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         confidence=0.9,
         culprits=odd_ranks(leavers, snapshot.ranks),
         proven=True,
+    )
+
+
+def _proven_conflict(
+    summary: str, culprits: Sequence[RankState], confidence: float, group: str, sequence: int
+) -> Diagnosis:
+    """Return the diagnosis of collectives that can never end; without culprits the cause is unknown."""
+    return Diagnosis(
+        cause="collective_mismatch" if culprits else "unknown",
+        summary=summary,
+        detail=_PATHS,
+        confidence=confidence if culprits else 0.3,
+        culprits=culprits,
+        proven=True,
+        evidence=Evidence(group=group, sequence=sequence),
     )
