@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from statistics import median
 
 from zmon.schema.rank import RankState
@@ -17,7 +18,8 @@ def overdue_ranks(alive: Sequence[RankState], num_learned_steps: int) -> list[Ra
     """
     training = [r for r in alive if r.activity == "train" and r.steps >= num_learned_steps]
     stepless = [r for r in alive if r.activity == "train" and r.steps < num_learned_steps]
-    shared = median(r.lease_seconds or 0.0 for r in training) if training else 0.0
+    leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
+    shared = median(leases) if leases else inf
     return [
         r
         for r in alive
