@@ -61,8 +61,11 @@ def test_log_that_is_switched_off_writes_no_file(make_live_box, run_scenario, tm
     make_live_box().steps(3)
 
     async def scenario(client):
-        assert (await get_snapshot(client)).ranks
-        assert set(await source_statuses(client)) == {"boxes", "stderr"}
+        async def is_read():  # a source has a status from its first read on
+            return {"boxes", "stderr"} <= set(await source_statuses(client)) and (await get_snapshot(client)).ranks
+
+        assert await poll(is_read)
+        assert "steps" not in await source_statuses(client)
 
     run_scenario(scenario, data_dir=data, without=frozenset({"steps"}))
     assert list(data.iterdir()) == []
