@@ -121,6 +121,7 @@ class RankState:
     last_words_seconds: float | None = None  # since its last words, by its host's clock; None: none, or an older agent
     launcher_gone_seconds: float | None = None  # since its launcher was first seen dead; None: it lives, or is unknown
     launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
+    watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
 
 
 class RankStatus(msgspec.Struct, frozen=True):

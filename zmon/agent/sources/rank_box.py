@@ -248,6 +248,7 @@ class RankBox:
             role=identity.role,
             edge=identity.edge,
             samples_source=identity.samples_source,
+            watched=self._ends is not None,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from zmon.detectors.parts.deaths import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds, precedes
+from zmon.detectors.parts.deaths import precedes
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from zmon.detectors.parts.connection_errors import peer_address
-from zmon.detectors.parts.deaths import Death
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.own_death import Death
 from zmon.detectors.parts.wording import ranks_on, ranks_text
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
