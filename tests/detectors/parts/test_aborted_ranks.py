@@ -1,10 +1,13 @@
 """Tests of ranks on GPUs that NCCL's watchdog aborts because they waited: they are victims, and no owner ended them."""
 
+from functools import partial
+
 import pytest
 
 from tests.build import dead, finished, killed, rank_state, terminated, waiting
 from tests.detectors.stalls import detect
 from zmon.detectors.parts.deaths import hung_ranks
+from zmon.schema.rank import EnteredCollective
 
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 
@@ -104,6 +107,35 @@ def test_nobody_is_named_if_the_launcher_ends_all_others_after_the_first_abort(a
     others = [terminated(rank, 1.0, device=f"GPU-{rank}", last_words_seconds=1.05, **stood) for rank in (0, 1, 3)]
     finding = detect(aborted(2, 1.0, **stood), *others)
     assert (finding.cause, finding.ranks) == ("unknown", ())
+
+
+def issued(sequence, *ops, num_bytes=64):
+    """Return what a rank has issued last, the latest first."""
+    entered = tuple(EnteredCollective(op, "0", sequence - back, num_bytes) for back, op in enumerate(ops))
+    return {"entered": entered, "sequences": {"0": sequence}}
+
+
+@pytest.mark.parametrize("how", ["all", "one"])
+def test_rank_that_issued_another_collective_is_named_after_the_watchdog_has_aborted_ranks_that_waited(how):
+    """Rank 3 has come further, because it has skipped a collective of the others."""
+    usual, skipped = issued(301, "all_reduce", "all_to_all"), issued(302, "all_reduce", "all_to_all")
+    end = aborted if how == "all" else partial(terminated, **STOOD)
+    others = [end(rank, 4.0, device=f"GPU-{rank}", **usual) for rank in (1, 2)]
+    finding = detect(aborted(0, **usual), *others, terminated(3, 4.0, device="GPU-3", **STOOD, **skipped))
+    assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (3,), "critical")
+
+
+@pytest.mark.parametrize(("op", "named"), [("all_reduce", (3,)), ("all_to_all", ())])
+def test_rank_with_another_size_is_named_after_the_watchdog_only_if_the_sizes_must_be_equal(op, named):
+    others = [aborted(rank, **issued(301, op)) for rank in (0, 1, 2)]
+    finding = detect(*others, aborted(3, **issued(301, op, num_bytes=128)))
+    assert (finding.ranks, finding.cause) == (named, "collective_mismatch" if named else "unknown")
+
+
+def test_rank_that_hangs_has_issued_the_same_collectives_as_far_as_it_came():
+    others = [aborted(rank, **issued(301, "all_reduce", "all_to_all")) for rank in (0, 1, 2)]
+    finding = detect(*others, hanging(3, **issued(300, "all_to_all", "all_reduce")))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
 
 
 @pytest.mark.parametrize(
