@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests.build import dead, finished, killed, rank_state, terminated, waiting
+from tests.build import agent_status, dead, finished, killed, rank_state, terminated, waiting
 from tests.detectors.stalls import detect
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.schema.rank import EnteredCollective
@@ -148,6 +148,16 @@ def test_rank_that_aborts_alone_is_named_unless_all_ranks_had_waited_as_long(mov
     others = [terminated(rank, 1.0, device=f"GPU-{rank}", **stood) for rank in (1, 2)]
     other = terminated(3, 1.0, device="GPU-3", **{**stood, **moved})
     assert detect(aborted(0, 1.0, **stood), *others, other).ranks == (0,)
+
+
+@pytest.mark.parametrize(("silent", "named"), [(50.0, (3,)), (0.5, ())])
+def test_last_watched_rank_that_nccl_aborts_is_a_victim_of_the_host_that_is_lost(silent, named):
+    """Nothing is known of the only other rank. Its agent may answer again in a moment."""
+    away = waiting(3, host="node-b", in_flight=None, world_size=2)
+    agents = [agent_status("node-a"), agent_status("node-b", silent)]
+    finding = detect(aborted(0, world_size=2), unwatched=[away], agents=agents)
+    assert (finding.ranks if finding else ()) == named
+    assert detect(aborted(0, world_size=1)).ranks == (0,)  # it waited for nobody
 
 
 def test_ranks_that_abort_in_the_middle_of_their_work_are_named():

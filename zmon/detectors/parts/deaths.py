@@ -140,11 +140,14 @@ def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
 
 
 def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
-    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them."""
+    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them.
+
+    The other ranks may all be unwatched, as those of a host that is lost.
+    """
     ended = gone_seconds(state)
     others = [r for r in ranks if r is not state]
     is_behind = any(_is_behind(state, [r]) for r in others)
-    return bool(others) and not is_behind and all(_stood_still(r, ended) for r in ranks)
+    return state.world_size > 1 and not is_behind and all(_stood_still(r, ended) for r in ranks)
 
 
 def _stood_still(state: RankState, seconds_ago: float) -> bool:
