@@ -44,6 +44,8 @@ class Snapshot:
     unwatched: tuple[RankState, ...]  # ranks whose agent is silent now, in their last reported state
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # watched hosts of the job, over about the last minute
+    # Host → addresses of its ranks' interfaces; also those of hosts whose agent is silent now.
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     steps: tuple[AlignedStep, ...] = ()  # recent steps, oldest first; short steps are sampled
     step_windows: tuple[StepWindow, ...] = ()  # the last minutes, oldest first; each has at least 5 s and 10 steps
     baseline: Baseline | None = None  # a step while the job is healthy; None: not learned yet

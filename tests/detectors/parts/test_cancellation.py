@@ -40,6 +40,15 @@ def test_signal_that_one_rank_had_clearly_first_is_a_warning():
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "warning")
 
 
+def test_signal_that_one_rank_had_first_is_critical_if_the_other_hosts_had_none():
+    """The launcher of its host ended its neighbour. The ranks of the other host raised, and ended by themselves."""
+    others = [broken(rank, 1.8, gone, HOSTS[1]) for rank, gone in ((0, 1.3), (1, 1.2))]
+    finding = detect(*others, signalled(2, 1.88), signalled(3, 2.0))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "critical")
+    may_have_had_it = [replace(broken(rank, 1.8, 1.7, HOSTS[1]), exit_status=None) for rank in (0, 1)]
+    assert detect(*may_have_had_it, signalled(2, 1.88), signalled(3, 2.0)).severity == "warning"
+
+
 @pytest.mark.parametrize("reaction", [0.03, 0.1])
 def test_survivor_of_a_reset_connection_is_not_named_if_its_launcher_ends_it(reaction):
     """The launcher of all hosts reacts soon after the first rank has ended."""

@@ -58,7 +58,9 @@ def partial_signal(ends: Ends) -> Finding | None:
     culprit = first[0]
     also = [r for r in signalled if r is not culprit]
     # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
-    severity: Severity | None = "warning" if also else None
+    # An owner's signal reaches all hosts and launchers.
+    may_be_owner = bool(also) and _reach(ends, first) is not Reach.PART
+    severity: Severity | None = "warning" if may_be_owner else None
     return ends.finding(
         cause="rank_exited",
         summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
@@ -67,7 +69,7 @@ def partial_signal(ends: Ends) -> Finding | None:
         detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
-        confidence=0.5 if also else 0.8,
+        confidence=0.5 if may_be_owner else 0.8,
         culprits=[culprit],
         severity=severity,
         evidence=with_first_words(Evidence(), culprit),

@@ -32,7 +32,7 @@ def deaths(ranks: Sequence[RankState]) -> list[Dead]:
     hung = hung_ranks(ranks)
     if not hung and not _are_aborted(dead, ranks) and not _has_left_others(ranks):
         return dead
-    aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
+    aborted = [(r, Death.VICTIM if is_aborted_while_waiting(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
     return [(r, Death.HUNG if not r.alive and r in hung else kind) for r, kind in aborted]
 
@@ -87,17 +87,20 @@ def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
     A single rank may have aborted because of a fault of its own, unless all ranks had waited for as long as it had. The
     launcher ends the others as soon as the first of them has been aborted.
     """
-    aborted = [r for r, _ in dead if _is_aborted(r)]
+    aborted = [r for r, _ in dead if is_aborted_while_waiting(r)]
     are_several = len(aborted) > 1 or (len(aborted) == 1 and _waited_with_all(aborted[0], ranks))
     return are_several and all(r in aborted or r.alive or kind in _CONSEQUENCES for r, kind in dead)
 
 
 def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
-    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them."""
+    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them.
+
+    The other ranks may all be unwatched, as those of a host that is lost.
+    """
     ended = gone_seconds(state)
     others = [r for r in ranks if r is not state]
     is_behind = any(_is_behind(state, [r]) for r in others)
-    return bool(others) and not is_behind and all(_stood_still(r, ended) for r in ranks)
+    return state.world_size > 1 and not is_behind and all(_stood_still(r, ended) for r in ranks)
 
 
 def _stood_still(state: RankState, seconds_ago: float) -> bool:
@@ -128,7 +131,7 @@ def _has_left_others(ranks: Sequence[RankState]) -> bool:
 
 def _waiting_victims(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that NCCL may have aborted, or that gave up, while they waited."""
-    return [r for r in ranks if _is_aborted(r) or is_timeout(r.last_words)]
+    return [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
 
 
 def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
@@ -140,7 +143,7 @@ def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
     return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
 
 
-def _is_aborted(state: RankState) -> bool:
+def is_aborted_while_waiting(state: RankState) -> bool:
     """Return True if the watchdog may have ended the rank while it waited (ProcessGroupNCCL.cpp).
 
     On older kernels there is no exit status.
