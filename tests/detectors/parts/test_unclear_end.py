@@ -10,20 +10,27 @@ from tests.detectors.stalls import detect
 UNWATCHED = {"watched": False}
 
 
-@pytest.mark.parametrize("changes", [{}, UNWATCHED], ids=["an older kernel", "an agent that was restarted"])
+def without_launcher(rank, gone=6.0):
+    """Return a rank of an older kernel that ended with its launcher."""
+    return dead(rank, gone, launcher_gone_seconds=gone)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"launcher_gone_seconds": 6.0}, UNWATCHED], ids=["an older kernel", "an agent that was restarted"]
+)
 def test_ranks_that_ended_together_without_words_or_status_are_a_warning_that_names_nobody(changes):
     finding = detect(*(dead(rank, 6.0, **changes) for rank in range(4)))
     assert (finding.cause, finding.severity, finding.ranks, finding.hosts) == ("unknown", "warning", (), ())
     assert "the owner ended the job, or something killed all its ranks at once" in finding.summary
-    assert ("while no agent watched them" in finding.summary) == bool(changes)
+    assert ("while no agent watched them" in finding.summary) == (changes == UNWATCHED)
 
 
 def test_warning_waits_for_a_parent_that_is_slow_to_read_the_exit_statuses():
-    assert detect(*(dead(rank, 3.0) for rank in range(4))) is None
+    assert detect(*(without_launcher(rank, 3.0) for rank in range(4))) is None
 
 
 def test_rank_that_a_watching_agent_saw_end_first_is_named_without_a_status():
-    finding = detect(dead(2, 9.0), *(dead(rank, 1.0) for rank in (0, 1, 3)))
+    finding = detect(without_launcher(2, 9.0), *(without_launcher(rank, 1.0) for rank in (0, 1, 3)))
     assert (finding.cause, finding.ranks) == ("rank_exited", (2,))
 
 
@@ -45,6 +52,12 @@ def test_unwatched_rank_that_others_wait_for_is_named():
 def test_killed_ranks_are_named_where_their_status_is_known():
     finding = detect(*map(killed, range(4)))
     assert (finding.cause, finding.ranks) == ("rank_exited", (0, 1, 2, 3))
+
+
+def test_watched_ranks_that_end_at_once_without_words_while_their_launcher_lives_are_named():
+    """An owner's signal would have left last words."""
+    finding = detect(*(dead(rank, 6.0) for rank in range(4)))
+    assert (finding.cause, finding.severity, finding.ranks) == ("rank_exited", "critical", (0, 1, 2, 3))
 
 
 def test_end_with_one_rank_that_no_agent_reports_is_not_unclear():

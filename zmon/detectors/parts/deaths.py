@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.parts.connection_errors import is_timeout
-from zmon.detectors.parts.own_death import Death, began_seconds, death, ended_with_its_launcher, gone_seconds
+from zmon.detectors.parts.own_death import (
+    Death,
+    began_seconds,
+    death,
+    ended_with_its_launcher,
+    gone_seconds,
+    may_follow_its_launcher,
+)
 from zmon.schema.rank import RankState
 
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
@@ -48,13 +55,14 @@ def _without_containers(dead: Sequence[Dead], ranks: Sequence[RankState]) -> lis
 def ended_unclearly(dead: Sequence[Dead], together_seconds: float) -> bool:
     """Return True if nothing shows whether the owner ended these ranks or whether they were killed.
 
-    No rank left last words, no exit status is known, and no rank certainly ended before the others. Ranks that stood
-    still for as long as a timeout takes were aborted, which is clear.
+    No rank left last words, no exit status is known, and no rank certainly ended before the others; their launcher
+    ended too, or no agent watched them. An owner who signals ranks that are watched leaves their last words. Ranks that
+    stood still for as long as a timeout takes were aborted, which is clear.
     """
     ranks = [r for r, _ in dead]
     if any(r.alive or r.last_words is not None or r.exit_status is not None for r in ranks):
         return False
-    if all(_stood_still(r, gone_seconds(r)) for r in ranks):
+    if not all(may_follow_its_launcher(r) for r in ranks) or all(_stood_still(r, gone_seconds(r)) for r in ranks):
         return False
     ages = [gone_seconds(r) for r in ranks]
     return bool(ranks) and (not all(r.watched for r in ranks) or max(ages) - min(ages) <= together_seconds)
@@ -78,7 +86,8 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         and (_was_overdue(r, first) or _hung_in_input(r, first))
         and (r.alive or (began_seconds(r) < latest and death(r) is not Death.FINISHED))
     ]
-    return [r for r in late if _is_behind(r, victims)]
+    furthest = _furthest(victims)
+    return [r for r in late if _is_behind(r, furthest)]
 
 
 def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
@@ -93,14 +102,15 @@ def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
 
 
 def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
-    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them.
+    """Return True if all ranks had stood still for as long as a timeout takes when this one ended.
 
-    The other ranks may all be unwatched, as those of a host that is lost.
+    If it is the only rank that is behind the others, they had waited for it. The other ranks may all be unwatched, as
+    those of a host that is lost.
     """
     ended = gone_seconds(state)
-    others = [r for r in ranks if r is not state]
-    is_behind = any(_is_behind(state, [r]) for r in others)
-    return state.world_size > 1 and not is_behind and all(_stood_still(r, ended) for r in ranks)
+    furthest = _furthest(ranks)
+    is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state]
+    return state.world_size > 1 and not is_awaited and all(_stood_still(r, ended) for r in ranks)
 
 
 def _stood_still(state: RankState, seconds_ago: float) -> bool:
@@ -126,7 +136,8 @@ def _has_left_others(ranks: Sequence[RankState]) -> bool:
     victims = _waiting_victims(ranks)
     first = max((began_seconds(r) for r in victims), default=0.0)
     left = [r for r in ranks if not r.alive and r not in victims and death(r) is Death.FINISHED]
-    return any(began_seconds(r) > first and _is_behind(r, victims) for r in left)
+    furthest = _furthest(victims)
+    return any(began_seconds(r) > first and _is_behind(r, furthest) for r in left)
 
 
 def _waiting_victims(ranks: Sequence[RankState]) -> list[RankState]:
@@ -134,12 +145,17 @@ def _waiting_victims(ranks: Sequence[RankState]) -> list[RankState]:
     return [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
 
 
-def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
-    """Return True if the rank has entered fewer collectives of a group than one of the victims."""
+def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
+    """Return the largest number of collectives that any of these ranks has entered, by group."""
     furthest: dict[str, int] = {}
-    for victim in victims:
-        for group, count in entered_counts(victim).items():
+    for state in ranks:
+        for group, count in entered_counts(state).items():
             furthest[group] = max(count, furthest.get(group, 0))
+    return furthest
+
+
+def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
+    """Return True if the rank has entered fewer collectives of a group than the furthest rank."""
     return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
 
 

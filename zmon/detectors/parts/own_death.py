@@ -105,6 +105,16 @@ def awaits_its_launchers_status(state: RankState) -> bool:
     """
     if state.alive or state.exit_status is None or state.launcher_status is not None:
         return False
+    return _launcher_has_ended(state)
+
+
+def may_follow_its_launcher(state: RankState) -> bool:
+    """Return True if the rank may have been killed because its launcher had ended: it had, or that is not known."""
+    return not state.watched or (state.launcher_status is None and _launcher_has_ended(state))
+
+
+def _launcher_has_ended(state: RankState) -> bool:
+    """Return True if the launcher ended with the rank or before it."""
     if state.launcher_gone_seconds is None:
         return False
     return -_LAUNCHER_LAG_SECONDS <= state.launcher_gone_seconds - gone_seconds(state) <= _LAUNCHER_GRACE_SECONDS
