@@ -7,9 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from zmon.plain import plain, plain_lines
+
 
 def text(raw: bytes) -> str:
-    """Decode a fixed-width field to text."""
+    """Decode a fixed-width field to plain text in one line."""
+    return plain(_decoded(raw))
+
+
+def lined_text(raw: bytes) -> str:
+    """Decode a fixed-width field, such as a message, to plain text that may have several lines."""
+    return plain_lines(_decoded(raw))
+
+
+def _decoded(raw: bytes) -> str:
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
@@ -25,7 +36,7 @@ def _labels(raw: bytes) -> dict[str, str]:
         raise ValueError("its labels are not a JSON object of strings") from error
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
         raise ValueError("its labels are not a JSON object of strings")
-    return labels
+    return {plain(name): plain(value) for name, value in labels.items()}
 
 
 class Packed(NamedTuple):
