@@ -24,7 +24,7 @@ _MAX_HOSTS = 8
 
 
 class _Cause(NamedTuple):
-    """What a kind of unread rank means: the cause, the summary's last part, and what to do next."""
+    """The meaning of a kind of unread rank: the cause, the summary's last part, and what to do next."""
 
     cause: str
     means: str

@@ -50,7 +50,7 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
 
 
 class _LeftOut:
-    """What is left out of a report: how many things, a line for each of the first ones, and the ranks among them."""
+    """The parts that are left out of a report: how many, a line for each of the first ones, and the ranks among them."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -197,7 +197,7 @@ def _with_possible_ranks(report: AgentReport, left_out: _LeftOut) -> AgentReport
             left_out.add("a plan", error)
     if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
         report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
-    elif any(kept is not state for kept, state in zip(ranks, report.ranks, strict=True)):
+    elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
         report = replace(report, ranks=tuple(ranks))
     return left_out.complete(report)
 
