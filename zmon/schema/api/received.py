@@ -50,7 +50,7 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
 
 
 class _LeftOut:
-    """The parts that are left out of a report: how many, a line for each of the first ones, and the ranks among them."""
+    """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
 
     def __init__(self) -> None:
         self.number = 0
