@@ -23,7 +23,7 @@ _ESCAPE = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-
 _UNPLAIN = re.compile(rf"{_ESCAPE}|[{_MARKS}]", re.DOTALL)
 _LINED_OR_UNPLAIN = re.compile(rf'"(?:{_LINED_KEYS})"\s*:\s*"(?:[^"\\]|\\.)*"|{_ESCAPE}|[{_MARKS}]', re.DOTALL)
 _SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\b": "\b", "\\f": "\f"}
-_SURROGATE_PAIR = 12  # letters of an escaped character beyond the first 65,536
+_ESCAPED_LETTER, _SURROGATE_PAIR = 6, 12  # the letters of `\\u0007`, and of a character beyond the first 65,536
 
 
 def plain(text: str) -> str:
@@ -84,7 +84,7 @@ def _escaped(token: str, make_plain: Callable[[str], str]) -> str:
         return token
     if len(token) == 1:
         letter = token
-    elif token[1] == "u":
+    elif len(token) == _ESCAPED_LETTER:
         letter = chr(int(token[2:], 16))
     else:
         letter = _SHORT.get(token, "")

@@ -70,9 +70,9 @@ async def first_finding(hub, cause):
     async def matching():
         return [finding for finding in await hub.findings() if finding["cause"] == cause]
 
-    found = await poll(matching, 15.0)
-    assert found, await hub.findings()
-    return found[0]
+    findings = await poll(matching, 15.0)
+    assert findings, await hub.findings()
+    return findings[0]
 
 
 @pytest.fixture
