@@ -112,3 +112,13 @@ def test_texts_of_a_box_are_plain(box):
     assert reader.report() == {"lo\\x1b[31mss ": 1.0}
     assert (words.type, words.message, words.where, words.root) == ("Value Error", "ab\nc\\u2028", "x y", "r\ns")
     reader.close()
+
+
+@pytest.mark.parametrize("number", [3_000_000_000, 10**20, -(10**20)])
+def test_number_that_does_not_fit_is_still_written_and_refused_with_the_job(box, number):
+    """Without a box, nobody would learn of the job."""
+    box.writer.identity(replace(IDENTITY, world_size=number, max_restarts=number))
+    reader = opened(box)
+    with pytest.raises(BoxRefused, match="in job job it claims a world"):
+        reader.identity()
+    reader.close()
