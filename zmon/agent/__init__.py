@@ -30,6 +30,7 @@ from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
+from zmon.plain import plain
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,
@@ -156,7 +157,7 @@ class Agent:
             time=time.time(),
             monotonic=time.monotonic(),
             version=zmon.__version__,
-            box_dir=str(self._config.box_dir),
+            box_dir=plain(str(self._config.box_dir)),
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
@@ -165,6 +166,7 @@ class Agent:
             plans=dict(node.plans),
             plans_version=node.plans_version,
             leases=changed(self._config.leases, "leases"),
+            unread=node.unread,
         )
 
     async def report(self, request: SnapshotRequest) -> AgentReport:

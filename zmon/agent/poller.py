@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
+from zmon.plain import plain
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")
@@ -161,7 +162,7 @@ class Poller:
                 num_errors=previous.num_errors + failed,
                 error=None if error is None else one_line(error),
                 num_dropped=previous.num_dropped + len(dropped),
-                dropped=dropped[:_MAX_DROPPED],
+                dropped=tuple(map(plain, dropped[:_MAX_DROPPED])),
             ),
             value,
             (since or time.time() - seconds) if failed else None,
@@ -171,7 +172,7 @@ class Poller:
 def one_line(error: BaseException) -> str:
     """Return the message of an exception in one line, even if its `str()` fails."""
     try:
-        message = " ".join(str(error).split())[:_MAX_ERROR]
+        message = plain(" ".join(str(error).split())[:_MAX_ERROR])
     except Exception:  # a library's `__str__` may raise anything; the status then has the type alone
         message = ""
     return message if message and isinstance(error, Exception) else f"{type(error).__name__} {message}".strip()

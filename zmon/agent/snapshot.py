@@ -13,6 +13,7 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.plans import TrainerPlan, plans_version
 from zmon.errors import BoxError
 from zmon.schema.api import SnapshotRequest
+from zmon.schema.api.agent import UnreadRank
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
@@ -28,6 +29,7 @@ class NodeRanks(NamedTuple):
     records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
     plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
+    unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
 
 
 def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> NodeRanks:
@@ -54,4 +56,4 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> Node
                 records[state.job_id][state.run_uid] = read(request.since, cursor, num_records)
     version = plans_version(plans)
     changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
-    return NodeRanks(cursor, tuple(ranks), records, changed, version)
+    return NodeRanks(cursor, tuple(ranks), records, changed, version, boxes.unread_ranks())

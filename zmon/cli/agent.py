@@ -11,6 +11,7 @@ from zmon.cli.daemon import serve
 from zmon.cli.options import bind_option, box_dir_option, data_dir_option, host_option, port_option, public_option
 from zmon.cli.thresholds import leases_option
 from zmon.job.lease import Leases
+from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
 
 
@@ -34,4 +35,5 @@ def agent(
 ) -> None:
     """Run the agent: watch the ranks and the hardware of this node."""
     disabled = frozenset(name.strip() for name in without.split(",") if name.strip())
-    serve("agent", bind, public, port, lambda: Agent(AgentConfig(box_dir, host, data_dir, disabled, leases)).app())
+    config = AgentConfig(box_dir, host_name(host), data_dir, disabled, leases)
+    serve("agent", bind, public, port, lambda: Agent(config).app())

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 
 import aiohttp.web
 
+from zmon.cli import log_format
 from zmon.web import server
 
 
@@ -17,7 +17,7 @@ def serve(name: str, bind: str, public: bool, port: int, make: Callable[[], aioh
     Raises UsageError if `bind` is not a loopback address and `public` is false.
     """
     server.check_bind(bind, public)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    log_format.configure()
 
     async def run() -> None:
         await server.serve(make(), bind, port, name)

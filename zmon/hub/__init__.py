@@ -20,6 +20,7 @@ from aiohttp import web
 
 from zmon.detectors import Detector
 from zmon.detectors.suppression import Remaining, suppress
+from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
@@ -31,6 +32,7 @@ from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
+from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
@@ -56,6 +58,7 @@ class Hub:
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
+        self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
 
@@ -97,6 +100,7 @@ class Hub:
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self._record_earlier_ends(superseded(reports, aligned, now))
         self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
+        self._unread_jobs.update(self.links, now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
@@ -187,7 +191,7 @@ class Hub:
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
         for finding in self.journal.active():
-            if finding.job_id not in reported:
+            if finding.job_id not in reported and finding.detector != UNREAD:
                 self.journal.resolve(finding.job_id, finding.detector, now)
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.job.time_account import Account
 from zmon.schema.job_snapshot import Snapshot
 
@@ -80,11 +81,11 @@ class Accounts:
         self.error = error
 
     def _path(self, job_id: str) -> Path:
-        return self._folder / f"{job_id}{_SUFFIX}"
+        return child_path(self._folder, job_id, _SUFFIX)
 
     def _write(self, job_id: str, data: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / f".{job_id}.partial"
+        partial = child_path(self._folder, job_id, ".partial", prefix=".")
         partial.write_bytes(data)
         partial.replace(self._path(job_id))
 

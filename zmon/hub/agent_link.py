@@ -135,6 +135,8 @@ class AgentLink:
             sources=self.report.sources if self.report else (),
             version=self.report.version if self.report else None,
             leases=self.report.leases if self.report else None,
+            num_left_out=self.report.num_left_out if self.report else 0,
+            left_out=self.report.left_out if self.report else (),
         )
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.errors import ZmonError
 from zmon.schema.curve import Point, ScalingCurve, in_order
 
@@ -78,7 +79,7 @@ class BaselineStore:
                 curve = self.curve(name)
                 for point in points:
                     curve = curve.with_point(point)
-                partial = self._folder / f".{name}.partial"
+                partial = child_path(self._folder, name, ".partial", prefix=".")
                 with partial.open("wb") as file:
                     file.write(msgspec.json.encode(_File(1, name, list(curve.points))))
                     file.flush()
@@ -91,7 +92,7 @@ class BaselineStore:
         return path
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}{_SUFFIX}"
+        return child_path(self._folder, name, _SUFFIX)
 
 
 def _checked_points(content: _File) -> tuple[Point, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
@@ -95,7 +96,7 @@ class EndedJobs:
     def _put(self, job_id: str, record: JobRecord | None) -> None:
         if record == self._records.get(job_id):
             return
-        path = self._folder / f"{job_id}{_SUFFIX}"
+        path = child_path(self._folder, job_id, _SUFFIX)
         try:
             if record is None:
                 del self._records[job_id]
@@ -113,7 +114,7 @@ class EndedJobs:
 
     def _write(self, path: Path, record: JobRecord) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
-        partial = self._folder / f".{record.job_id}.partial"
+        partial = child_path(self._folder, record.job_id, ".partial", prefix=".")
         partial.unlink(missing_ok=True)
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode(record))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.schema.pause import HealedPause, Place
 
 log = logging.getLogger("zmon.hub")
@@ -80,11 +81,11 @@ class PauseStore:
                     path.unlink()
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}{_SUFFIX}"
+        return child_path(self._folder, name, _SUFFIX)
 
     def _write(self, name: str, content: _PauseFile) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # frames show the names of private code
-        partial = self._folder / f".{name}.partial"
+        partial = child_path(self._folder, name, ".partial", prefix=".")
         partial.write_bytes(msgspec.json.encode(content))
         partial.replace(self._path(name))
 

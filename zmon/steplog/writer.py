@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from zmon.box.reader import BoxReader
+from zmon.child_path import child_path
 from zmon.errors import BoxError, ZmonError
 from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 
@@ -106,7 +107,7 @@ class _RankLog:
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
-                self.segment, self._last, self._run = _resume(folder / rank.job_id, run)
+                self.segment, self._last, self._run = _resume(child_path(folder, rank.job_id), run)
         except BaseException:
             self._reader.close()
             raise
@@ -131,10 +132,13 @@ class _RankLog:
             block = pack_block(first, raw, size)
             with _writing(self._folder):
                 if self.segment is None:
-                    self.segment = _begin(self._folder / self._run.job_id / self._run.segment(first), self._run, block)
+                    self.segment = _begin(self._path(first), self._run, block)
                 else:
                     _write(self.segment, os.O_APPEND, block)
             self._last = last
+
+    def _path(self, first: int) -> Path:
+        return child_path(child_path(self._folder, self._run.job_id), self._run.segment(first))
 
     def close(self) -> None:
         """Close the box."""

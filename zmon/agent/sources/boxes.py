@@ -20,10 +20,13 @@ from pathlib import Path
 from zmon.agent.sources.plans import Plans, TrainerPlan, leftover_plans
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
 from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.unread_boxes import UnreadBoxes
 from zmon.errors import BoxError
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
+from zmon.plain import plain
 from zmon.schema.api import Suspicion
+from zmon.schema.api.agent import UnreadRank
 from zmon.schema.plan import PLAN_FILE
 from zmon.schema.rank import RankState
 
@@ -51,6 +54,7 @@ class Boxes:
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
+        self._unread = UnreadBoxes(clock)  # the same boxes, as ranks that may live
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._plans, self._plan_files = Plans(), list[str]()
         self._pruned_at: int | None = None
@@ -96,6 +100,7 @@ class Boxes:
         self._damaged_boxes = {
             path: entry for path, entry in self._damaged_boxes.items() if inodes.get(path) == entry[0]
         }
+        self._unread.retain(self._damaged_boxes)
         now = self._clock()
         for path in {**self._open, **inodes}:
             if path in self._damaged_boxes and now - self._damaged_boxes[path][1] <= RETRY_NS:
@@ -124,6 +129,11 @@ class Boxes:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(str(box.path), box.inode, error)
+
+    def unread_ranks(self) -> tuple[UnreadRank, ...]:
+        """Return the first ranks that live, and whose boxes could not be read at the last try."""
+        self._unread.retain(self._damaged_boxes)
+        return tuple(self._unread.ranks())
 
     def close(self) -> None:
         """Close all boxes."""
@@ -194,6 +204,7 @@ class Boxes:
         if path not in self._damaged_boxes:
             log.warning("%s", reason)
         self._damaged_boxes[path] = (inode, self._clock(), reason)
+        self._unread.add(path, error, reason)
         if path in self._open:
             self._open.pop(path).close()
 
@@ -232,7 +243,7 @@ def _entries(folder: str | Path, unlistable: dict[str, str] | None = None) -> li
 
 
 def _reason(path: str | Path, error: Exception) -> str:
-    return f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return plain(f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error))
 
 
 def _unfinished_boxes(folder: Path) -> Iterator[Path]:

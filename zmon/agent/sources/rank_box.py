@@ -21,7 +21,7 @@ from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat, process_stat
 from zmon.schema.api import Suspicion
-from zmon.schema.names import OPS
+from zmon.schema.names import OPS, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
 
@@ -252,7 +252,9 @@ class RankBox:
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             entered=tuple(
-                EnteredCollective(OPS[op], groups[g][0], number, size) for op, g, number, size in entered if g in groups
+                EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
+                for op, group, number, size in entered
+                if group in groups
             ),
         )  # fmt: skip
 

@@ -71,7 +71,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None
     first = max(not_training, key=lambda r: r.overdue_seconds)
     if snapshot.missing and len(not_training) == len(alive):
-        missing = ranks_text(snapshot.missing)
+        missing = ranks_text(snapshot.missing, snapshot.num_missing)
         return Diagnosis(
             cause="lease_overrun",
             summary=f"{missing} never started; all others have been in {first.activity} for "
@@ -79,7 +79,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
-            evidence=Evidence(missing=snapshot.missing),
+            evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(

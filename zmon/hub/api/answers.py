@@ -145,6 +145,7 @@ class Answers:
             hub.pass_seconds,
             hub.last_pass_time,
             zmon.__version__,
+            {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
         )
         return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 

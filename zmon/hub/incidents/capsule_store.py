@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.errors import UsageError
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
@@ -41,7 +42,7 @@ class CapsuleStore:
         """Return the directory of an incident. Raises UsageError if the id, which a user has sent, is malformed."""
         if not _ID.fullmatch(incident_id):
             raise UsageError(f"{incident_id[:80]!r} is not an incident id", "", "`zmon incident` lists the incidents")
-        return self.root / incident_id
+        return child_path(self.root, incident_id)
 
     def write(self, capsule: Capsule, rows: bytes | None = None) -> Path:
         """Write a capsule and return its directory. Raises OSError, and then leaves the old files.
