@@ -9,17 +9,21 @@ from collections.abc import Callable
 import aiohttp.web
 
 from zmon.web import server
+from zmon.web.open_files import connections_within, raise_limit
 
 
-def serve(name: str, bind: str, public: bool, port: int, make: Callable[[], aiohttp.web.Application]) -> None:
-    """Serve HTTP until SIGTERM or SIGINT.
+def serve(
+    name: str, bind: str, public: bool, port: int, make: Callable[[], aiohttp.web.Application], reserved_files: int
+) -> None:
+    """Serve HTTP until SIGTERM or SIGINT. `reserved_files`: the open files that the daemon needs for its own work.
 
-    Raises UsageError if `bind` is not a loopback address and `public` is false.
+    Raises UsageError if `bind` is not a loopback address and `public` is false, or if too few files may be open.
     """
     server.check_bind(bind, public)
+    most = connections_within(raise_limit(), reserved_files)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(levelname)s %(message)s")
 
     async def run() -> None:
-        await server.serve(make(), bind, port, name)
+        await server.serve(make(), bind, port, name, most)
 
     asyncio.run(run())

@@ -37,6 +37,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.web.server import application
+from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.hub")
 
@@ -210,8 +212,9 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = web.Application()
-        app.add_routes([*Answers(self).routes(), *IncidentAnswers(self.incidents.folder).routes()])
+        app = application(self._config.allowed_hosts)
+        large = WorkQueue()
+        app.add_routes([*Answers(self, large).routes(), *IncidentAnswers(self.incidents.folder, large).routes()])
         app.cleanup_ctx.append(self._run)
         return app
 

@@ -1,0 +1,118 @@
+"""The connections of a server: their number is limited, and whoever sends no complete request is closed first.
+
+On loopback an attacker has the same address as Prometheus and the hub, so the address does not tell them apart. What
+does is the request: theirs is complete within a millisecond. A connection in the middle of an answer is never closed to
+make room, because the server limits how many requests it works on at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+
+from aiohttp import web
+
+# aiohttp closes a connection that is idle, or whose request has not arrived, after this time.
+IDLE_SECONDS = 30.0
+# No endpoint reads a body. After its answer, aiohttp reads and drops the body for so long that the client sees the
+# answer.
+BODY_SECONDS = 1.0
+SEND_SECONDS = 30.0  # a client that has not taken its answer after this time is closed
+
+
+class Connections:
+    """All open connections of one server."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: dict[Connection, None] = {}  # oldest first
+        self.num_closed = 0  # closed to make room, since the start
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: Connection) -> None:
+        """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one."""
+        self._open[connection] = None
+        if len(self._open) > self._most:
+            others = [other for other in self._open if other is not connection and not other.answering]
+            victim = min(others, key=lambda other: (other.answered, other.idle_since), default=connection)
+            self.num_closed += 1
+            self.remove(victim)
+            victim.abort()
+
+    def remove(self, connection: Connection) -> None:
+        """Forget a connection that is closed."""
+        self._open.pop(connection, None)
+
+
+class Connection(web.RequestHandler):
+    """One connection, as aiohttp handles it, with what `Connections` must know about it."""
+
+    def __init__(self, server: web.Server, connections: Connections) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(
+            server, loop=loop, access_log=None, keepalive_timeout=IDLE_SECONDS, lingering_time=BODY_SECONDS
+        )
+        self._connections, self._socket = connections, None
+        self.answering = self.answered = False
+        self.idle_since = loop.time()
+
+    _socket: asyncio.BaseTransport | None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        super().connection_made(transport)
+        self._socket = transport
+        self._connections.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Called by asyncio."""
+        self._connections.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Close at once, without sending what the client has not taken yet."""
+        if isinstance(self._socket, asyncio.WriteTransport):
+            self._socket.abort()
+
+    @contextlib.contextmanager
+    def request(self) -> Iterator[None]:
+        """Mark the connection as one with a complete request, from its arrival until its answer is sent."""
+        self.answering = True
+        try:
+            yield
+        finally:
+            self.answering, self.answered = False, True
+            self.idle_since = asyncio.get_running_loop().time()
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def send_in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a request; close the connection if the client does not take the answer in time."""
+    connection = request.protocol
+    with connection.request() if isinstance(connection, Connection) else contextlib.nullcontext():
+        try:
+            response = await handler(request)
+        except web.HTTPException as answer:
+            await send(request, answer)
+            raise
+        await send(request, response)
+        return response
+
+
+async def send(request: web.Request, response: web.StreamResponse) -> None:
+    """Send an answer. A client that takes too long for it is closed, so that the answer does not stay in memory."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if isinstance(request.protocol, Connection):
+            request.protocol.abort()
+    except ConnectionError:
+        pass  # the client is gone, which aiohttp notices as well
