@@ -50,6 +50,7 @@ from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.long_polls import LongPolls
 from zmon.web.server import Refusal, application, route
+from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.agent")
@@ -99,6 +100,7 @@ class Agent:
         self._suspects: frozenset[Suspicion] = frozenset()
         self._suspects_version = 0
         self._polls = LongPolls()
+        self._page = SharedPage(self.page)
         self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
@@ -233,7 +235,7 @@ class Agent:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape by Prometheus."""
-        return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
         """Answer with the state of all sources: which are down, since when, and what each one leaves out.

@@ -26,38 +26,51 @@ class Connections:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: dict[Connection, None] = {}  # oldest first
-        self.num_closed = 0  # closed to make room, since the start
-
-    def __len__(self) -> int:
-        return len(self._open)
+        # By what they are in, each the oldest first: no complete request yet, between two requests, being answered.
+        self._new: dict[Connection, None] = {}
+        self._idle: dict[Connection, None] = {}
+        self._busy: dict[Connection, None] = {}
 
     def add(self, connection: Connection) -> None:
         """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one."""
-        self._open[connection] = None
-        if len(self._open) > self._most:
-            others = [other for other in self._open if other is not connection and not other.answering]
-            victim = min(others, key=lambda other: (other.answered, other.idle_since), default=connection)
-            self.num_closed += 1
-            self.remove(victim)
+        if len(self._new) + len(self._idle) + len(self._busy) >= self._most:
+            victim = next(iter(self._new or self._idle), connection)
             victim.abort()
+            self.remove(victim)
+            if victim is connection:
+                return
+        self._new[connection] = None
 
     def remove(self, connection: Connection) -> None:
         """Forget a connection that is closed."""
-        self._open.pop(connection, None)
+        for state in (self._new, self._idle, self._busy):
+            state.pop(connection, None)
+
+    @contextlib.contextmanager
+    def answering(self, connection: Connection) -> Iterator[None]:
+        """Mark a connection as one with a complete request, from the arrival of a request until its answer is sent."""
+        self.remove(connection)
+        self._busy[connection] = None
+        try:
+            yield
+        finally:
+            if connection in self._busy:  # else it was closed meanwhile
+                del self._busy[connection]
+                self._idle[connection] = None
 
 
 class Connection(web.RequestHandler):
     """One connection, as aiohttp handles it, with what `Connections` must know about it."""
 
     def __init__(self, server: web.Server, connections: Connections) -> None:
-        loop = asyncio.get_running_loop()
         super().__init__(
-            server, loop=loop, access_log=None, keepalive_timeout=IDLE_SECONDS, lingering_time=BODY_SECONDS
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=BODY_SECONDS,
         )
         self._connections, self._socket = connections, None
-        self.answering = self.answered = False
-        self.idle_since = loop.time()
 
     _socket: asyncio.BaseTransport | None
 
@@ -77,15 +90,9 @@ class Connection(web.RequestHandler):
         if isinstance(self._socket, asyncio.WriteTransport):
             self._socket.abort()
 
-    @contextlib.contextmanager
-    def request(self) -> Iterator[None]:
-        """Mark the connection as one with a complete request, from its arrival until its answer is sent."""
-        self.answering = True
-        try:
-            yield
-        finally:
-            self.answering, self.answered = False, True
-            self.idle_since = asyncio.get_running_loop().time()
+    def request(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a request of this connection is answered."""
+        return self._connections.answering(self)
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

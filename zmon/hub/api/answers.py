@@ -40,6 +40,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web.server import Refusal, route
+from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Answers:
     def __init__(self, hub: Hub, large: WorkQueue) -> None:
         """`large`: the queue of the hub's large answers."""
         self._hub, self._large = hub, large
+        self._page = SharedPage(self.page)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
@@ -139,12 +141,16 @@ class Answers:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Return the page that Prometheus scrapes."""
+        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def page(self) -> bytes:
+        """Return the content of /metrics."""
         hub, histograms = self._hub, {}
         for snapshot in hub.snapshots:
             account = hub.job_states.state_of(snapshot).account
             if account.histogram:
                 histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
-        page = metrics.hub_page(
+        return metrics.hub_page(
             hub.reported_jobs(),
             histograms,
             hub.journal.published(),
@@ -152,7 +158,6 @@ class Answers:
             hub.last_pass_time,
             zmon.__version__,
         )
-        return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
 def rank_rows(snapshot: Snapshot) -> list[RankRow]:
