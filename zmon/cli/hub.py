@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from zmon.cli.options import AGENT_URL, allowed_hosts_option, bind_option, data_
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
+from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig
 from zmon.stack import StackConfig
 
@@ -49,6 +51,10 @@ def hub(
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
         raise UsageError(
             f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"
+        )
+    with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
+        lock_directory(
+            data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
         )
     gc.set_threshold(_OBJECTS_PER_PASS)
     config = HubConfig(urls, data_dir, detectors, allowed_hosts=allowed_hosts)

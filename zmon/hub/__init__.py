@@ -105,6 +105,7 @@ class Hub:
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
+        self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
@@ -193,6 +194,17 @@ class Hub:
                 self.journal.resolve(finding.job_id, finding.detector, now)
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
+
+    def unwritten(self) -> dict[str, str]:
+        """Return why the hub cannot write to disk, by what it cannot write. Findings and incidents are not in it."""
+        states = self.job_states
+        errors = {
+            "time accounts": states.accounts.error,
+            "baselines": states.baselines.error,
+            "ended jobs": self.ended_jobs.error,
+            "pauses": states.pauses.error,
+        }
+        return {part: error for part, error in errors.items() if error}
 
     def reported_jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports."""

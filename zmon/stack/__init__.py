@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import importlib.resources
 import importlib.util
 import json
@@ -18,6 +17,7 @@ from pathlib import Path
 import aiohttp
 
 from zmon.errors import PartFailed, UsageError
+from zmon.files.lock import lock_directory
 from zmon.stack.config import alertmanager_yaml, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
@@ -220,18 +220,13 @@ def need(module: str, part: str, extra: str) -> None:
 def _lock(data_dir: Path) -> int:
     """Lock the data directory against a second stack. Raises UsageError if it is in use or not writable."""
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return lock_directory(
+            data_dir,
+            "lock",
+            "another zmon demo or up is running",
+            "End it first with Ctrl-C, or choose another directory with --data-dir",
+        )
     except OSError as error:
         raise UsageError(
             f"cannot write to {data_dir}", f"{error.strerror}", "Choose another directory with --data-dir"
         ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise UsageError(
-            f"{data_dir} is in use",
-            "another zmon demo or up is running",
-            "End it first with Ctrl-C, or choose another directory with --data-dir",
-        ) from None
-    return fd

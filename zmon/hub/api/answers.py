@@ -135,6 +135,7 @@ class Answers:
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
+            unwritten=hub.unwritten(),
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
         )
