@@ -97,7 +97,7 @@ class Attacked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an attack did."""
+    """The result of an attack."""
 
     agent: Attacked
     hub: Attacked

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def crashes():
-    """What the next hubs said after a kill at each call that changes a file."""
+    """The answers of the next hubs after a kill at each call that changes a file."""
     with tempfile.TemporaryDirectory(prefix="zmon-crash-", dir="/dev/shm") as folder:
         command = [sys.executable, "-m", "tests.hostile.crash_points", folder]
         return json.loads(subprocess.run(command, capture_output=True, check=True, timeout=170).stdout)

@@ -27,11 +27,11 @@ class Connections:
     def __init__(self, most: int) -> None:
         self._most = most
         # By what they are in, each the oldest first: no complete request yet, between two requests, being answered.
-        self._new: dict[Connection, None] = {}
-        self._idle: dict[Connection, None] = {}
-        self._busy: dict[Connection, None] = {}
+        self._new: dict[HttpConnection, None] = {}
+        self._idle: dict[HttpConnection, None] = {}
+        self._busy: dict[HttpConnection, None] = {}
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: HttpConnection) -> None:
         """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one."""
         if len(self._new) + len(self._idle) + len(self._busy) >= self._most:
             victim = next(iter(self._new or self._idle), connection)
@@ -41,13 +41,13 @@ class Connections:
                 return
         self._new[connection] = None
 
-    def remove(self, connection: Connection) -> None:
+    def remove(self, connection: HttpConnection) -> None:
         """Forget a connection that is closed."""
         for state in (self._new, self._idle, self._busy):
             state.pop(connection, None)
 
     @contextlib.contextmanager
-    def answering(self, connection: Connection) -> Iterator[None]:
+    def answering(self, connection: HttpConnection) -> Iterator[None]:
         """Mark a connection as one with a complete request, from the arrival of a request until its answer is sent."""
         self.remove(connection)
         self._busy[connection] = None
@@ -59,7 +59,7 @@ class Connections:
                 self._idle[connection] = None
 
 
-class Connection(web.RequestHandler):
+class HttpConnection(web.RequestHandler):
     """One connection, as aiohttp handles it, with what `Connections` must know about it."""
 
     def __init__(self, server: web.Server, connections: Connections) -> None:
@@ -102,7 +102,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 async def send_in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer a request; close the connection if the client does not take the answer in time."""
     connection = request.protocol
-    with connection.request() if isinstance(connection, Connection) else contextlib.nullcontext():
+    with connection.request() if isinstance(connection, HttpConnection) else contextlib.nullcontext():
         try:
             response = await handler(request)
         except web.HTTPException as answer:
@@ -119,7 +119,7 @@ async def send(request: web.Request, response: web.StreamResponse) -> None:
             await response.prepare(request)
             await response.write_eof()
     except TimeoutError:
-        if isinstance(request.protocol, Connection):
+        if isinstance(request.protocol, HttpConnection):
             request.protocol.abort()
     except ConnectionError:
         pass  # the client is gone, which aiohttp notices as well

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from zmon.errors import PartFailed, UsageError
 from zmon.schema.api import Endpoint, Problem
-from zmon.web.connections import Connection, Connections, send, send_in_time
+from zmon.web.connections import Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
 from zmon.web.log_rate import limit_logs
 from zmon.web.open_files import LIMITS
@@ -100,7 +100,7 @@ async def serve(app: web.Application, host: str, port: int, name: str, most: int
     loop = asyncio.get_running_loop()
     try:
         accepting = await loop.create_server(
-            lambda: Connection(server, connections), host, port, reuse_address=True, backlog=LIMITS.accepted_at_once
+            lambda: HttpConnection(server, connections), host, port, reuse_address=True, backlog=LIMITS.accepted_at_once
         )
     except OSError as error:
         await runner.cleanup()
