@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from aiohttp.test_utils import unused_port
 
 from zmon.errors import UsageError
 from zmon.web.open_files import LIMITS, connections_within
@@ -40,3 +41,35 @@ def test_refusal_says_the_number_of_files_that_are_needed():
         connections_within(1024, 1360)
     assert connections_within(1472, 1360) == LIMITS.fewest
     assert "\n" not in str(refused.value)
+
+
+def run_hub(tmp_path, num_agents, soft, hard):
+    """Start a hub of so many agents under these limits; return its first line and its exit code, None if it runs."""
+    agents = ",".join(f"http://127.0.0.1:{20000 + number}" for number in range(num_agents))
+    hub = subprocess.Popen(
+        [sys.executable, "-m", "zmon", "hub", "--agents", agents, "--data-dir", str(tmp_path), "--port",
+         str(unused_port())],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    line = next(line for line in hub.stdout if "WARNING" not in line)
+    try:
+        return line, hub.wait(1.0)
+    except subprocess.TimeoutExpired:
+        return line, None
+    finally:
+        hub.kill()
+        hub.communicate()
+
+
+def test_hub_of_600_agents_refuses_to_start_with_too_few_files(tmp_path):
+    line, code = run_hub(tmp_path, 600, 1024, 1024)
+    assert code == 2
+    assert "may open 1,024 files, but it needs 1,472" in line
+    assert "ulimit -n 1472" in line
+
+
+def test_hub_of_600_agents_raises_the_limit_and_starts(tmp_path):
+    line, code = run_hub(tmp_path, 600, 1024, 1472)
+    assert "listens" in line
+    assert code is None

@@ -66,7 +66,7 @@ class HttpConnection(web.RequestHandler):
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
-            access_log=None,
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None, and then writes no access log
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=BODY_SECONDS,
         )

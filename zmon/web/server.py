@@ -110,7 +110,7 @@ async def serve(app: web.Application, host: str, port: int, name: str, most: int
             f"choose another port with --port, or end the process that uses it (ss -ltnp 'sport = :{port}')",
         ) from error
     for listening in accepting.sockets:
-        with listening.dup() as same:  # type: ignore[attr-defined]
+        with listening.dup() as same:
             same.listen(LIMITS.backlog)  # asyncio has one number for both, see ConnectionLimits
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
