@@ -19,5 +19,5 @@ def armed(hub: str, prometheus: str) -> tuple[Check, ...]:
 
 def _login() -> Login | None:
     """Return the login of the Alertmanager that `zmon up` started together with this dashboard, or None."""
-    url, user, file = (os.environ.get(f"ZMON_ALERTMANAGER_{name}", "") for name in ("URL", "USER", "PASSWORD_FILE"))
-    return Login(url, user, Path(file)) if url else None
+    url, user = os.environ.get("ZMON_ALERTMANAGER_URL"), os.environ.get("ZMON_ALERTMANAGER_USER", "")
+    return Login(url, user, Path(os.environ.get("ZMON_ALERTMANAGER_PASSWORD_FILE", ""))) if url else None

@@ -1,4 +1,4 @@
-"""How doctor logs in to the Alertmanager that `zmon up` started."""
+"""The login of doctor at the Alertmanager that `zmon up` started."""
 
 from __future__ import annotations
 

@@ -38,12 +38,12 @@ class Accounts:
         self._saved_at = time.monotonic()
         self._pruned_at = -PRUNE_SECONDS
         self._clock = clock or SteadyClock()
-        self._errors = WriteErrors(log, "the time accounts are kept in memory only")
+        self.errors = WriteErrors(log, "the time accounts are kept in memory only")
 
     @property
     def error(self) -> str | None:
         """The reason why the time accounts cannot be written, or None."""
-        return self._errors.error
+        return self.errors.error
 
     def account_of(self, snapshot: Snapshot) -> Account:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
@@ -79,10 +79,10 @@ class Accounts:
         for job_id, account in self._accounts.items():
             data = msgspec.json.encode(account)
             if data != self._written.get(job_id):
-                with self._errors.watched(self._path(job_id)):
+                with self.errors.watched(self._path(job_id)):
                     replace_file(self._path(job_id), [data], sync=False)
                     self._written[job_id] = data
-                if self._errors.error:
+                if self.errors.error:
                     return  # the others would fail as well; all are tried again in some seconds
 
     def _path(self, job_id: str) -> Path:

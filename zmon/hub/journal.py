@@ -69,10 +69,10 @@ class Journal:
         # New culprits, the time of their first report, and of their last report, by id of the finding.
         self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
         self._rewrite_at = REWRITE_BYTES
-        self._errors = WriteErrors(log, _LOST)
+        self.errors = WriteErrors(log, _LOST)
         self._unwritten = False  # a finding in memory is not in the file
         self._retried_at = 0.0
-        with self._errors.watched(path):
+        with self.errors.watched(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
             self._read()
             path.touch(mode=0o600)
@@ -80,13 +80,13 @@ class Journal:
     @property
     def error(self) -> str | None:
         """The reason why findings cannot be written, or None."""
-        return self._errors.error
+        return self.errors.error
 
     def retry(self, now: float) -> None:
         """Write what could not be written before, every few seconds; call it in every pass."""
         if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
             self._retried_at = now
-            with self._errors.watched(self._path):
+            with self.errors.watched(self._path):
                 self._rewrite()
 
     def active(self) -> list[Finding]:
@@ -228,7 +228,7 @@ class Journal:
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
         self._put(finding)
-        with self._errors.watched(self._path):
+        with self.errors.watched(self._path):
             if self._unwritten:
                 self._rewrite()
                 return
