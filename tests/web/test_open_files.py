@@ -54,7 +54,7 @@ def run_hub(tmp_path, num_agents, soft, hard):
     )  # fmt: skip
     line = next(line for line in hub.stdout if "WARNING" not in line)
     try:
-        return line, hub.wait(1.0)
+        return line, hub.wait(1.0 if "listens" in line else 60.0)
     except subprocess.TimeoutExpired:
         return line, None
     finally:
