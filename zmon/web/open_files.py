@@ -20,7 +20,7 @@ class ConnectionLimits:
     """Limits of a server on its clients. Each number is a number of connections."""
 
     most: int = 512  # hub, Prometheus and dashboards need about a hundred; each costs some 10 KB
-    # Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (see `LongPolls` and
+    # Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (`LongPolls`,
     # `WorkQueue`); with fewer than this, they could keep everybody else out.
     fewest: int = 256
     # asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
