@@ -37,9 +37,9 @@ def test_clients_get_what_the_daemon_does_not_need():
 
 
 def test_refusal_says_the_number_of_files_that_are_needed():
-    with pytest.raises(UsageError, match=r"1,024 files, but it needs 1,664.*ulimit -n 1664") as refused:
-        connections_within(1024, 1360)
-    assert connections_within(1664, 1360) == LIMITS.fewest
+    with pytest.raises(UsageError, match=r"1,024 files, but it needs 1,728.*ulimit -n 1728") as refused:
+        connections_within(1024, 1424)
+    assert connections_within(1728, 1424) == LIMITS.fewest
     assert "\n" not in str(refused.value)
 
 
@@ -65,11 +65,11 @@ def run_hub(tmp_path, num_agents, soft, hard):
 def test_hub_of_600_agents_refuses_to_start_with_too_few_files(tmp_path):
     line, code = run_hub(tmp_path, 600, 1024, 1024)
     assert code == 2
-    assert "may open 1,024 files, but it needs 1,664" in line
-    assert "ulimit -n 1664" in line
+    assert "may open 1,024 files, but it needs 1,728" in line
+    assert "ulimit -n 1728" in line
 
 
 def test_hub_of_600_agents_raises_the_limit_and_starts(tmp_path):
-    line, code = run_hub(tmp_path, 600, 1024, 1664)
+    line, code = run_hub(tmp_path, 600, 1024, 1728)
     assert "listens" in line
     assert code is None

@@ -231,7 +231,7 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._config.max_connections)) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks += [asyncio.create_task(self._agents.listen(session, link)) for link in self.links]
             yield

@@ -28,9 +28,11 @@ class HubConfig:
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property
-    def reserved_files(self) -> int:
-        """The open files that the hub needs for its own work.
+    def max_connections(self) -> int:
+        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
+        return 2 * len(self.agents) + 2 * self.max_requests
 
-        Two connections to each agent (the long poll and the snapshot), those of other requests, and its own files.
-        """
-        return 2 * len(self.agents) + self.max_requests + _OWN_FILES
+    @property
+    def reserved_files(self) -> int:
+        """The open files that the hub needs for its own work."""
+        return self.max_connections + _OWN_FILES
