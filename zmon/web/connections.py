@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from aiohttp import web
 
-# aiohttp closes a connection that is idle, or whose request has not arrived, after this time. It is not a usual interval
-# of scrapes: a connection should not be closed just when the next scrape begins.
+# aiohttp closes a connection that is idle, or whose request has not arrived, after this time. No usual interval of
+# scrapes is as long: a connection should not be closed just when the next scrape begins.
 IDLE_SECONDS = 45.0
 # No endpoint reads a body. After its answer, aiohttp reads and drops the body for so long that the client sees the
 # answer.
