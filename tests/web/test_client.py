@@ -68,6 +68,10 @@ def test_failed_request_raises_a_single_line(handler, line):
     assert "secret" not in str(caught.value)
 
 
+def test_password_is_sent_as_basic_authentication():
+    assert client.basic_auth("zmon", "secret") == {"Authorization": "Basic em1vbjpzZWNyZXQ="}
+
+
 def test_refused_connection_raises_unreachable():
     async def main():
         async with aiohttp.ClientSession() as session:

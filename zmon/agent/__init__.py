@@ -12,7 +12,9 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import psutil
@@ -23,9 +25,9 @@ from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
-from zmon.agent.poller import Poller, change_line
+from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, node_ranks
+from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -47,7 +49,10 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
-from zmon.web.server import Refusal, route
+from zmon.web.long_polls import LongPolls
+from zmon.web.server import Refusal, application, route
+from zmon.web.shared_page import SharedPage
+from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.agent")
 
@@ -95,7 +100,9 @@ class Agent:
         self._devices = Devices()
         self._suspects: frozenset[Suspicion] = frozenset()
         self._suspects_version = 0
-        self._suspects_changed = asyncio.Event()
+        self._polls = LongPolls()
+        self._page = SharedPage(self.page)
+        self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
 
@@ -111,8 +118,7 @@ class Agent:
         if suspects != self._suspects:
             self._suspects = suspects
             self._suspects_version += 1
-            self._suspects_changed.set()
-            self._suspects_changed = asyncio.Event()
+            self._polls.answer_all()
 
     def _stands_still(self) -> bool:
         """Return True while a rank of this host makes no progress."""
@@ -137,16 +143,18 @@ class Agent:
     def _unreachable(self, reason: str) -> Unreachable:
         return Unreachable(f"cannot read the boxes in {self._config.box_dir}", reason)
 
-    async def _ask_boxes(self, question: Callable[[], T]) -> T:
+    async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
         """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
         if failure := self._box_failure():
             raise failure
-        answer = asyncio.wrap_future(self._box_poller.ask(question))
+        answer = asyncio.wrap_future(self._box_poller.ask(question, order))
+        config = self._config
+        seconds = config.answer_seconds if order is QuestionOrder.NOW else config.history_answer_seconds
         try:
-            async with asyncio.timeout(self._config.answer_seconds):
+            async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError as error:
-            raise self._unreachable(f"no answer within {self._config.answer_seconds:g} s") from error
+            raise self._unreachable(f"no answer within {seconds:g} s") from error
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -171,9 +179,10 @@ class Agent:
 
     async def report(self, request: SnapshotRequest) -> AgentReport:
         """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
-        return self._report(
-            await self._ask_boxes(lambda: node_ranks(self._boxes, request, self._config.max_records_per_rank))
-        )
+        most = self._config.max_records_per_rank
+        node = await self._ask_boxes(lambda: node_ranks(self._boxes, request, most))
+        ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
+        return self._report(await with_history(ask_later, self._boxes, request, node, most))
 
     async def page(self) -> bytes:
         """Return the page of /metrics: the newest attempt of each job, until shortly after its end.
@@ -200,12 +209,13 @@ class Agent:
         if since < 0 and self._suspects:
             wait = 0
         previous = self._suspects_version if since < 0 else since
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                while self._suspects_version == previous:
-                    await self._suspects_changed.wait()
+        if self._suspects_version == previous and wait > 0:
+            await self._polls.wait(wait)
         suspects = sorted(self._suspects, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
         return Suspects(self._suspects_version, suspects)
+
+    def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
+        return self._histories.turn() if is_history(request) else contextlib.nullcontext()
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Answer with every rank and the hardware of this node, and the records that the request selects."""
@@ -227,7 +237,7 @@ class Agent:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape by Prometheus."""
-        return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
         """Answer with the state of all sources: which are down, since when, and what each one leaves out.
@@ -245,14 +255,14 @@ class Agent:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the sources are read while it runs."""
-        app = web.Application()
+        app = application(self._config.allowed_hosts)
         app.add_routes(
             [
                 web.get("/metrics", self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
-                route(endpoints.SNAPSHOT, self.snapshot),
+                route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn),
                 route(endpoints.SUSPECTS, self.suspects),
-                route(endpoints.EVIDENCE, self.evidence),
+                route(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]
         )
         app.cleanup_ctx.append(self._run)

@@ -39,6 +39,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.web.server import application
+from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.hub")
 
@@ -107,6 +109,7 @@ class Hub:
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
+        self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
@@ -196,6 +199,17 @@ class Hub:
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
 
+    def unwritten(self) -> dict[str, str]:
+        """Return why the hub cannot write to disk, by what it cannot write. Findings and incidents are not in it."""
+        states = self.job_states
+        errors = {
+            "time accounts": states.accounts.error,
+            "baselines": states.baselines.error,
+            "ended jobs": self.ended_jobs.error,
+            "pauses": states.pauses.error,
+        }
+        return {part: error for part, error in errors.items() if error}
+
     def reported_jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports."""
         active, now = self.journal.active(), time.time()
@@ -214,13 +228,14 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = web.Application()
-        app.add_routes([*Answers(self).routes(), *IncidentAnswers(self.incidents.folder).routes()])
+        app = application(self._config.allowed_hosts)
+        large = WorkQueue()
+        app.add_routes([*Answers(self, large).routes(), *IncidentAnswers(self.incidents.folder, large).routes()])
         app.cleanup_ctx.append(self._run)
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._config.max_connections)) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks += [asyncio.create_task(self._agents.listen(session, link)) for link in self.links]
             yield

@@ -10,6 +10,7 @@ is read only up to its limit, and an error never repeats what the other side sen
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 from collections.abc import Collection, Sequence
@@ -118,6 +119,11 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
         raise Unreachable(
             f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
         ) from error
+
+
+def basic_auth(user: str, password: str) -> dict[str, str]:
+    """Return the headers of a request with a password."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 async def evidence(

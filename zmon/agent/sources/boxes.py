@@ -135,6 +135,10 @@ class Boxes:
         self._unread.retain(self._damaged_boxes)
         return tuple(self._unread.ranks())
 
+    def box(self, run_uid: str) -> RankBox | None:
+        """Return the box of this start of a rank, or None if it is not open any more."""
+        return next((box for box in self._open.values() if box.identity.run_uid == run_uid), None)
+
     def close(self) -> None:
         """Close all boxes."""
         while self._open:

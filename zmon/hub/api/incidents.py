@@ -13,19 +13,21 @@ from zmon.hub.incidents.report import CSP
 from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule
 from zmon.web.server import Refusal, problem, route
+from zmon.web.work_queue import WorkQueue
 
 
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: CapsuleStore) -> None:
-        self._folder = folder
+    def __init__(self, folder: CapsuleStore, large: WorkQueue) -> None:
+        """`large`: the queue of the hub's large answers."""
+        self._folder, self._large = folder, large
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
         return [
-            route(endpoints.INCIDENTS, self.incidents),
-            route(endpoints.INCIDENT, self.incident),
+            route(endpoints.INCIDENTS, self.incidents, turn=lambda _: self._large.turn()),
+            route(endpoints.INCIDENT, self.incident, turn=lambda _: self._large.turn()),
             web.get("/api/v1/incidents/{id}/report.html", self.get_report),
         ]
 
@@ -47,12 +49,15 @@ class IncidentAnswers:
         """Return the report page of one incident."""
         try:
             path = self._folder.directory(request.match_info["id"]) / REPORT
-            page = await asyncio.to_thread(path.read_bytes)
+            async with self._large.turn():
+                page = await asyncio.to_thread(path.read_bytes)
+        except Refusal as refusal:
+            return problem(str(refusal), refusal.status)
         except UsageError as error:
             return problem(str(error), 404)
         except OSError:
             return problem(_no_capsule(request.match_info["id"]), 404)
-        headers = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff"}
+        headers = {"Content-Security-Policy": CSP}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)
 
 
