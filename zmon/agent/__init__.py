@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +47,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
+from zmon.web.asker import Asker, route_for
 from zmon.web.server import Refusal, route
 
 log = logging.getLogger("zmon.agent")
@@ -134,7 +136,7 @@ class Agent:
         return None if status is None or status.up else self._unreachable(status.error or "")
 
     def _unreachable(self, reason: str) -> Unreachable:
-        return Unreachable(f"cannot read the boxes in {self._config.box_dir}", reason)
+        return Unreachable(f"cannot read the boxes in {self._boxes.roots}", reason)
 
     async def _ask_boxes(self, question: Callable[[], T]) -> T:
         """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
@@ -156,7 +158,8 @@ class Agent:
             time=time.time(),
             monotonic=time.monotonic(),
             version=zmon.__version__,
-            box_dir=str(self._config.box_dir),
+            box_dir="" if self._config.box_dir is None else str(self._config.box_dir),
+            box_dirs=self._boxes.roots.patterns,
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
@@ -212,15 +215,22 @@ class Agent:
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
 
-    async def evidence(self, request: EvidenceRequest) -> RankEvidence:
-        """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive."""
+    async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
+        """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
+
+        The answer has what the job prints, so it is only for the user of the job, for root, and for the hub's user.
+        """
         job_id, rank = request.job_id, request.rank
+        if asker.uid is None:
+            raise Refusal(403, f"evidence is only for users of this node who ask over loopback: {asker.reason}")
         try:
             target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
         if target is None:
             raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
+        if asker.uid not in (0, os.geteuid(), target.owner, *self._config.hub_users):
+            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
         return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -250,7 +260,7 @@ class Agent:
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
                 route(endpoints.SNAPSHOT, self.snapshot),
                 route(endpoints.SUSPECTS, self.suspects),
-                route(endpoints.EVIDENCE, self.evidence),
+                route_for(endpoints.EVIDENCE, self.evidence),
             ]
         )
         app.cleanup_ctx.append(self._run)

@@ -121,6 +121,8 @@ class RankState:
     last_words_seconds: float | None = None  # since its last words, by its host's clock; None: none, or an older agent
     launcher_gone_seconds: float | None = None  # since its launcher was first seen dead; None: it lives, or is unknown
     launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
+    owner: int | None = None  # uid of the user to whom its box belongs; None: an older agent
+    wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`
 
 
 class RankStatus(msgspec.Struct, frozen=True):

@@ -24,6 +24,11 @@ T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
 
+_FORBIDDEN = 403
+_REFUSED = (
+    "its agent gives evidence only to the user of the job, root and --hub-user, over loopback: run a hub on that host"
+)
+
 
 async def ask(
     session: aiohttp.ClientSession,
@@ -100,7 +105,8 @@ async def evidence(
         async with limit:
             try:
                 status, body = await _answer(session, url, seconds, endpoints.EVIDENCE.query_of(request))
-                answers[rank.rank] = read_evidence(_checked(url, status, body, dict))
+                refused = status == _FORBIDDEN
+                answers[rank.rank] = Unknown(_REFUSED) if refused else read_evidence(_checked(url, status, body, dict))
             except Unreachable as error:
                 answers[rank.rank] = Unknown(str(error))
 

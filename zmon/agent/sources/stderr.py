@@ -81,7 +81,10 @@ class StderrSource:
         if file.fd is not None:
             try:
                 start = max(0, os.fstat(file.fd).st_size - TAIL_BYTES)
-                text, error = os.pread(file.fd, TAIL_BYTES, start).decode("utf-8", "replace"), None
+                raw = os.pread(file.fd, TAIL_BYTES, start)
+                # A line without its beginning may be a secret without its name.
+                raw = raw.partition(b"\n")[2] or raw if start else raw
+                text, error = raw.decode("utf-8", "replace"), None
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"
         shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
