@@ -28,7 +28,8 @@ def become(uid: int) -> str:
 def run_as(uid: int, code: str) -> Any:
     """Run code as that user; return what it stores in `result`, as JSON, or the name of its exception."""
     body = textwrap.indent(textwrap.dedent(code), "    ")
-    script = f"{become(uid)}\nresult = None\ntry:\n{body}\nexcept Exception as e:\n    result = type(e).__name__\nprint(json.dumps(result))"
+    end = "except Exception as e:\n    result = type(e).__name__\nprint(json.dumps(result))"
+    script = f"{become(uid)}\nresult = None\ntry:\n{body}\n{end}"
     done = subprocess.run([sys.executable, "-E", "-c", script], capture_output=True, text=True, timeout=30, check=True)
     return json.loads(done.stdout)
 

@@ -16,7 +16,7 @@ def parse_labels(pairs: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in split}
 
 
-def storable_labels(labels: Mapping[object, object]) -> dict[str, str]:
+def storable_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that the box can hold; complain about the others."""
     texts = {str(key): str(value) for key, value in labels.items()}
     stored = bounded_labels(texts)

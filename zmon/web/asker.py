@@ -39,8 +39,8 @@ def route_for(
 
     async def answer(request: web.Request) -> web.StreamResponse:
         transport = request.transport
-        ends = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
-        asker = await asyncio.to_thread(find_asker, *ends)
+        peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
+        asker = await asyncio.to_thread(find_asker, peer, own)
 
         async def handle(typed: Request) -> Answer:
             return await handler(typed, asker)
