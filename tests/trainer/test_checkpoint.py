@@ -1,8 +1,8 @@
 """Tests of checkpoints of a single rank, of checkpoints that cannot be loaded, and of the coordinator of ranks."""
 
 import json
-import pickle
 import os
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
