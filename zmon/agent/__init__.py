@@ -89,7 +89,7 @@ class Agent:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
-                return Reading(None, steps.append(self._boxes.files()))
+                return Reading(None, steps.append(self._boxes.files(), self._boxes.renamed()))
 
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)

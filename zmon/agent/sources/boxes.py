@@ -66,6 +66,7 @@ class Boxes:
         self._pids: dict[int, tuple[str, int]] = {}
         self._runs: dict[str, int] = {}
         self._files: dict[Path, int] = {}
+        self._renamed: dict[Path, str] = {}
 
     @property
     def damaged(self) -> dict[Path, str]:
@@ -154,6 +155,7 @@ class Boxes:
         names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)
         for box in by_start:
             box.job_id = names[box.identity.job_id, box.owner]
+        self._renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
         shared = {(box.identity.job_id, box.owner, box.job_id) for box in self._open.values()}
@@ -195,6 +197,10 @@ class Boxes:
     def files(self) -> dict[Path, int]:
         """Return the inode by box, for ranks alive or just dead at the last scan. Any thread."""
         return self._files
+
+    def renamed(self) -> dict[Path, str]:
+        """Return the job id by box, where the job id of the box is that of another user's job. Any thread."""
+        return self._renamed
 
     def prune(self) -> None:
         """Delete the files of ranks that died GRACE_SECONDS ago, once no rank of their launch lives on this host."""
