@@ -86,3 +86,18 @@ def test_missing_page_raises_not_served_and_a_failure_does_not():
     with pytest.raises(Unreachable) as caught:
         ask_client(answer_500)
     assert not isinstance(caught.value, NotServed)
+
+
+def test_refused_evidence_is_unknown_with_the_reason():
+    async def refuse(request):
+        return web.Response(status=403, text="not you")
+
+    async def main():
+        app = web.Application()
+        app.router.add_get("/api/v1/evidence/{job_id}/{rank}", refuse)
+        async with TestServer(app) as server, aiohttp.ClientSession() as session:
+            url = str(server.make_url("")).rstrip("/")
+            return await client.evidence(session, [(rank_state(0), url)], (), 5.0, 1)
+
+    (answer,) = asyncio.run(main()).values()
+    assert "gives evidence only to the user of the job, root and --hub-user, over loopback" in answer.reason
