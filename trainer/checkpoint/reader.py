@@ -8,7 +8,6 @@ import pickle
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint import filesystem, metadata
 
 _FILE = ".metadata"
@@ -23,7 +22,7 @@ _TYPES = {
 _LAYOUTS = ("strided", "sparse_coo")
 
 
-class PlainReader(dcp.FileSystemReader):
+class PlainReader(filesystem.FileSystemReader):
     """A reader of checkpoints whose table may hold plain data only."""
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:

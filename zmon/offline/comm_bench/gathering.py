@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import torch
@@ -11,8 +11,8 @@ import torch.distributed as dist
 T = TypeVar("T")
 
 
-def gather(value: T, kind: type[T]) -> list[T]:
-    """Return the value of each rank, by rank. The ranks use their default group, which is gloo's."""
+def gather(value: T, kind: Any) -> list[T]:
+    """Return the value of each rank, by rank; `kind` is its type. The ranks use their default group, which is gloo's."""
     body = msgspec.json.encode(value)
     size = torch.tensor([len(body)])
     sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
