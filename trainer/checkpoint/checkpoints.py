@@ -29,7 +29,7 @@ from trainer.checkpoint.messages import (
     write_results,
     written_chunks,
 )
-from trainer.checkpoint.reader import PlainReader
+from trainer.checkpoint.reader import read_table
 from trainer.checkpoint.rows import Mismatch, RowLoadPlanner, RowSavePlanner, State, chunks
 from trainer.errors import CheckpointError, require
 
@@ -125,8 +125,8 @@ class Checkpoints:
         if not path.is_dir():
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
             raise Mismatch(f"it does not exist; the steps in the folder are {steps}")
-        reader, planner = PlainReader(path), RowLoadPlanner(self.state)
-        metadata = reader.read_metadata()
+        reader, planner = dcp.FileSystemReader(path), RowLoadPlanner(self.state)
+        metadata = read_table(path)
         planner.set_up_planner({}, metadata)
         reader.set_up_storage_reader(metadata, is_coordinator=self.coordinator.rank == 0)
         reader.read_data(planner.create_local_plan(), planner).wait()

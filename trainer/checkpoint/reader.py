@@ -5,6 +5,7 @@ The tensors themselves are read with `weights_only=True`, by torch.
 """
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,18 +23,13 @@ _TYPES = {
 _LAYOUTS = ("strided", "sparse_coo")
 
 
-class PlainReader(filesystem.FileSystemReader):
-    """A reader of checkpoints whose table may hold plain data only."""
-
-    def read_metadata(self, *args: Any, **kwargs: Any) -> metadata.Metadata:
-        """Return the table of all chunks. Raises pickle.UnpicklingError if it holds something else."""
-        with self.fs.create_stream(self.fs.concat_path(self.path, _FILE), "rb") as file:
-            table = _Unpickler(file).load()
-        if not isinstance(table, metadata.Metadata):
-            raise pickle.UnpicklingError(f"{_FILE} holds no table of chunks")
-        table.storage_meta = table.storage_meta or metadata.StorageMeta()
-        table.storage_meta.load_id = self.load_id
-        return table
+def read_table(checkpoint: Path) -> metadata.Metadata:
+    """Return the table of all chunks. Raises pickle.UnpicklingError if the file holds something else."""
+    with (checkpoint / _FILE).open("rb") as file:
+        table = _Unpickler(file).load()
+    if not isinstance(table, metadata.Metadata):
+        raise pickle.UnpicklingError(f"{_FILE} holds no table of chunks")
+    return table
 
 
 class _Unpickler(pickle.Unpickler):
