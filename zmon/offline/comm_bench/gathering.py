@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def gather(value: T, kind: Any) -> list[T]:
-    """Return the value of each rank, by rank. The ranks use their default group, which is gloo's; `kind` is the type."""
+    """Return the value of each rank, by rank; `kind` is its type. The ranks use their default group (gloo)."""
     body = msgspec.json.encode(value)
     size = torch.tensor([len(body)])
     sizes = [torch.zeros_like(size) for _ in range(dist.get_world_size())]
