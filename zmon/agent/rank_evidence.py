@@ -38,8 +38,12 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
 
     Only for the thread that scans the boxes.
     """
-    starts = [box for box, state in boxes.ranks() if (state.job_id, str(state.rank)) == (job_id, rank)]
-    candidates = [box for box in starts if run_uid in (None, box.identity.run_uid)]
+    # A hub may have another name for the job, if users on several hosts chose its id. The run uid is enough.
+    candidates = [
+        box
+        for box, state in boxes.ranks()
+        if str(state.rank) == rank and (state.job_id == job_id if run_uid is None else state.run_uid == run_uid)
+    ]
     box = max(candidates, key=lambda box: box.identity.start_unix, default=None)
     if box is None:
         return None

@@ -13,6 +13,7 @@ from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.hub import Hub, HubConfig
+from zmon.schema.labels import MAX_LABELS
 from zmon.stack import StackConfig
 
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
@@ -33,8 +34,24 @@ _OBJECTS_PER_PASS = 100_000
     help="URLs of the agents.",
 )
 @data_dir_option
+@click.option(
+    "--max-job-labels",
+    envvar="ZMON_MAX_JOB_LABELS",
+    type=click.IntRange(0, MAX_LABELS),
+    default=MAX_LABELS,
+    show_default=True,
+    help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
+)
 @detectors_option
-def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path, detectors: tuple[Detector, ...]) -> None:
+def hub(
+    bind: str,
+    public: bool,
+    port: int,
+    agents: str,
+    data_dir: Path,
+    max_job_labels: int,
+    detectors: tuple[Detector, ...],
+) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
     urls = tuple(url.strip().rstrip("/") for url in agents.split(",") if url.strip())
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
@@ -42,4 +59,5 @@ def hub(bind: str, public: bool, port: int, agents: str, data_dir: Path, detecto
             f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"
         )
     gc.set_threshold(_OBJECTS_PER_PASS)
-    serve("hub", bind, public, port, lambda: Hub(HubConfig(urls, data_dir, detectors)).app())
+    config = HubConfig(urls, data_dir, detectors, max_job_labels=max_job_labels)
+    serve("hub", bind, public, port, lambda: Hub(config).app())

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.detectors import ALL, Detector
+from zmon.schema.labels import MAX_LABELS
 
 
 @dataclass(frozen=True)
@@ -22,4 +23,5 @@ class HubConfig:
     wait_seconds: float = 30.0  # duration of a long poll for suspects
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
     evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
+    max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks

@@ -145,6 +145,7 @@ class Answers:
             hub.pass_seconds,
             hub.last_pass_time,
             zmon.__version__,
+            hub.max_job_labels,
         )
         return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 
