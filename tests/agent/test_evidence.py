@@ -1,6 +1,14 @@
 """Tests of `GET /api/v1/evidence`: the stack, the collectives in flight and the stderr of one rank."""
 
+import os
+
+import pytest
+
 from tests.agent.agent_client import get_json, poll
+from tests.hostile.users import BOB
+from zmon.schema.api import EvidenceRequest
+from zmon.web.asker import Asker
+from zmon.web.server import Refusal
 
 
 def test_evidence_of_a_real_rank_has_its_stack(start_rank, tmp_path, run_scenario):
@@ -133,3 +141,29 @@ def test_evidence_without_the_stderr_source_has_the_reason(make_live_box, run_sc
         assert (answer["stderr_tail"], answer["stderr_error"]) == (None, "the agent runs --without stderr")
 
     run_scenario(scenario, without=frozenset({"stderr"}))
+
+
+def test_evidence_is_refused_to_other_machines_and_other_users(make_live_box, run_scenario):
+    make_live_box()
+
+    async def scenario(client):
+        request = EvidenceRequest("job", "0")
+        for asker, line in (
+            (Asker(None, "10.0.0.3 is not a loopback address"), "10.0.0.3 is not a loopback address"),
+            (Asker(BOB), f"uid {BOB} may not read the evidence of uid {os.geteuid()}: see --hub-user"),
+        ):
+            with pytest.raises(Refusal, match=line) as refusal:
+                await client.agent.evidence(request, asker)
+            assert refusal.value.status == 403
+
+    run_scenario(scenario)
+
+
+def test_evidence_is_given_to_a_hub_user(make_live_box, run_scenario):
+    make_live_box()
+
+    async def scenario(client):
+        answer = await client.agent.evidence(EvidenceRequest("job", "0", stacks=False), Asker(BOB))
+        assert answer.run_uid
+
+    run_scenario(scenario, hub_users=frozenset({BOB}))

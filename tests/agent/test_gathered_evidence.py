@@ -15,6 +15,7 @@ from tests.boxes import eventually
 from tests.build import snapshot, waiting
 from zmon.agent import evidence
 from zmon.agent.stacks import PY_SPY
+from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall
 
@@ -41,7 +42,12 @@ def rank(start_rank):
 
 def gather(pid, socket, py_spy=None):
     """Gather evidence, by default from torch's worker server alone."""
-    return asyncio.run(evidence.gather(pid, Path(socket), py_spy=py_spy))
+    return asyncio.run(evidence.gather(pid, own_socket(socket), py_spy=py_spy))
+
+
+def own_socket(path):
+    """Return the socket of a box of this user; an empty path means that the box names none."""
+    return WorkerSocket(Path(path), os.geteuid(), str(path))
 
 
 def test_stack_contains_the_running_function(rank):
@@ -52,7 +58,7 @@ def test_stack_contains_the_running_function(rank):
 
 
 def test_stack_is_left_out_on_request(rank):
-    answer = asyncio.run(evidence.gather(rank.pid, Path(rank.socket), stacks=False))
+    answer = asyncio.run(evidence.gather(rank.pid, own_socket(rank.socket), stacks=False))
     assert (answer["stack"], answer["stack_error"]) == (None, "not requested")
     assert "no process group yet" in answer["flight_error"]
 
@@ -90,7 +96,7 @@ def test_dead_rank_gives_reasons_instead_of_evidence(rank):
 
 
 def test_rank_without_a_worker_server_gives_reasons_instead_of_evidence():
-    answer = gather(os.getpid(), Path())
+    answer = gather(os.getpid(), "")
     assert "no worker server" in answer["stack_error"]
     assert "py-spy is not installed" in answer["stack_error"]
     assert (answer["flight"], answer["flight_error"]) == (None, "the job has no worker server (torch < 2.9?)")
@@ -218,7 +224,7 @@ class FakeServer:
             await runner.setup()
             await web.UnixSite(runner, str(socket)).start()
             try:
-                return await evidence.gather(os.getpid(), socket, py_spy=None)
+                return await evidence.gather(os.getpid(), own_socket(socket), py_spy=None)
             finally:
                 await runner.cleanup()
 

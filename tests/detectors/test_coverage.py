@@ -94,3 +94,25 @@ def test_finding_keeps_its_id_while_the_job_trains_on(changes):
     """The job moves, so no other detector would notice."""
     first = detect(*watched(step=100), **changes)
     assert detect(*watched(step=350), **changes, time=NOW + 5).id == first.id
+
+
+def test_job_id_of_another_user_is_a_warning_with_the_name_and_the_user():
+    ranks = [rank_state(rank, wanted_job_id="train", owner=1234) for rank in range(4)]
+    finding = detect(*ranks)
+    assert (finding.cause, finding.severity, finding.ranks) == ("job_id_shared", "warning", ())
+    assert "uid 1234 started ranks of a job train on node-a, where another user has" in finding.summary
+    assert f"watched as {JOB}" in finding.summary
+    assert detect(*[replace(r, step=r.step + 50) for r in ranks], time=NOW + 5).id == finding.id
+
+
+def test_coverage_reports_nothing_about_a_job_that_has_its_own_id():
+    assert detect(*[rank_state(rank, owner=1234) for rank in range(4)]) is None
+
+
+def test_shared_job_id_explains_missing_ranks():
+    """The ranks of the job on other hosts, where no other user has a job with this id, keep it."""
+    assert detect(*watched(wanted_job_id="train", owner=1234)).cause == "job_id_shared"
+
+
+def test_coverage_ignores_a_shared_id_once_the_job_has_ended():
+    assert detect(*[dead(rank, wanted_job_id="train", owner=1234) for rank in range(4)]) is None

@@ -22,11 +22,11 @@ _COMMAND = "python -m tests.golden.write"
 
 
 def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
-    """Replace values that no test can set: times that threads measure, temporary paths and the version.
+    """Replace values that no test can set: times that threads measure, temporary paths, the version and the user.
 
-    A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>". In each
-    string the keys of `replaced`, such as a temporary folder, become their values. Floats keep DIGITS digits. Other
-    values do not change.
+    A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>", the uid
+    of the tests "<uid>". In each string the keys of `replaced`, such as a temporary folder, become their values. Floats
+    keep DIGITS digits. Other values do not change.
     """
     if isinstance(value, dict):
         return {name: normalised(each, replaced, name) for name, each in value.items()}
@@ -34,6 +34,8 @@ def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
         return [normalised(each, replaced, key) for each in value]
     if isinstance(value, float):
         return "<measured>" if value > 0 and key in ON_A_REAL_CLOCK else float(f"{value:.{DIGITS}g}")
+    if key == "owner" and value == os.geteuid():
+        return "<uid>"
     if key == "version" and value == zmon.__version__:
         return "<version>"
     if isinstance(value, str):

@@ -122,12 +122,12 @@ async def await_readings(client, number):
 
 
 def test_every_answer_of_the_agent_equals_its_golden(kernel, short_folder):
-    boxes = ranks(short_folder / "boxes", kernel, str(short_folder / "rank.sock"))
+    boxes = ranks(short_folder / "boxes", kernel, str(short_folder / "boxes" / JOB / "0" / "rank-0.sock"))
 
     async def scenario(client):
         runner = AppRunner(worker_server())
         await runner.setup()
-        await UnixSite(runner, str(short_folder / "rank.sock")).start()
+        await UnixSite(runner, str(short_folder / "boxes" / JOB / "0" / "rank-0.sock")).start()
         await await_readings(client, 12)
 
         async def stderr_is_held():  # the files behind stderr are open

@@ -135,6 +135,14 @@ def test_job_info_has_the_labels_that_prometheus_accepts():
     assert dict(labels) == {"job_id": "job", "world_size": "4", "owner": "ann", "model": 'dl"rm\n'}
 
 
+def test_job_info_exceeds_no_label_limit_of_a_site():
+    """Prometheus drops the whole scrape of the hub if one series has too many labels."""
+    view = replace(JOB_VIEW, labels={f"n{number}": "v" for number in range(40)} | {"long": "x" * 1000})
+    (labels,) = series(hub(jobs=[view]), "zmon_job_info")
+    assert len(labels) == 18
+    assert free_labels(view.labels, 3) == {"n0": "v", "n1": "v", "n2": "v"}
+
+
 def test_job_label_cannot_replace_the_job_id():
     view = replace(JOB_VIEW, labels={"job_id": "evil", "world_size": "9"})
     assert value(hub(jobs=[view]), "zmon_job_info", job_id="job", world_size="4") == 1

@@ -118,7 +118,7 @@ def test_labels_that_are_too_long_are_left_out_with_a_message(start_rank):
     rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 3000}))")
     assert rank.wait() == 0
     complaint, attached = rank.output.splitlines()
-    assert "longer than 2,560 bytes" in complaint
+    assert "at most 16 labels, with at most 128 bytes" in complaint
     assert attached == "True"
 
 

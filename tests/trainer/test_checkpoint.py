@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -250,6 +251,37 @@ def test_rank_that_does_not_answer_is_named_by_other_ranks() -> None:
     )
     assert results[0] == results[2]
     assert "rank 1 did not answer within 0.2 s" in str(results[0])
+
+
+class Evil:
+    """A value whose pickle creates a file when it is read."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return Path.touch, (self.file,)
+
+
+def test_pickle_in_the_store_is_an_error_and_not_run(tmp_path: Path) -> None:
+    def send_pickle(coordinator: Coordinator) -> None:
+        coordinator.store.set("1/1", pickle.dumps(("", Evil(tmp_path / "ran"))))
+
+    results = run_threads(
+        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum), send_pickle
+    )
+    assert "1/1 in the store of the job is no value of a rank" in str(results[0])
+    assert not (tmp_path / "ran").exists()
+
+
+def test_code_in_a_checkpoint_is_not_run(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+    checkpoints = open_checkpoints()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
+    with pytest.raises(CheckpointError, match="no part of a table of chunks"):
+        checkpoints.load(1)
+    assert not (tmp_path / "ran").exists()
 
 
 def test_wait_for_rank_0_ends_after_timeout() -> None:

@@ -160,3 +160,18 @@ def test_any_body_that_is_no_report_is_unreachable(body):
 
     with pytest.raises(Unreachable, match="cannot understand"):
         ask_client(answer)
+
+
+def test_refused_evidence_is_unknown_with_the_reason():
+    async def refuse(request):
+        return problem("evidence is only for the user of the job", 403)
+
+    async def main():
+        app = web.Application()
+        app.router.add_get("/api/v1/evidence/{job_id}/{rank}", refuse)
+        async with TestServer(app) as server, aiohttp.ClientSession() as session:
+            url = str(server.make_url("")).rstrip("/")
+            return await client.evidence(session, [(rank_state(0), url)], (), 5.0, 1)
+
+    (answer,) = asyncio.run(main()).values()
+    assert answer.reason.endswith("answered 403: evidence is only for the user of the job")

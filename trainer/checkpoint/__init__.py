@@ -4,6 +4,8 @@
     rows.py         the saved tensors, of which a rank holds ranges of rows; which rank writes and reads which rows
     folder.py       the folder of a checkpoint, which is either complete or absent
     coordinator.py  agreement of the ranks without collectives
+    messages.py     what the ranks tell each other, as plain data
+    reader.py       reading without running code that a file contains
 
 The files have the format of torch.distributed.checkpoint: its tools read them too.
 """

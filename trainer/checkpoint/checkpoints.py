@@ -13,13 +13,23 @@ from threading import Thread
 from typing import TypeVar
 from uuid import uuid4
 
+import msgspec
+import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.planner import SavePlan
-from torch.distributed.checkpoint.storage import WriteResult
 
 from trainer.checkpoint import folder
 from trainer.checkpoint.coordinator import Coordinator
+from trainer.checkpoint.messages import (
+    PlannedChunk,
+    WrittenChunk,
+    planned_chunks,
+    save_plan,
+    write_results,
+    written_chunks,
+)
+from trainer.checkpoint.reader import read_table
 from trainer.checkpoint.rows import Mismatch, RowLoadPlanner, RowSavePlanner, State, chunks
 from trainer.errors import CheckpointError, require
 
@@ -116,7 +126,7 @@ class Checkpoints:
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
             raise Mismatch(f"it does not exist; the steps in the folder are {steps}")
         reader, planner = dcp.FileSystemReader(path), RowLoadPlanner(self.state)
-        metadata = reader.read_metadata()
+        metadata = read_table(path)
         planner.set_up_planner({}, metadata)
         reader.set_up_storage_reader(metadata, is_coordinator=self.coordinator.rank == 0)
         reader.read_data(planner.create_local_plan(), planner).wait()
@@ -157,9 +167,15 @@ class Checkpoints:
         """Agree on the tensors that each rank writes. The plan stays valid, because shards do not move."""
         planner, rank = self._planner, self.coordinator.rank
         planner.set_up_planner({}, is_coordinator=rank == 0)
-        plans = self._agree(
-            "cannot plan a save in", planner.create_local_plan, lambda plans: planner.create_global_plan(list(plans))[0]
+
+        def plan_all(plans: Sequence[object]) -> list[list[PlannedChunk]]:
+            local_plans = [save_plan(msgspec.convert(plan, list[PlannedChunk])) for plan in plans]
+            return [planned_chunks(plan) for plan in planner.create_global_plan(local_plans)[0]]
+
+        decided: object = self._agree(
+            "cannot plan a save in", lambda: planned_chunks(planner.create_local_plan()), plan_all
         )
+        plans = [save_plan(plan) for plan in msgspec.convert(decided, list[list[PlannedChunk]])]
         return dcp.FileSystemWriter(self.folder).prepare_global_plan(plans)[rank]
 
     def _write_in_background(self, step: int, numbers: dict[str, float]) -> None:
@@ -173,13 +189,13 @@ class Checkpoints:
         writer = dcp.FileSystemWriter(path, per_thread_copy_ahead=0)  # above 0 uses a stream of GPU 0 on every rank
         assert plan is not None
 
-        def write_local() -> list[WriteResult]:
-            written: list[WriteResult] = writer.write_data(writer.prepare_local_plan(plan), self._planner).wait()
-            return written
+        def write_local() -> list[WrittenChunk]:
+            return written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
 
-        def finish(written: Sequence[list[WriteResult]]) -> None:
+        def finish(written: Sequence[object]) -> None:
+            results = [write_results(msgspec.convert(chunks, list[WrittenChunk])) for chunks in written]
             folder.write(path / NUMBERS, json.dumps(numbers))
-            writer.finish(self._planner.metadata, list(written))
+            writer.finish(self._planner.metadata, results)
             folder.complete(self.folder, step)
 
         try:
@@ -206,8 +222,9 @@ def _own_store() -> dist.Store:
 
     torchrun keeps the store when it restarts the ranks, with the keys of the previous ranks.
     """
-    name = [uuid4().hex]
-    dist.broadcast_object_list(name)
+    device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+    name = torch.tensor(list(uuid4().bytes), dtype=torch.uint8, device=device)
+    dist.broadcast(name, 0)
     assert dist.group.WORLD is not None
     store = dist.group.WORLD.get_group_store().clone()  # waiting for a key blocks all users of a connection
-    return dist.PrefixStore(name[0], store)
+    return dist.PrefixStore(bytes(name.tolist()).hex(), store)

@@ -2,17 +2,17 @@
 
 It uses no collectives. A collective in the background would appear in the queues and flight records of the training,
 where a rank that writes slowly would look like a rank that hangs. Keys cost one round trip to the store for each
-checkpoint.
+checkpoint. Values are plain data (msgspec): whoever reaches the store can write to it.
 """
 
 import errno
-import pickle
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar, cast
 
+import msgspec
 import torch.distributed as dist
 
 from trainer.checkpoint.rows import Mismatch
@@ -37,6 +37,7 @@ class Coordinator:
     def agree(self, failure: str, next_step: str, local: Callable[[], A], combine: Callable[[Sequence[A]], B]) -> B:
         """Call `local` on every rank and `combine` on rank 0 with all results; return its result on all ranks.
 
+        Results travel as plain data: a Struct arrives as a list or a dict.
         If anything fails on any rank, all ranks raise the same CheckpointError with `failure` and `next_step`.
         """
         self.round += 1
@@ -49,13 +50,13 @@ class Coordinator:
         return cast(B, decision)
 
     def _decide(self, result: tuple[str, Any], combine: Callable[[Sequence[A]], B]) -> tuple[str, Any]:
-        self.store.set(self._key(self.rank), pickle.dumps(result))
+        self.store.set(self._key(self.rank), msgspec.msgpack.encode(result))
         if self.rank == 0:
             results = self._gather()
             causes = [cause for cause, _ in results if cause]
             values = [value for _, value in results]
             decision = (causes[0], None) if causes else _attempt(0, partial(combine, values))
-            self.store.set(self._key("decided"), pickle.dumps(decision))
+            self.store.set(self._key("decided"), msgspec.msgpack.encode(decision))
             self._delete_keys(self.round - 1)  # all ranks have read them, or they would not be in this round
         seconds = 2 * self.timeout_seconds  # rank 0 itself may wait for the slowest rank
         return self._read(self._key("decided"), seconds) or (self._timed_out([0]), None)
@@ -74,8 +75,10 @@ class Coordinator:
             self.store.wait([key], timedelta(seconds=seconds))
         except dist.DistStoreError:
             return None
-        result: tuple[str, Any] = pickle.loads(self.store.get(key))
-        return result
+        try:
+            return msgspec.msgpack.decode(self.store.get(key), type=tuple[str, Any])
+        except msgspec.MsgspecError as error:
+            return f"{key} in the store of the job is no value of a rank ({_one_line(error)})", None
 
     def _timed_out(self, ranks: Sequence[int]) -> str:
         names = ", ".join(map(str, ranks))

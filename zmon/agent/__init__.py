@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -23,6 +24,7 @@ from aiohttp import web
 import zmon
 from zmon import metrics
 from zmon.agent.config import AgentConfig
+from zmon.agent.current_suspects import CurrentSuspects
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.poller import Poller, QuestionOrder, change_line
@@ -49,7 +51,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
-from zmon.web.long_polls import LongPolls
+from zmon.web.asker import Asker, route_for
 from zmon.web.server import Refusal, application, route
 from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
@@ -93,14 +95,12 @@ class Agent:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
-                return Reading(None, steps.append(self._boxes.files()))
+                return Reading(None, steps.append(self._boxes.files(), self._boxes.renamed()))
 
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)
         self._devices = Devices()
-        self._suspects: frozenset[Suspicion] = frozenset()
-        self._suspects_version = 0
-        self._polls = LongPolls()
+        self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
         self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -110,19 +110,13 @@ class Agent:
 
     def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
         """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""
-        if suspects != self._suspects and self._loop is not None:
+        if suspects != self._suspects.now and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: no request waits any more
-                self._loop.call_soon_threadsafe(self._set_suspects, suspects)
-
-    def _set_suspects(self, suspects: frozenset[Suspicion]) -> None:
-        if suspects != self._suspects:
-            self._suspects = suspects
-            self._suspects_version += 1
-            self._polls.answer_all()
+                self._loop.call_soon_threadsafe(self._suspects.update, suspects)
 
     def _stands_still(self) -> bool:
         """Return True while a rank of this host makes no progress."""
-        return any(suspicion.reason == "overdue" for suspicion in self._suspects)
+        return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
     def _pids(self) -> dict[int, tuple[str, int]]:
         """Return job id and rank by pid, for the sources.
@@ -141,7 +135,7 @@ class Agent:
         return None if status is None or status.up else self._unreachable(status.error or "")
 
     def _unreachable(self, reason: str) -> Unreachable:
-        return Unreachable(f"cannot read the boxes in {self._config.box_dir}", reason)
+        return Unreachable(f"cannot read the boxes in {self._boxes.roots}", reason)
 
     async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
         """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
@@ -165,7 +159,8 @@ class Agent:
             time=time.time(),
             monotonic=time.monotonic(),
             version=zmon.__version__,
-            box_dir=plain(str(self._config.box_dir)),
+            box_dir="" if self._config.box_dir is None else plain(str(self._config.box_dir)),
+            box_dirs=self._boxes.roots.patterns,
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
@@ -203,16 +198,9 @@ class Agent:
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
-        wait, since = min(request.wait, self._config.max_wait_seconds), request.since
         if failure := self._box_failure():
             raise Refusal(503, str(failure))
-        if since < 0 and self._suspects:
-            wait = 0
-        previous = self._suspects_version if since < 0 else since
-        if self._suspects_version == previous and wait > 0:
-            await self._polls.wait(wait)
-        suspects = sorted(self._suspects, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
-        return Suspects(self._suspects_version, suspects)
+        return await self._suspects.answer(request, self._config.max_wait_seconds)
 
     def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
         return self._histories.turn() if is_history(request) else contextlib.nullcontext()
@@ -224,15 +212,24 @@ class Agent:
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
 
-    async def evidence(self, request: EvidenceRequest) -> RankEvidence:
-        """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive."""
+    async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
+        """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
+
+        The answer has what the job prints, so it is only for the user of the job, for root, and for the hub's user.
+        """
         job_id, rank = request.job_id, request.rank
+        if asker.uid is None:
+            raise Refusal(
+                403, f"evidence is only for the user of the job, root and --hub-user, over loopback: {asker.reason}"
+            )
         try:
             target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
         if target is None:
             raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
+        if asker.uid not in (0, os.geteuid(), target.owner, *self._config.hub_users):
+            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
         return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -262,7 +259,7 @@ class Agent:
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
                 route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn),
                 route(endpoints.SUSPECTS, self.suspects),
-                route(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
+                route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]
         )
         app.cleanup_ctx.append(self._run)

@@ -14,10 +14,11 @@ from zmon.job.lease import Leases
 class AgentConfig:
     """The options of `zmon agent`, its intervals and its limits."""
 
-    box_dir: Path
+    box_dir: Path | None  # the only directory of boxes; None: those of all users
     host: str
     data_dir: Path | None = None  # folder of the step log; None: no step log
     without: frozenset[str] = frozenset()  # names of sources that are switched off
+    hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and its own
     leases: Leases = field(default_factory=Leases)
     scan_interval_seconds: float = 0.1  # time between two scans of the boxes
     scan_timeout_seconds: float = 2.0  # if a scan takes longer, the boxes count as unreadable

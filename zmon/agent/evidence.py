@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from zmon.agent.stacks import PY_SPY, read
+from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.job import flight
 from zmon.plain import plain, plain_lines
 from zmon.schema.flight import FlightRecord
@@ -21,7 +22,6 @@ from zmon.schema.flight import FlightRecord
 TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
-_NO_SERVER = "the job has no worker server (torch < 2.9?)"
 _ABSENT = "this torch does not offer it"
 # Flight records of gloo and other backends, and NCCL's own where torch is built with it.
 _RECORDS = ("fr_trace_json", "dump_nccl_trace_json")
@@ -33,7 +33,7 @@ GONE = {
 
 
 async def gather(
-    pid: int, socket: Path, proc: Path = Path("/proc"), stacks: bool = True, py_spy: str | None = PY_SPY
+    pid: int, socket: WorkerSocket, proc: Path = Path("/proc"), stacks: bool = True, py_spy: str | None = PY_SPY
 ) -> dict[str, Any]:
     """Return `wchan` (the kernel function it waits in), `stack` (Python stacks) and `flight` (a `Flight`).
 
@@ -55,7 +55,7 @@ async def _not_requested() -> tuple[None, str]:
     return None, "not requested"
 
 
-async def _stacks(pid: int, socket: Path, py_spy: str | None) -> tuple[str | None, str | None]:
+async def _stacks(pid: int, socket: WorkerSocket, py_spy: str | None) -> tuple[str | None, str | None]:
     stack, reason = await read(pid, py_spy)
     if stack is None:
         # The handler takes the interpreter lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
@@ -65,7 +65,7 @@ async def _stacks(pid: int, socket: Path, py_spy: str | None) -> tuple[str | Non
     return None if stack is None else plain_lines(stack[:MAX_STACK_BYTES].decode("utf-8", "replace")), reason
 
 
-async def _flight(socket: Path) -> tuple[FlightRecord | None, str | None]:
+async def _flight(socket: WorkerSocket) -> tuple[FlightRecord | None, str | None]:
     answers = await asyncio.gather(*(_ask(socket, handler) for handler in _RECORDS))
     dumps = [dump for dump, _ in answers if dump is not None]
     missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
@@ -75,15 +75,21 @@ async def _flight(socket: Path) -> tuple[FlightRecord | None, str | None]:
     return record, error or missing
 
 
-async def _ask(socket: Path, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
+async def _ask(socket: WorkerSocket, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
     """Return the answer of the worker server, or None and the reason."""
-    if not socket.is_socket():
-        return None, _NO_SERVER
+    try:
+        with socket.opened() as path:
+            return await _ask_at(path, handler, silent_when)
+    except NoSocket as reason:
+        return None, str(reason)
+
+
+async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | None, str | None]:
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     body = bytearray()
     try:
         async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket)), timeout=limit) as session,
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path)), timeout=limit) as session,
             session.post(f"http://rank/handler/{handler}") as response,
         ):
             while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from zmon.agent import evidence
 from zmon.agent.poller import Poller
+from zmon.agent.redaction import redacted
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
+from zmon.agent.worker_socket import WorkerSocket, worker_socket
 
 _ANSWER_SECONDS = 1.0
 
@@ -23,8 +24,13 @@ class RankLocation(NamedTuple):
 
     run_uid: str
     pid: int  # in this PID namespace; 0 if the rank is gone or in another namespace
-    socket: Path
+    socket: WorkerSocket
     alive: bool
+
+    @property
+    def owner(self) -> int:
+        """The uid of the user whose job it is."""
+        return self.socket.owner
 
 
 def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> RankLocation | None:
@@ -32,10 +38,17 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
 
     Only for the thread that scans the boxes.
     """
-    starts = [box for box, state in boxes.ranks() if (state.job_id, str(state.rank)) == (job_id, rank)]
-    candidates = [box for box in starts if run_uid in (None, box.identity.run_uid)]
+    # A hub may have another name for the job, if users on several hosts chose its id. The run uid is enough.
+    candidates = [
+        box
+        for box, state in boxes.ranks()
+        if str(state.rank) == rank and (state.job_id == job_id if run_uid is None else state.run_uid == run_uid)
+    ]
     box = max(candidates, key=lambda box: box.identity.start_unix, default=None)
-    return None if box is None else RankLocation(box.identity.run_uid, box.pid, box.socket, box.alive)
+    if box is None:
+        return None
+    socket = worker_socket(box.path, box.owner, box.socket_name)
+    return RankLocation(box.identity.run_uid, box.pid, socket, box.alive)
 
 
 class StderrTails:
@@ -70,4 +83,6 @@ async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: b
         return await evidence.gather(rank.pid, rank.socket, stacks=stacks) if rank.alive else evidence.GONE
 
     from_process, from_stderr = await asyncio.gather(process(), stderr())
-    return {"run_uid": rank.run_uid, "alive": rank.alive, **from_process, **from_stderr}
+    gathered = {**from_process, **from_stderr}
+    texts = {name: redacted(value) for name, value in gathered.items() if isinstance(value, str)}
+    return {"run_uid": rank.run_uid, "alive": rank.alive, **gathered, **texts}

@@ -1,9 +1,10 @@
 """The black box: a file into which a rank writes its state, which the agent reads, and which outlives the rank.
 
 `writer` is the rank's side, `reader` is the agent's side, and `layout` is the format that both share. `lock` tells
-whether the rank is alive. Ranks import this package, so it does not load the reader.
+whether the rank is alive, `roots` where the boxes of a user are. Ranks import this package, so it does not load the
+reader.
 """
 
-from zmon.box.writer import DEFAULT_ROOT, BoxWriter, box_path
+from zmon.box.writer import BoxWriter, box_path
 
-__all__ = ["DEFAULT_ROOT", "BoxWriter", "box_path"]
+__all__ = ["BoxWriter", "box_path"]

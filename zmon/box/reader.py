@@ -57,7 +57,8 @@ class BoxReader:
         except BaseException:
             self.close()
             raise
-        self.inode = os.fstat(self._fd).st_ino
+        status = os.fstat(self._fd)
+        self.inode, self.owner = status.st_ino, status.st_uid
 
     def close(self) -> None:
         """Close the file."""

@@ -7,6 +7,7 @@ lock when its owner closes *any* descriptor of the file, so the rank must never 
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import mmap
@@ -19,10 +20,11 @@ from zlib import crc32
 from zmon.box import layout
 from zmon.box.identity import Identity, field, packed_identity
 from zmon.box.lock import holder
+from zmon.box.roots import check_owner
 from zmon.box.versions import CURRENT, Cell
 from zmon.errors import BoxUnavailable
 
-DEFAULT_ROOT = Path("/dev/shm/zmon")  # memory, not disk: boxes are written at every step
+_MAX_TRIES = 3  # attempts to create a file in a folder that others delete when it is empty
 _LOCK_SECONDS = 2.0  # how long to wait for the directory's lock, which others hold for microseconds
 
 Write = Callable[..., None]
@@ -186,8 +188,18 @@ def _lock(folder: int, path: Path) -> None:
 
 
 def _create(path: Path, new: Path) -> int:
-    for directory in (path.parents[2], path.parents[1], path.parent):
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for _ in range(_MAX_TRIES):
+        for directory in (path.parents[2], path.parents[1], path.parent):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            return _allocated(path, new)
+    return _allocated(path, new)
+
+
+def _allocated(path: Path, new: Path) -> int:
+    """Create the file. Raises FileNotFoundError if its folder was deleted meanwhile, as empty folders are."""
+    for directory in (path.parents[1], path.parent):
+        check_owner(directory)
     _refuse_if_held(path)
     fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:

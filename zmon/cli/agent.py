@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pwd
 from pathlib import Path
 
 import click
@@ -18,6 +19,7 @@ from zmon.cli.options import (
     public_option,
 )
 from zmon.cli.thresholds import leases_option
+from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
@@ -37,20 +39,50 @@ from zmon.stack import StackConfig
     metavar="NAME,…",
     help="Sources to disable, for example gpu,nic,steps.",
 )
+@click.option(
+    "--hub-user",
+    "hub_users",
+    envvar="ZMON_HUB_USER",
+    default="",
+    metavar="NAME,…",
+    help="Users who may read the stacks and the stderr of all ranks, beside root and the user of the agent.",
+)
 @leases_option
 @allowed_hosts_option
 def agent(
     bind: str,
     public: bool,
     port: int,
-    box_dir: Path,
+    box_dir: Path | None,
     host: str,
     data_dir: Path,
     without: str,
+    hub_users: str,
     leases: Leases,
     allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the agent: watch the ranks and the hardware of this node."""
-    disabled = frozenset(name.strip() for name in without.split(",") if name.strip())
-    config = AgentConfig(box_dir, host_name(host), data_dir, disabled, leases, allowed_hosts=allowed_hosts)
+    config = AgentConfig(
+        box_dir,
+        host_name(host),
+        data_dir,
+        without=frozenset(_names(without)),
+        hub_users=frozenset(map(_uid, _names(hub_users))),
+        leases=leases,
+        allowed_hosts=allowed_hosts,
+    )
     serve("agent", bind, public, port, lambda: Agent(config).app(), config.reserved_files)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _uid(name: str) -> int:
+    """Return the uid of a user, given by name or number. Raises UsageError."""
+    if name.isdecimal():
+        return int(name)
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        raise UsageError(f"no user is called {name}", "", "Correct the names in --hub-user") from None

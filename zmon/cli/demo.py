@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from zmon.box.roots import own_root
 from zmon.cli.demo_progress import follow
 from zmon.cli.one_machine import announcer, stop_event, unless_stopped
 from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
@@ -37,7 +39,7 @@ from zmon.stack.demo import DemoConfig, trainer_part
 def demo(
     config_file: Path | None,
     data_dir: Path,
-    box_dir: Path,
+    box_dir: Path | None,
     host: str,
     webhook: str | None,
     webhook_warnings: str | None,
@@ -77,7 +79,9 @@ def demo(
             return healthy and (complete or stop.is_set())
         finally:
             await stack.stop()
-            shutil.rmtree(box_dir / config.job_id, ignore_errors=True)  # no agent is left to read it
+            shutil.rmtree(
+                (box_dir or own_root(os.environ)) / config.job_id, ignore_errors=True
+            )  # no agent is left to read it
 
     if not asyncio.run(run()):
         raise PartFailed(

@@ -34,7 +34,7 @@ from zmon.stack import password
 @click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", metavar="URL", help=url_help("Prometheus", PROMETHEUS_URL))
 @json_option
 def doctor(
-    data_dir: Path, box_dir: Path, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool
+    data_dir: Path, box_dir: Path | None, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool
 ) -> None:
     """Check that sources, detectors, rules and alert routes work.
 

@@ -15,6 +15,7 @@ from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig
+from zmon.schema.labels import MAX_LABELS
 from zmon.stack import StackConfig
 
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
@@ -35,6 +36,14 @@ _OBJECTS_PER_PASS = 100_000
     help="URLs of the agents.",
 )
 @data_dir_option
+@click.option(
+    "--max-job-labels",
+    envvar="ZMON_MAX_JOB_LABELS",
+    type=click.IntRange(0, MAX_LABELS),
+    default=MAX_LABELS,
+    show_default=True,
+    help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
+)
 @detectors_option
 @allowed_hosts_option
 def hub(
@@ -43,6 +52,7 @@ def hub(
     port: int,
     agents: str,
     data_dir: Path,
+    max_job_labels: int,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -57,5 +67,5 @@ def hub(
             data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
         )
     gc.set_threshold(_OBJECTS_PER_PASS)
-    config = HubConfig(urls, data_dir, detectors, allowed_hosts=allowed_hosts)
+    config = HubConfig(urls, data_dir, detectors, allowed_hosts=allowed_hosts, max_job_labels=max_job_labels)
     serve("hub", bind, public, port, lambda: Hub(config).app(), config.reserved_files)

@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import platformdirs
 
-from zmon.box import DEFAULT_ROOT
 from zmon.stack import StackConfig
 
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
@@ -36,9 +35,7 @@ box_dir_option = click.option(
     "--box-dir",
     type=click.Path(path_type=Path, file_okay=False, readable=False),
     envvar="ZMON_BOX_DIR",
-    default=DEFAULT_ROOT,
-    show_default=True,
-    help="Directory of the ranks' black boxes.",
+    help="The only directory of black boxes. Default: those of all users, in /run/zmon and /dev/shm.",
 )
 host_option = click.option(
     "--host",

@@ -33,7 +33,7 @@ from zmon.stack import Stack, StackConfig
 def up(
     config_file: Path | None,
     data_dir: Path,
-    box_dir: Path,
+    box_dir: Path | None,
     host: str,
     webhook: str | None,
     webhook_warnings: str | None,

@@ -1,4 +1,7 @@
-"""Report the ranks of a job that no agent watches. Without this finding, the job would look healthy."""
+"""Report the ranks of a job that no agent watches, and a job id that two users chose.
+
+Without this finding, the job would look healthy.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Coverage(Thresholds):
     missing_seconds: float = 20.0
     name = "coverage"
     separate = False
-    causes = ("agent_unreachable", "ranks_missing")
+    causes = ("agent_unreachable", "ranks_missing", "job_id_shared")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
         """Return True, because unwatched ranks are what this detector reports."""
@@ -35,8 +38,8 @@ class Coverage(Thresholds):
         return None
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
-        """Return a finding if an agent with ranks of this job is silent, or if ranks were never reported."""
-        finding = self._silent_agent(snapshot) or self._missing_ranks(snapshot)
+        """Return a finding if an agent is silent, if ranks were never reported, or if the job id is another user's."""
+        finding = self._silent_agent(snapshot) or self._shared_id(snapshot) or self._missing_ranks(snapshot)
         return (finding,) if finding else ()
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
@@ -83,4 +86,27 @@ class Coverage(Thresholds):
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
             "the agent's log names each damaged box.",
             evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
+        )
+
+    def _shared_id(self, snapshot: Snapshot) -> Finding | None:
+        renamed = [r for r in snapshot.ranks if r.alive and r.wanted_job_id]
+        if not renamed:
+            return None
+        hosts = list(dict.fromkeys(r.host for r in renamed))
+        first = renamed[0]
+        return new_finding(
+            snapshot,
+            detector=self.name,
+            cause="job_id_shared",
+            severity="warning",
+            culprits=(),
+            hosts=hosts,
+            seconds_ago=0.0,
+            confidence=1.0,
+            stalled=False,
+            summary=f"uid {first.owner} started ranks of a job {first.wanted_job_id} on {', '.join(hosts[:4])}, where "
+            f"another user has a job with this id; they are watched as {snapshot.job_id}",
+            detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the job may "
+            f"still be called {first.wanted_job_id}.",
+            evidence=Evidence(),
         )

@@ -7,10 +7,12 @@ allocate a box in the box directory, read the existing boxes, and follow a page 
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 import aiohttp
 
+from zmon.box.roots import own_root
 from zmon.doctor import cluster, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.login import Login
@@ -19,12 +21,13 @@ from zmon.doctor.torch_versions import installed_torch, torch_version
 __all__ = ["Check", "Login", "examine", "examine_cluster"]
 
 
-async def examine(box_dir: Path, agent: str, hub: str, history: str, login: Login | None = None) -> list[Check]:
+async def examine(box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 
     `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `login` is for an Alertmanager
-    that asks for a password.
+    that asks for a password; `box_dir` is the directory of boxes, None for that of this user.
     """
+    box_dir = box_dir or own_root(os.environ)
     async with aiohttp.ClientSession() as session:
         agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history, login)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import aiohttp
 
 import zmon
 from zmon.box.reader import BoxReader
+from zmon.box.roots import IN_MEMORY, file_system
 from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
@@ -32,7 +35,7 @@ def space_for_boxes(box_dir: Path) -> Check:
         return Check(
             "box directory",
             False,
-            f"cannot write to {box_dir}: {error.strerror}",
+            f"cannot write to {box_dir}{_of_another_user(box_dir)}: {error.strerror}",
             "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another directory.",
         )
     try:
@@ -49,7 +52,16 @@ def space_for_boxes(box_dir: Path) -> Check:
         trial_file.unlink()
         if not existed:
             box_dir.rmdir()
-    return Check("box directory", True, f"{box_dir} has space for a rank's box")
+    kind = file_system(box_dir if existed else box_dir.parent)
+    slow = "" if kind in IN_MEMORY else f", but it is on {kind or 'an unknown file system'}: steps may wait for a disk"
+    return Check("box directory", True, f"{box_dir} has space for a rank's box{slow}")
+
+
+def _of_another_user(folder: Path) -> str:
+    with contextlib.suppress(OSError):
+        if (owner := folder.stat().st_uid) != os.geteuid():
+            return f", which belongs to uid {owner}"
+    return ""
 
 
 def boxes(box_dir: Path) -> Iterator[Check]:
@@ -76,12 +88,13 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
     except Unreachable as error:
         return [Check("agent", False, str(error), _UNWATCHED)]
     checks = [Check("agent", True, f"{agent} sees {counted(len(report.ranks), 'rank')} on {report.host}")]
-    if report.box_dir and Path(report.box_dir).absolute() != box_dir.absolute():
+    directories = report.box_dirs or ((report.box_dir,) if report.box_dir else ())
+    if directories and not any(fnmatch(str(box_dir.absolute()), str(Path(d).absolute())) for d in directories):
         checks = [
             Check(
                 "agent",
                 False,
-                f"{agent} reads {report.box_dir}, but ranks started here write to {box_dir}",
+                f"{agent} reads {' and '.join(directories)}, but ranks started here write to {box_dir}",
                 "Set the same ZMON_BOX_DIR for both.",
             )
         ]

@@ -33,6 +33,7 @@ from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
 from zmon.hub.unread_jobs import UnreadJobs
+from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
@@ -61,8 +62,14 @@ class Hub:
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
+        self._shared_ids = SharedIds()
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
+
+    @property
+    def max_job_labels(self) -> int:
+        """The most labels of a job in /metrics."""
+        return self._config.max_job_labels
 
     @property
     def blind(self) -> bool:
@@ -98,7 +105,9 @@ class Hub:
         now = time.time()
         reports = [report for link in self.links if (report := link.present_report())]
         silent = [link.report for link in self.links if link.report and not link.reachable]
-        hardware = [window for link in self.links if (window := link.window())]
+        names = self._shared_ids.names([*reports, *silent])
+        reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
+        hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self._record_earlier_ends(superseded(reports, aligned, now))
         self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.detectors import ALL, Detector
+from zmon.schema.labels import MAX_LABELS
 
 _OWN_FILES = 96  # its log, libraries, and the files of findings and incidents that its threads have open at a time
 
@@ -25,6 +26,7 @@ class HubConfig:
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
     evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
+    max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property

@@ -7,6 +7,7 @@ first steps, which connect and compile. Pure: the agent keeps it in memory, so a
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Hashable
 
 MAX_JOBS = 256  # names of jobs; the one that started longest ago is forgotten
 MAX_LAUNCHES = 8  # launches of one name
@@ -16,9 +17,9 @@ class StartTimes:
     """The start times of the last launches, by name of the job."""
 
     def __init__(self) -> None:
-        self._launches: OrderedDict[str, OrderedDict[object, float]] = OrderedDict()
+        self._launches: OrderedDict[Hashable, OrderedDict[object, float]] = OrderedDict()
 
-    def add(self, name: str, launch: object, seconds: float) -> None:
+    def add(self, name: Hashable, launch: object, seconds: float) -> None:
         """Add the start of one rank; the slowest rank counts for its launch."""
         launches = self._launches.setdefault(name, OrderedDict())
         self._launches.move_to_end(name)
@@ -28,6 +29,6 @@ class StartTimes:
         if len(self._launches) > MAX_JOBS:
             self._launches.popitem(last=False)
 
-    def earlier(self, name: str, launch: object) -> tuple[float, ...]:
+    def earlier(self, name: Hashable, launch: object) -> tuple[float, ...]:
         """Return the start times of the other launches of that name."""
         return tuple(seconds for other, seconds in self._launches.get(name, {}).items() if other != launch)

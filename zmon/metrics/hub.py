@@ -10,6 +10,7 @@ from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.labels import MAX_LABELS, bounded_labels
 from zmon.schema.names import BETWEEN_STEPS
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
@@ -27,16 +28,18 @@ def hub_page(
     last_pass_time: float | None,
     version: str,
     left_out: Mapping[str, int] = MappingProxyType({}),
+    max_labels: int = MAX_LABELS,
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
-    `left_out`: for each host, how many parts of its agent's last report the hub could not decode.
+    `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
+    most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`.
     """
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
         page.declare(name)  # they must exist before any job has a value
     for job in jobs:
-        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels))
+        page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, max_labels))
         page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
         for cause, seconds in (dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}).items():
@@ -77,6 +80,7 @@ def hub_page(
     return page.render()
 
 
-def free_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return the labels of a job whose names Prometheus accepts, without those that Prometheus sets itself."""
-    return {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
+def free_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:
+    """Return the first labels of a job whose names Prometheus accepts, without those that Prometheus sets itself."""
+    accepted = {k: v for k, v in labels.items() if _LABEL_NAME.fullmatch(k) and k not in ("job", "instance")}
+    return bounded_labels(accepted, limit)

@@ -13,25 +13,26 @@ Before `attach`, or if no box could be created, every call does nothing.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from zmon.box import DEFAULT_ROOT, BoxWriter, box_path
-from zmon.box.identity import LABELS_BYTES, Identity
+from zmon.box import BoxWriter, box_path
+from zmon.box.identity import Identity
+from zmon.box.roots import prepare_root
 from zmon.errors import ZmonError
 from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.interface import job_interface
+from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch
+from zmon.probe.launch import LaunchEnvironment, read_launch
 from zmon.probe.ledger import Ledger
+from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 
@@ -243,7 +244,8 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
 
 
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
-    root = Path(os.environ.get("ZMON_BOX_DIR", DEFAULT_ROOT))
+    root = prepare_root(os.environ)
+    sweep(root)
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
     try:
         return _fill(box, launch, labels)
@@ -254,10 +256,6 @@ def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
 
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     global _identity
-    labels = {str(key): str(value) for key, value in labels.items()}
-    if len(json.dumps(labels)) >= LABELS_BYTES:
-        complain(f"cannot store the labels of this job: they are longer than {LABELS_BYTES:,} bytes. Shorten them")
-        labels = {}
     _identity = Identity(
         pid=os.getpid(),
         run_uid=uuid.uuid4().hex,
@@ -276,7 +274,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         device="cpu",
         backend=None,
         socket="",
-        labels=labels,
+        labels=storable_labels(labels),
     )
     box.identity(_identity)
     interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None

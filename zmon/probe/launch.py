@@ -100,12 +100,6 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-def parse_labels(pairs: str) -> dict[str, str]:
-    """Parse `owner=ann,model=dlrm` to a dictionary; parts that are not pairs are left out."""
-    split = (pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
-    return {key.strip(): value.strip() for key, value in split}
-
-
 def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launcher_ticks: int) -> str:
     slurm = env.get("SLURM_JOB_ID")
     torchrun = env.get("TORCHELASTIC_RUN_ID", "none")

@@ -127,6 +127,8 @@ class RankState:
     )
     launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
+    owner: int | None = None  # uid of the user to whom its box belongs; None: an older agent
+    wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`
 
 
 class RankStatus(msgspec.Struct, frozen=True):

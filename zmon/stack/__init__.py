@@ -34,7 +34,7 @@ class StackConfig:
     """Options of `zmon up`."""
 
     data_dir: Path
-    box_dir: Path
+    box_dir: Path | None  # None: the directories of all users
     host: str
     webhook: str | None = None
     webhook_warnings: str | None = None
@@ -133,7 +133,7 @@ class Stack:
         command = [
             *self._zmon("agent"),
             *("--port", url.rsplit(":", 1)[1]),
-            *("--box-dir", str(config.box_dir)),
+            *([] if config.box_dir is None else ["--box-dir", str(config.box_dir)]),
             *("--host", config.host),
             *("--data-dir", str(config.data_dir)),
         ]

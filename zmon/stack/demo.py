@@ -21,7 +21,7 @@ class DemoConfig:
     data: Path | None = None
 
 
-def trainer_part(config: DemoConfig, log: Path, box_dir: Path, host: str) -> Part:
+def trainer_part(config: DemoConfig, log: Path, box_dir: Path | None, host: str) -> Part:
     """Return the bundled trainer under torchrun, as a part of the stack."""
     command = [
         sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={config.ranks}",
@@ -31,7 +31,7 @@ def trainer_part(config: DemoConfig, log: Path, box_dir: Path, host: str) -> Par
         command += ["--data", str(config.data.resolve())]
     env = {
         "ZMON_JOB_ID": config.job_id,
-        "ZMON_BOX_DIR": str(box_dir),
+        **({} if box_dir is None else {"ZMON_BOX_DIR": str(box_dir)}),
         "ZMON_HOST": host,
         "ZMON_LABELS": "name=zmon demo,model=dlrm",
         "OMP_NUM_THREADS": "1",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from zmon.box.reader import BoxReader
 from zmon.child_path import child_path
@@ -49,9 +50,10 @@ class StepLog:
         self._pruned_at = 0.0
         self._steady = steady or SteadyClock(clock)
 
-    def append(self, boxes: Mapping[Path, int]) -> tuple[str, ...]:
+    def append(self, boxes: Mapping[Path, int], job_ids: Mapping[Path, str] = MappingProxyType({})) -> tuple[str, ...]:
         """Write the new boundaries of these boxes (inode by path), and the last ones of boxes that are gone.
 
+        `job_ids` has the job id of each box whose own one belongs to the job of another user.
         Returns one line for each box that could not be read. Raises ZmonError if the log cannot be written. Written
         blocks stay, and the next call writes the boundaries that are still in the rings.
         """
@@ -66,7 +68,7 @@ class StepLog:
         for path in boxes:
             with _collecting_errors(path, unread, unwritten):
                 if path not in self._ranks:
-                    self._ranks[path] = _RankLog(path, self._host, self._folder, self._segment_bytes)
+                    self._ranks[path] = _RankLog(path, job_ids.get(path), self._host, self._folder, self._segment_bytes)
                 self._ranks[path].append()
         now = self._clock()
         if abs(now - self._pruned_at) > PRUNE_SECONDS:
@@ -105,18 +107,18 @@ class StepLog:
 class _RankLog:
     """Copies one run of a rank from its box to its segments."""
 
-    def __init__(self, path: Path, host: str, folder: Path, segment_bytes: int) -> None:
+    def __init__(self, path: Path, job_id: str | None, host: str, folder: Path, segment_bytes: int) -> None:
         self._reader = BoxReader(path)
         try:
             rank = self._reader.identity()
             run = Run(
-                rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed,
+                job_id or rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed,
                 box_version=self._reader.layout.version,
             )  # fmt: skip
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
-                self.segment, self._last, self._run = _resume(child_path(folder, rank.job_id), run)
+                self.segment, self._last, self._run = _resume(child_path(folder, run.job_id), run)
         except BaseException:
             self._reader.close()
             raise

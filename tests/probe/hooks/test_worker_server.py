@@ -15,6 +15,7 @@ import pytest
 
 from tests.places import REPOSITORY
 from zmon.agent import evidence
+from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.probe.hooks.worker_server import socket_path
 
@@ -62,7 +63,7 @@ def test_rank_and_its_server_continue_after_a_forked_worker_ends(start_rank):
     path = reader.identity().socket
     reader.close()
     for _ in range(2):
-        answer = asyncio.run(evidence.gather(rank.pid, Path(path)))
+        answer = asyncio.run(evidence.gather(rank.pid, WorkerSocket(Path(path), os.geteuid(), path)))
         assert "script-0.py" in (answer["stack"] or ""), answer["stack_error"]
 
 

@@ -7,60 +7,69 @@ box is reported and set aside; it never hides the others. Only one thread may sc
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-import re
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from zmon.agent.sources.plans import Plans, TrainerPlan, leftover_plans
-from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS, RankBox
+from zmon.agent.sources.box_listing import ListedBox, Listing, reason
+from zmon.agent.sources.box_removal import remove_rank
+from zmon.agent.sources.box_roots import BoxRoots
+from zmon.agent.sources.plans import Plans, TrainerPlan
+from zmon.agent.sources.rank_box import RankBox
+from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.unread_boxes import UnreadBoxes
+from zmon.agent.worker_socket import SHORT_PATHS
+from zmon.box.roots import PLACES, Places
 from zmon.errors import BoxError
+from zmon.format import counted
+from zmon.job.job_owners import JobOwners
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
-from zmon.plain import plain
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.plan import PLAN_FILE
+from zmon.schema.labels import LABEL_LIMITS
 from zmon.schema.rank import RankState
 
 log = logging.getLogger("zmon.boxes")
 
 GRACE_SECONDS = 900.0  # how long the box of a dead rank stays for people to read
 RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
+_MAX_LOGGED = 100  # damaged boxes that the log names; the status of the source counts all of them
 PRUNE_NS = 60_000_000_000  # time between two deletions of old boxes
-_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
 
 
 class Boxes:
-    """All boxes under one folder."""
+    """All boxes of this node, or those in one directory."""
 
     def __init__(
         self,
-        root: Path,
+        root: Path | None,  # the only directory of boxes; None: those of all users
         host: str,
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
-        socket_dir: Path = Path("/tmp"),  # folder of sockets whose path beside the box would be too long
+        socket_dir: Path = SHORT_PATHS,  # folder of sockets whose path beside the box would be too long
+        places: Places = PLACES,
     ) -> None:
-        self._root, self._host, self._clock, self._proc, self._socket_dir = root, host, clock, proc, socket_dir
+        self.roots = BoxRoots(root, places)
+        self._host, self._clock, self._proc, self._socket_dir = host, clock, proc, socket_dir
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
         self._unread = UnreadBoxes(clock)  # the same boxes, as ranks that may live
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
-        self._plans, self._plan_files = Plans(), list[str]()
+        self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
+        self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
+        self._limit, self._owners = RankLimit(), JobOwners()
+        self._plans = Plans()
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
         self._runs: dict[str, int] = {}
         self._files: dict[Path, int] = {}
+        self._renamed: dict[Path, str] = {}
 
     @property
     def damaged(self) -> dict[Path, str]:
@@ -78,11 +87,12 @@ class Boxes:
         if self._pruned_at is None or now - self._pruned_at > PRUNE_NS:
             self._pruned_at = now
             self.prune()
-        return Reading(suspects, (*self.damaged.values(), *self._hidden_jobs()))
+        lines = (*self.damaged.values(), *self._dropped, *self._hidden_jobs(), *self._undeletable_lines())
+        return Reading(suspects, lines)
 
     def _hidden_jobs(self) -> Iterator[str]:
         """Yield a line for each job whose ranks live in another PID namespace, where only their boxes can be read."""
-        jobs = Counter(box.identity.job_id for box in self._open.values() if box.alive and not box.pid)
+        jobs = Counter(box.job_id for box in self._open.values() if box.alive and not box.pid)
         for job_id, number in sorted(jobs.items()):
             yield (
                 f"{number} ranks of {job_id} live in another PID namespace: the agent cannot read their processes, "
@@ -91,36 +101,77 @@ class Boxes:
 
     def scan(self) -> frozenset[Suspicion]:
         """Look at every box once, and return the suspects."""
-        inodes = dict(self._find_boxes())
-        self._plans.refresh(self._plan_files)
+        roots, problems = self.roots.find()
+        listing = Listing(roots)
+        self._unlistable = listing.unlistable
+        self._plans.refresh(listing.plans)
+        self._forget(listing)
+        for path in self._limit.begin(listing.boxes, self._open):
+            self._open.pop(path).close()
         for path, box in list(self._open.items()):
-            # If the file of a living rank was deleted, the box stays open and still shows how the rank ends.
-            if inodes.get(path, box.inode) != box.inode or (path not in inodes and box.expired):
+            try:
+                box.refresh()
+            except (BoxError, OSError, ValueError) as error:
+                self._set_aside(path, box.inode, error)
+        now = self._clock()
+        for path, listed in listing.boxes.items():
+            tried_at = self._damaged_boxes[path][1] if path in self._damaged_boxes else now - RETRY_NS - 1
+            if path not in self._open and now - tried_at > RETRY_NS and self._limit.admits(path, listed.owner):
+                self._open_box(listed)
+        self._limit.end(listing.boxes, self._open, self._damaged_boxes)
+        self._name_jobs()
+        self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
+        self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
+        living = [box for box in self._open.values() if box.alive and box.pid]
+        self._pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
+        self._runs = {box.identity.run_uid: box.pid for box in living}
+        return frozenset(s for box in self._relevant() if (s := box.suspicion()))
+
+    def _forget(self, listing: Listing) -> None:
+        """Forget the boxes whose files are gone. If that of a living rank is, the box still shows how the rank ends."""
+        for path, box in list(self._open.items()):
+            listed = listing.boxes.get(path)
+            if (listed is None and box.expired) or (listed is not None and listed.inode != box.inode):
                 self._open.pop(path).close()
+        present = listing.boxes
         self._damaged_boxes = {
-            path: entry for path, entry in self._damaged_boxes.items() if inodes.get(path) == entry[0]
+            path: entry
+            for path, entry in self._damaged_boxes.items()
+            if path in present and present[path].inode == entry[0]
         }
         self._unread.retain(self._damaged_boxes)
-        now = self._clock()
-        for path in {**self._open, **inodes}:
-            if path in self._damaged_boxes and now - self._damaged_boxes[path][1] <= RETRY_NS:
-                continue
-            try:
-                if path in self._open:
-                    self._open[path].refresh()
-                else:
-                    self._open[path] = RankBox(
-                        Path(path), self._host, self._leases, self._clock, self._proc, self._starts
-                    )
-                    self._damaged_boxes.pop(path, None)
-            except (BoxError, OSError, ValueError) as error:
-                self._set_aside(path, inodes.get(path, 0), error)
-        self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
-        self._pids = {
-            box.pid: (box.identity.job_id, box.identity.rank) for box in self._open.values() if box.alive and box.pid
-        }
-        self._runs = {box.identity.run_uid: box.pid for box in self._open.values() if box.alive and box.pid}
-        return frozenset(s for box in self._relevant() if (s := box.suspicion()))
+        self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
+
+    def _open_box(self, listed: ListedBox) -> None:
+        path = listed.path
+        try:
+            box = RankBox(Path(path), self._host, self._leases, self._clock, self._proc, self._starts, listed.owner)
+        except (BoxError, OSError, ValueError) as error:
+            self._set_aside(path, listed.inode, error)
+            return
+        self._open[path] = box
+        self._limit.add(box)
+        self._damaged_boxes.pop(path, None)
+
+    def _name_jobs(self) -> None:
+        """Give each job its name: a job id that two users chose is two jobs."""
+        by_start = sorted(self._open.values(), key=lambda box: (box.identity.start_unix, box.owner))
+        names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)
+        for box in by_start:
+            box.job_id = names[box.identity.job_id, box.owner]
+        self._renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
+
+    def _shared_ids(self) -> Iterator[str]:
+        shared = {(box.identity.job_id, box.owner, box.job_id) for box in self._open.values()}
+        for job_id, owner, name in sorted(shared):
+            if name != job_id:
+                yield f"the job id {job_id} of uid {owner} is also that of another user's job: it is shown as {name}"
+
+    def _label_lines(self) -> Iterator[str]:
+        dropped = {box.job_id: len(box.identity.labels) - len(box.labels) for box in self._open.values()}
+        for job_id, number in sorted(dropped.items()):
+            if number:
+                yield f"{counted(number, 'label')} of {job_id}: {LABEL_LIMITS}"
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
         """Yield every rank that can be read, with its state as of the last scan."""
@@ -160,98 +211,45 @@ class Boxes:
         """Return the inode by box, for ranks alive or just dead at the last scan. Any thread."""
         return self._files
 
+    def renamed(self) -> dict[Path, str]:
+        """Return the job id by box, where the job id of the box is that of another user's job. Any thread."""
+        return self._renamed
+
     def prune(self) -> None:
         """Delete the files of ranks that died GRACE_SECONDS ago, once no rank of their launch lives on this host."""
         living = self._living_launches()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
             opened_long_ago = self._clock() - box.opened_at > GRACE_SECONDS * 1e9
-            if gone is not None and not 0 <= gone <= GRACE_SECONDS and opened_long_ago and box.launch not in living:
+            if gone is None or 0 <= gone <= GRACE_SECONDS or not opened_long_ago or box.launch in living:
+                continue
+            try:
+                remove_rank(box.path, box.owner, box.socket_name, self._socket_dir)
+            except (OSError, BoxError) as error:
+                self._undeletable[path] = box.owner, reason(path, error, "delete")
+            else:
                 del self._open[path]
-                with contextlib.suppress(OSError, BoxError):
-                    owner = box.path.lstat().st_uid
-                    box.path.unlink()
-                    for leftover in self._leftovers(box, owner):
-                        leftover.unlink(missing_ok=True)
-                    box.path.parent.rmdir()  # fails while it has another rank's box
-                    box.path.parent.parent.rmdir()
                 box.close()
 
-    def _leftovers(self, box: RankBox, owner: int) -> Iterator[Path]:
-        yield from self._sockets(box, owner)
-        yield from _unfinished_boxes(box.path.parent)
-        yield from leftover_plans(box.path.parent)
-
-    def _sockets(self, box: RankBox, owner: int) -> Iterator[Path]:
-        """Yield the sockets that belong to this box.
-
-        The job wrote the path in the box, and this process may be root, so the path is checked before it is deleted.
-        """
-        beside, named = box.path.with_suffix(".sock"), box.socket
-        for path in {beside, named}:
-            if path == beside or (path.parent == self._socket_dir and _SHORT_NAME.fullmatch(path.name)):
-                with contextlib.suppress(FileNotFoundError):
-                    status = path.lstat()
-                    if stat.S_ISSOCK(status.st_mode) and status.st_uid == owner:
-                        yield path
+    def _undeletable_lines(self) -> Iterator[str]:
+        """Yield a line for each user with dead ranks whose files cannot be deleted."""
+        for owner, number in sorted(Counter(owner for owner, _ in self._undeletable.values()).items()):
+            first = next(line for uid, line in self._undeletable.values() if uid == owner)
+            yield f"{counted(number, 'dead rank')} of uid {owner} fill memory until that user starts a rank: {first}"
 
     def _relevant(self) -> list[RankBox]:
         """Return all boxes, except long dead ones (see `RankBox.long_dead`) whose launch has no living rank."""
         living = self._living_launches()
         return [box for box in self._open.values() if not box.long_dead or box.launch in living]
 
-    def _living_launches(self) -> set[tuple[str, int, int, int]]:
+    def _living_launches(self) -> set[tuple[str, int, int, int, int]]:
         return {box.launch for box in self._open.values() if box.alive}
 
     def _set_aside(self, path: str, inode: int, error: Exception) -> None:
-        reason = _reason(path, error)
-        if path not in self._damaged_boxes:
-            log.warning("%s", reason)
-        self._damaged_boxes[path] = (inode, self._clock(), reason)
-        self._unread.add(path, error, reason)
+        line = reason(path, error)
+        if path not in self._damaged_boxes and len(self._damaged_boxes) < _MAX_LOGGED:
+            log.warning("%s", line)
+        self._damaged_boxes[path] = (inode, self._clock(), line)
+        self._unread.add(path, error, line)
         if path in self._open:
             self._open.pop(path).close()
-
-    def _find_boxes(self) -> Iterator[tuple[str, int]]:
-        """Yield each box, `<job>/<attempt>/rank-<n>.box`, and its inode; note the plans beside them.
-
-        Symbolic links are not followed, so nothing outside the folder is read. A missing root folder counts as empty;
-        one that cannot be listed raises OSError.
-        """
-        unlistable: dict[str, str] = {}
-        plans: list[str] = []
-        for job in _entries(self._root):
-            if job.is_dir(follow_symlinks=False):
-                for attempt in _entries(job.path, unlistable):
-                    if attempt.is_dir(follow_symlinks=False):
-                        for entry in _entries(attempt.path, unlistable):
-                            if entry.name.startswith("rank-") and entry.name.endswith(".box"):
-                                yield entry.path, entry.inode()
-                            elif entry.name == PLAN_FILE:
-                                plans.append(entry.path)
-        self._unlistable, self._plan_files = unlistable, plans
-
-
-def _entries(folder: str | Path, unlistable: dict[str, str] | None = None) -> list[os.DirEntry[str]]:
-    """Return the entries of a folder. If it cannot be listed, note it in `unlistable` if given, or raise OSError."""
-    try:
-        with os.scandir(folder) as entries:
-            return list(entries)
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        if unlistable is None:
-            raise
-        unlistable[str(folder)] = _reason(folder, error)
-        return []
-
-
-def _reason(path: str | Path, error: Exception) -> str:
-    return plain(f"cannot read {path}: {error.strerror}" if isinstance(error, OSError) else str(error))
-
-
-def _unfinished_boxes(folder: Path) -> Iterator[Path]:
-    """Yield unfinished boxes whose ranks died while they made them; a living rank needs less than a minute."""
-    for path in folder.glob(".rank-*.box.*"):
-        if time.time() - path.stat().st_mtime > LEFT_BEHIND_SECONDS:
-            yield path

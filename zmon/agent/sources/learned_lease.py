@@ -22,9 +22,9 @@ _NAME = "name"  # the label that jobs of one kind share; a job without it is a k
 class LearnedLease:
     """The current lease of a rank, and what it is learned from."""
 
-    def __init__(self, leases: Leases, starts: StartTimes, identity: Identity) -> None:
+    def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int = 0) -> None:
         self._leases, self._starts = leases, starts
-        self._name = identity.labels.get(_NAME) or identity.job_id
+        self._name = owner, identity.labels.get(_NAME) or identity.job_id  # users do not share what is learned
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity

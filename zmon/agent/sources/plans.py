@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
@@ -71,13 +71,6 @@ def plans_version(plans: Iterable[TrainerPlan]) -> str:
     """Return a digest of the plans, the same for the same plans; empty for no plans."""
     digests = sorted(plan.digest for plan in plans)
     return blake2b(b"".join(digests), digest_size=8).hexdigest() if digests else ""
-
-
-def leftover_plans(folder: Path) -> Iterator[Path]:
-    """Yield the plan, and its unfinished copies, of a folder that has no box any more."""
-    if not any(folder.glob("rank-*.box")):
-        yield folder / PLAN_FILE
-        yield from folder.glob(f".{PLAN_FILE}.*")
 
 
 def _stamp(path: str) -> _Stamp:

@@ -11,16 +11,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box.boundary import Totals
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
+from zmon.errors import BoxCorrupt
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat, process_stat
 from zmon.schema.api import Suspicion
+from zmon.schema.labels import bounded_labels
 from zmon.schema.names import OPS, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
@@ -43,6 +46,13 @@ class _Contents(NamedTuple):
     entered: list[tuple[int, int, int, int]]
 
 
+def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
+    """Raise BoxCorrupt unless a box belongs to the owner of its directory; `expected` None: any user."""
+    if expected is not None and owner != expected:
+        hint = "zmon skips it"
+        raise BoxCorrupt(f"cannot use the black box {path}", f"it belongs to uid {owner}, not to uid {expected}", hint)
+
+
 class RankBox:
     """The box of one rank, and what was learned by watching it."""
 
@@ -54,11 +64,12 @@ class RankBox:
         clock: Callable[[], int],
         proc: Path,
         starts: StartTimes | None = None,  # of all jobs of this host
+        owner: int | None = None,  # to whom the box must belong; None: any user
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
         self._host, self._clock, self._proc = host, clock, proc
         self.path = path
-        self.inode = self.reader.inode
+        self.inode, self.owner = self.reader.inode, self.reader.owner
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
         self.opened_at = clock()
         self._gone_at: int | None = None
@@ -69,8 +80,11 @@ class RankBox:
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
+            check_box_owner(path, self.owner, owner)
             self.identity = self.reader.identity()
-            self._lease = LearnedLease(leases, starts or StartTimes(), self.identity)
+            self.job_id = self.identity.job_id  # the boxes change it if the job of another user has this id
+            self.labels = bounded_labels(self.identity.labels)
+            self._lease = LearnedLease(leases, starts or StartTimes(), self.identity, self.owner)
             self._open(self.reader)
         except BaseException:
             self.close()
@@ -158,13 +172,13 @@ class RankBox:
             reason = "stopped"
         elif self.overdue_seconds > 0:
             reason = "overdue"
-        return Suspicion(self.identity.job_id, self.identity.rank, reason) if reason else None
+        return Suspicion(self.job_id, self.identity.rank, reason) if reason else None
 
     @property
-    def launch(self) -> tuple[str, int, int, int]:
-        """The launch that this rank belongs to: job id, attempt, and the launcher's process on this host."""
+    def launch(self) -> tuple[str, int, int, int, int]:
+        """The launch that this rank belongs to: job id, user, attempt, and the launcher's process on this host."""
         identity = self.identity
-        return identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
+        return identity.job_id, self.owner, identity.attempt, identity.launcher_pid, identity.launcher_start
 
     @property
     def alive(self) -> bool:
@@ -180,10 +194,10 @@ class RankBox:
         return () if self.reader is None else self.reader.records_spread(after_ns, until_ns, about)
 
     @property
-    def socket(self) -> Path:
-        """The socket of the rank's worker server; the path of the box if it has none."""
+    def socket_name(self) -> str:
+        """The path of the rank's worker server as the box has it, unchecked; empty if it has none."""
         identity = self.identity if self.reader is None else self.reader.identity()  # set after the start
-        return Path(identity.socket or self.path)
+        return identity.socket
 
     def state(self) -> RankState:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
@@ -193,7 +207,7 @@ class RankBox:
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
-            job_id=identity.job_id,
+            job_id=self.job_id,
             attempt=identity.attempt,
             run_uid=identity.run_uid,
             start=identity.start_unix,
@@ -207,7 +221,7 @@ class RankBox:
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
             restart_count=identity.restart_count,
             max_restarts=identity.max_restarts,
-            labels=identity.labels,
+            labels=self.labels,
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
             exit_status=self._ends.status if self._ends else None,
@@ -251,6 +265,8 @@ class RankBox:
             watched=self._ends is not None,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
+            owner=self.owner,
+            wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
             entered=tuple(
                 EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
                 for op, group, number, size in entered
@@ -263,7 +279,8 @@ class RankBox:
             return self._final
         reader = self.reader
         assert reader is not None  # `_release` stores the contents before it closes the reader
-        identity, totals, words, report = reader.identity(), reader.totals(), reader.words(), reader.report()
+        identity, totals, report = reader.identity(), reader.totals(), reader.report()
+        words = redacted_words(reader.words())
         return _Contents(identity, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
 
     def _release(self, reader: BoxReader) -> None:

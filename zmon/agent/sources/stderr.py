@@ -83,6 +83,8 @@ class StderrSource:
             try:
                 start = max(0, os.fstat(file.fd).st_size - TAIL_BYTES)
                 raw = os.pread(file.fd, TAIL_BYTES, start)
+                # A line without its beginning may be a secret without its name.
+                raw = raw.partition(b"\n")[2] or raw if start else raw
                 text, error = plain_lines(raw.decode("utf-8", "replace")), None
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"

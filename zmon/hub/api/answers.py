@@ -159,6 +159,7 @@ class Answers:
             hub.last_pass_time,
             zmon.__version__,
             {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
+            hub.max_job_labels,
         )
 
 

@@ -20,11 +20,14 @@ import torch.distributed as dist
 
 from zmon.offline.comm_bench.curve import HOST, NET, Measured, Timed
 from zmon.offline.comm_bench.file import write
+from zmon.offline.comm_bench.gathering import gather
 
 SMALLEST, FACTOR = 1 << 10, 4
 WARM_UP, MIN_REPEATS, SECONDS = 3, 5, 0.2  # repeats before timing, timed repeats at least, duration of one size
 OPS = ("all_to_all", "all_reduce")
 _ELEMENT = 4  # bytes of a float32
+Gpu = tuple[str, str] | None  # host and UUID; None: the rank has no GPU
+Result = tuple[int, int, float] | None  # ranks, bytes and seconds of one message; None: the rank is in no group
 
 
 def main(out: str, largest: str) -> None:
@@ -43,12 +46,12 @@ def main(out: str, largest: str) -> None:
 
 def _device() -> torch.device:
     """Return the GPU of this rank, or the CPU unless every rank has a GPU of its own."""
-    gpu, devices = None, torch.cuda.device_count()
+    gpu: Gpu = None
+    devices = torch.cuda.device_count()
     if devices:
         index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # if a rank sees only one GPU, the GPU's number is 0
         gpu = _host(), str(torch.cuda.get_device_properties(index).uuid)
-    gpus: list[tuple[str, str] | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(gpus, gpu)
+    gpus = gather(gpu, Gpu)
     if None in gpus or len(set(gpus)) < len(gpus):
         return torch.device("cpu")
     torch.cuda.set_device(index)
@@ -64,8 +67,7 @@ def _groups(backend: str) -> tuple[dist.ProcessGroup | None, dist.ProcessGroup |
 
     A group is None if it has only this rank.
     """
-    hosts: list[str] = [""] * dist.get_world_size()
-    dist.all_gather_object(hosts, _host())
+    hosts = gather(_host(), str)
     by_host = {
         host: [rank for rank, rank_host in enumerate(hosts) if rank_host == host] for host in dict.fromkeys(hosts)
     }
@@ -89,14 +91,12 @@ def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.de
     size = dist.get_world_size(group) if group is not None else 1
     num_bytes = SMALLEST
     while num_bytes <= largest:
-        own_result: tuple[int, int, float] | None = None
+        own_result: Result = None
         if group is not None:
             elements = -(-num_bytes // _ELEMENT // size) * size
             seconds = _median_seconds(_collective(op, elements, device, group), device, group)
             own_result = size, elements * _ELEMENT, seconds
-        results: list[tuple[int, int, float] | None] = [None] * dist.get_world_size()
-        dist.all_gather_object(results, own_result)
-        measured = [result for result in results if result is not None]
+        measured = [result for result in gather(own_result, Result) if result is not None]
         if measured:
             ranks, message_bytes, seconds = max(measured)  # the largest group, then its slowest rank
             yield Timed(op, kind, ranks, message_bytes, seconds)

@@ -56,11 +56,12 @@ class AgentReport:
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
     cursor: Whole = 0  # the value of `since` in the next request
     monotonic: Seconds | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
-    box_dir: str = ""  # the directory in which the agent looks for black boxes
+    box_dir: str = ""  # the directory in which the agent looks for black boxes; "": several
     plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
     plans_version: str = ""  # the value of `plans` in the next request; empty: no plans
     leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
+    box_dirs: tuple[str, ...] = ()  # all directories in which it looks, with `*` for the number of a user
     # What the client could not decode, because the agent has another version or is wrong: a count, and a line for each
     # of the first ones. An agent sends neither.
     num_left_out: int = 0

@@ -1,0 +1,55 @@
+"""Tests of the deletion of a dead rank's files by an agent that is root, while the user exchanges folders for links."""
+
+import os
+
+import pytest
+
+from tests.agent.sources.test_box_roots import give
+from tests.hostile.users import ANN, BOB, needs_root
+from zmon.agent.sources.box_removal import remove_rank
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def box_of(tmp_path):
+    """Return a function that makes the file of a user's box."""
+
+    def make(uid):
+        path = tmp_path / f"zmon-{uid}/job/0/rank-0.box"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"box")
+        give(tmp_path / f"zmon-{uid}", uid)
+        return path
+
+    return make
+
+
+def test_own_files_are_deleted_with_their_empty_folders(box_of, tmp_path):
+    box = box_of(ANN)
+    remove_rank(box, ANN, "", tmp_path)
+    assert list((tmp_path / f"zmon-{ANN}").iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [0, 1, 2], ids=["attempt", "job", "root"])
+def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
+    own, foreign = box_of(BOB), box_of(ANN)
+    folder = own.parents[depth]
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(foreign.parents[depth])
+    os.chown(folder, BOB, -1, follow_symlinks=False)
+    with pytest.raises(OSError, match=r"does not belong to uid|Not a directory|Too many levels"):
+        remove_rank(own, BOB, "", tmp_path)
+    assert foreign.exists()
+
+
+def test_socket_of_another_user_beside_the_box_is_kept(box_of, tmp_path):
+    import socket
+
+    box = box_of(ANN)
+    beside = box.with_suffix(".sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(beside))
+    remove_rank(box, ANN, str(beside), tmp_path)
+    assert beside.exists()
+    assert not box.exists()

@@ -1,0 +1,124 @@
+"""Tests of the search for the directories of all users, some of which do not belong to whom they name."""
+
+import os
+
+import pytest
+
+from tests.boxes import Box
+from tests.hostile.users import ANN, BOB, needs_root
+from zmon.agent.sources.box_roots import BoxRoots, Root
+from zmon.agent.sources.boxes import Boxes
+from zmon.box.roots import Places
+
+pytestmark = needs_root
+
+
+@pytest.fixture
+def places(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "shm").mkdir()
+    return Places(tmp_path / "run", tmp_path / "shm")
+
+
+def give(folder, uid):
+    """Give a folder and all in it to a user."""
+    for parent, folders, files in os.walk(folder):
+        for name in ("", *folders, *files):
+            os.chown(os.path.join(parent, name), uid, -1, follow_symlinks=False)  # noqa: PTH118
+
+
+def box(root, owner, stand_in, clock, **identity):
+    """Write the box of a living rank of a user."""
+    process = stand_in()
+    made = Box(root, clock, {"pid": process.pid, **identity}, process)
+    give(root, owner)
+    return made
+
+
+def test_directory_of_each_user_and_of_the_first_version_is_found(places):
+    for uid in (0, ANN):
+        give_new(places.in_shm(uid), uid)
+    give_new(places.old, BOB)
+    roots, problems = BoxRoots(None, places).find()
+    assert sorted(roots) == sorted(
+        [Root(str(places.in_shm(0)), 0), Root(str(places.in_shm(ANN)), ANN), Root(str(places.old), None)]
+    )
+    assert problems == []
+
+
+def give_new(folder, uid):
+    folder.mkdir(0o700)
+    give(folder, uid)
+
+
+@pytest.mark.parametrize("name", ["zmon-", "zmon-x", "zmon-01", "zmon--1", "zmon-scaling-1", "other-5"])
+def test_names_without_a_uid_are_of_no_user(places, name):
+    (places.shm / name).mkdir()
+    assert BoxRoots(None, places).find() == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["folder", "file", "link"])
+def test_squatted_name_is_reported_with_its_owner(places, kind):
+    path = places.in_shm(ANN)
+    {"folder": path.mkdir, "file": path.touch, "link": lambda: path.symlink_to("/root")}[kind]()
+    os.chown(path, BOB, -1, follow_symlinks=False)
+    roots, (problem,) = BoxRoots(None, places).find()
+    assert roots == []
+    assert f"{path} belongs to uid {BOB}" in problem
+    assert f"ranks of uid {ANN} run unwatched" in problem
+
+
+def test_missing_places_have_no_directories(tmp_path):
+    assert BoxRoots(None, Places(tmp_path / "no", tmp_path / "none")).find() == ([], [])
+
+
+def test_jobs_of_all_users_are_read_with_their_owners(places, stand_in, clock):
+    for uid, root in ((ANN, places.in_shm(ANN)), (BOB, places.in_shm(BOB)), (BOB, places.old)):
+        box(root, uid, stand_in, clock, job_id=f"job-{root.name}")
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    states = {state.job_id: state.owner for _, state in boxes.ranks()}
+    assert states == {f"job-zmon-{ANN}": ANN, f"job-zmon-{BOB}": BOB, "job-zmon": BOB}
+
+
+def test_box_of_another_owner_than_its_directory_is_set_aside(places, stand_in, clock):
+    foreign = box(places.in_shm(ANN), ANN, stand_in, clock)
+    os.chown(foreign.path, BOB, -1)
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    assert f"it belongs to uid {BOB}, not to uid {ANN}" in boxes.damaged[foreign.path]
+    assert list(boxes.ranks()) == []
+
+
+def test_link_to_the_boxes_of_another_user_is_not_followed(places, stand_in, clock):
+    box(places.in_shm(ANN), ANN, stand_in, clock)
+    give_new(places.in_shm(BOB), BOB)
+    (places.in_shm(BOB) / "job").symlink_to(places.in_shm(ANN) / "job")
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    assert [state.owner for _, state in boxes.ranks()] == [ANN]
+
+
+def test_job_id_of_two_users_is_two_jobs_and_a_line(places, stand_in, clock):
+    box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1e9)
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    box(places.in_shm(BOB), BOB, stand_in, clock, job_id="train", start_unix=0.0)  # it came later, whatever it says
+    boxes.scan()
+    states = {state.owner: (state.job_id, state.wanted_job_id) for _, state in boxes.ranks()}
+    assert states == {ANN: ("train", ""), BOB: (f"train.uid{BOB}", "train")}
+    assert set(boxes.pids().values()) == {("train", 0), (f"train.uid{BOB}", 0)}
+    assert f"the job id train of uid {BOB} is also that of another user's job" in str(boxes.read().dropped)
+
+
+def test_two_jobs_keep_their_names_when_one_ends(places, stand_in, clock):
+    first = box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1.0)
+    box(places.in_shm(BOB), BOB, stand_in, clock, job_id="train", start_unix=2.0)
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    first.holder.end()
+    first.path.unlink()
+    boxes.scan()
+    clock.sleep(70)
+    boxes.scan()
+    assert [state.job_id for _, state in boxes.ranks()] == [f"train.uid{BOB}"]

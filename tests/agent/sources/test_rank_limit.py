@@ -1,0 +1,146 @@
+"""Tests of the limit on ranks: users share it fairly, living ranks come first, and all that is left out is counted."""
+
+import os
+
+import pytest
+
+from tests.agent.sources.test_box_roots import give
+from tests.boxes import Box
+from tests.hostile.users import ANN, BOB, needs_root
+from zmon.agent.sources import box_listing, rank_limit
+from zmon.agent.sources.box_shares import shares
+from zmon.agent.sources.boxes import Boxes
+from zmon.box.roots import Places
+from zmon.schema.labels import LABEL_LIMITS
+
+
+def test_users_who_want_little_get_all_and_others_share_the_rest():
+    assert shares({1: 8, 2: 1000, 3: 600}, 512) == {1: 8, 2: 252, 3: 252}
+    assert shares({1: 8, 2: 16}, 512) == {1: 8, 2: 16}
+    assert shares({}, 512) == {}
+    assert sum(shares(dict.fromkeys(range(1000), 3), 512).values()) == 512
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The directories of two users, and a limit of 8 living and 8 dead ranks."""
+    (tmp_path / "shm").mkdir()
+    monkeypatch.setattr(rank_limit, "MAX_RANKS", 8)
+    monkeypatch.setattr(rank_limit, "MAX_DEAD", 8)
+    return Places(tmp_path / "run", tmp_path / "shm")
+
+
+@pytest.fixture
+def start(places, stand_in, clock):
+    """Return a function that makes boxes of a user; all are held by one process."""
+
+    def make(owner, ranks, holder=None):
+        process = holder or stand_in()
+        give(places.in_shm(owner), os.geteuid())  # only its owner can add a box
+        for rank in ranks:
+            identity = {"rank": rank, "pid": process.pid, "world_size": 100, "job_id": f"job-{owner}"}
+            Box(places.in_shm(owner), clock, identity, process)
+        give(places.in_shm(owner), owner)
+        return process
+
+    return make
+
+
+@pytest.fixture
+def boxes(places, clock):
+    return Boxes(None, "node-a", clock=clock, places=places)
+
+
+def ranks_of(boxes, owner):
+    return sorted(state.rank for _, state in boxes.ranks() if state.owner == owner)
+
+
+@needs_root
+def test_user_with_many_ranks_takes_no_place_of_another_user(boxes, start):
+    start(ANN, range(12))
+    boxes.scan()
+    assert len(ranks_of(boxes, ANN)) == 8
+    start(BOB, range(3))
+    boxes.scan()
+    assert (len(ranks_of(boxes, ANN)), ranks_of(boxes, BOB)) == (5, [0, 1, 2])
+    assert f"7 boxes of uid {ANN}: an agent watches at most 8 ranks of a node" in str(boxes.read().dropped)
+    assert f"uid {BOB}" not in str(boxes.read().dropped)
+
+
+@needs_root
+def test_dead_ranks_take_no_place_of_living_ones(boxes, start, clock):
+    dead = start(ANN, range(6))
+    boxes.scan()
+    dead.end()
+    boxes.scan()
+    start(ANN, range(20, 28))
+    boxes.scan()
+    assert ranks_of(boxes, ANN) == [*range(6), *range(20, 28)]
+
+
+@needs_root
+def test_dead_ranks_that_were_closed_for_others_are_deleted_in_time(boxes, start, clock, places):
+    start(ANN, range(8)).end()
+    start(ANN, range(20, 28)).end()
+    for _ in range(3):
+        boxes.scan()
+    assert "8 boxes of uid" in str(boxes.read().dropped)
+    for _ in range(2):
+        clock.sleep(1000)
+        boxes.prune()
+        boxes.scan()
+        boxes.scan()  # opens those for which there is room again
+    assert list(places.in_shm(ANN).iterdir()) == []
+
+
+@needs_root
+def test_user_with_too_many_files_hides_no_other_user(boxes, start, places, monkeypatch):
+    monkeypatch.setattr(box_listing, "MAX_ENTRIES", 50)
+    folder = places.in_shm(BOB) / "job/0"
+    folder.mkdir(parents=True)
+    for number in range(200):
+        (folder / f"file-{number}").touch()
+    give(places.in_shm(BOB), BOB)
+    start(ANN, range(2))
+    boxes.scan()
+    assert ranks_of(boxes, ANN) == [0, 1]
+    assert f"uid {BOB} has more than 50 files" in str(boxes.read().dropped)
+
+
+def test_surplus_labels_are_left_out_and_counted(tmp_path, stand_in, clock):
+    process = stand_in()
+    labels = {f"n{number}": "v" for number in range(20)}
+    Box(tmp_path, clock, {"pid": process.pid, "labels": labels}, process)
+    boxes = Boxes(tmp_path, "node-a", clock=clock)
+    boxes.scan()
+    ((_, state),) = boxes.ranks()
+    assert len(state.labels) == 16
+    assert f"4 labels of job: {LABEL_LIMITS}" in boxes.read().dropped
+
+
+def test_box_that_cannot_be_deleted_is_told_until_it_is_gone(boxes_in, stand_in, clock, tmp_path, monkeypatch):
+    process = stand_in()
+    box = Box(tmp_path, clock, {"pid": process.pid}, process)
+    boxes = boxes_in(tmp_path)
+    boxes.scan()
+    process.end()
+    boxes.scan()
+    clock.sleep(1000)
+    monkeypatch.setattr(os, "unlink", refuse)
+    boxes.prune()
+    line = f"1 dead rank of uid {os.geteuid()} fill memory until that user starts a rank: cannot delete {box.path}"
+    assert any(dropped.startswith(line) for dropped in boxes.read().dropped)
+    monkeypatch.undo()
+    boxes.prune()
+    boxes.scan()
+    assert not box.path.exists()
+    assert "fill memory" not in str(boxes.read().dropped)
+
+
+@pytest.fixture
+def boxes_in(clock):
+    return lambda folder: Boxes(folder, "node-a", clock=clock)
+
+
+def refuse(path, **_):
+    raise PermissionError(1, "Operation not permitted", path)

@@ -1,0 +1,92 @@
+"""Tests of the socket that the agent may use for a box: its own, of the same owner, and no other."""
+
+import os
+import socket
+
+import pytest
+
+from tests.hostile.users import BOB, needs_root
+from zmon.agent.worker_socket import NoSocket, worker_socket
+
+
+@pytest.fixture
+def listen(short_folder):
+    """Return a function that opens a socket on which this process listens."""
+    servers = []
+
+    def open_at(path):
+        path.parent.mkdir(exist_ok=True)
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+        server.listen()
+        server.setblocking(False)
+        servers.append(server)
+        return server
+
+    yield open_at
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def short_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("s")
+
+
+@pytest.fixture
+def box(short_folder):
+    return short_folder / "rank-0.box"
+
+
+def refusal(socket):
+    with pytest.raises(NoSocket) as error, socket.opened():
+        raise AssertionError("it was opened")
+    return str(error.value)
+
+
+def test_own_socket_is_used(box, listen):
+    server = listen(box.with_suffix(".sock"))
+    with worker_socket(box, os.geteuid(), str(box.with_suffix(".sock"))).opened() as path:
+        socket.socket(socket.AF_UNIX).connect(str(path))
+    server.accept()
+
+
+def test_own_socket_is_used_if_the_path_differs_in_the_container_of_the_job(box, listen):
+    listen(box.with_suffix(".sock"))
+    with worker_socket(box, os.geteuid(), "/boxes/job/0/rank-0.sock").opened() as path:
+        assert path.is_socket()
+
+
+def test_named_foreign_socket_is_not_asked(box, listen, short_folder):
+    """`/run/docker.sock` of root, for example, which a user may not open."""
+    server = listen(short_folder / "docker.sock")
+    reason = refusal(worker_socket(box, os.geteuid(), str(short_folder / "docker.sock")))
+    assert reason == f"the box names {short_folder}/docker.sock, which is not its own socket: not asked"
+    with pytest.raises(BlockingIOError):
+        server.accept()
+
+
+def test_link_beside_the_box_is_not_followed(box, listen, short_folder):
+    listen(short_folder / "docker.sock")
+    own = box.with_suffix(".sock")
+    own.symlink_to(short_folder / "docker.sock")
+    assert "is not a socket" in refusal(worker_socket(box, os.geteuid(), str(own)))
+
+
+@needs_root
+def test_socket_of_another_owner_than_the_box_is_not_asked(box, listen):
+    own = box.with_suffix(".sock")
+    listen(own)
+    assert refusal(worker_socket(box, BOB, str(own))) == f"{own} belongs to uid 0, the box to uid {BOB}: not asked"
+
+
+def test_short_path_is_used_if_the_box_names_it(box, listen, short_folder):
+    short = short_folder / "zmon-0123456789abcdef.sock"
+    listen(short)
+    with worker_socket(box, os.geteuid(), str(short), short_folder).opened() as path:
+        assert path.is_socket()
+
+
+def test_box_without_a_named_socket_has_no_server(box, listen):
+    listen(box.with_suffix(".sock"))
+    assert "no worker server" in refusal(worker_socket(box, os.geteuid(), ""))

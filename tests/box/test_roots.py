@@ -1,0 +1,88 @@
+"""Tests of the directory of a user's boxes: where it is, that it is in memory, and that it is the user's own."""
+
+import os
+
+import pytest
+
+from tests.hostile.users import BOB, needs_root
+from zmon.box.roots import Places, check_owner, file_system, own_root, prepare_root
+from zmon.errors import BoxUnavailable
+
+ME = str(os.geteuid())
+
+
+@pytest.fixture
+def places(tmp_path):
+    """Directories of this test that the table of mounts calls tmpfs."""
+    for name in ("run", "shm"):
+        (tmp_path / name).mkdir()
+    return Places(tmp_path / "run", tmp_path / "shm", mounts(tmp_path, "tmpfs"))
+
+
+def mounts(folder, kind):
+    device = folder.stat().st_dev
+    table = folder / f"mounts-{kind}"
+    table.write_text(f"21 1 {os.major(device)}:{os.minor(device)} / /x rw - {kind} none rw\n")
+    return table
+
+
+def test_named_directory_is_used_as_it_is(places, tmp_path):
+    assert prepare_root({"ZMON_BOX_DIR": str(tmp_path / "named")}, places) == tmp_path / "named"
+    assert not (tmp_path / "named").exists()
+
+
+def test_each_user_has_a_directory_of_mode_700(places):
+    root = prepare_root({"ZMON_BOX_DIR": ""}, places)
+    assert root == places.shm / f"zmon-{ME}"
+    assert oct(root.stat().st_mode)[-3:] == "700"
+    assert prepare_root({}, places) == root
+
+
+@needs_root
+def test_directory_in_run_is_used_if_root_made_it_for_all(places):
+    places.run.chmod(0o1777)
+    assert own_root({}, places) == places.run / ME
+    os.chown(places.run, BOB, -1)
+    assert own_root({}, places) == places.shm / f"zmon-{ME}"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1775, 0o700])
+def test_directory_in_run_is_not_used_if_others_may_change_it_or_may_not_use_it(places, mode):
+    places.run.chmod(mode)
+    assert own_root({}, places) == places.shm / f"zmon-{ME}"
+
+
+@needs_root
+def test_directory_in_run_is_not_used_on_a_disk(places, tmp_path):
+    places.run.chmod(0o1777)
+    on_disk = Places(places.run, places.shm, mounts(tmp_path, "ext4"))
+    assert own_root({}, on_disk) == places.shm / f"zmon-{ME}"
+
+
+def test_default_directory_on_a_disk_is_refused(places, tmp_path):
+    on_disk = Places(places.run, places.shm, mounts(tmp_path, "ext4"))
+    with pytest.raises(BoxUnavailable, match=r"it is on ext4\. Set ZMON_BOX_DIR"):
+        prepare_root({}, on_disk)
+    assert list(places.shm.iterdir()) == []
+
+
+@needs_root
+def test_directory_of_another_user_is_refused_with_its_owner(places):
+    prepare_root({}, places)
+    os.chown(places.in_shm(ME), BOB, -1)
+    with pytest.raises(BoxUnavailable, match=f"it belongs to uid {BOB}, and this is uid {ME}"):
+        prepare_root({}, places)
+
+
+def test_link_in_place_of_the_directory_is_refused(places, tmp_path):
+    (tmp_path / "private").mkdir()
+    places.in_shm(ME).symlink_to(tmp_path / "private")
+    with pytest.raises(BoxUnavailable, match="cannot use"):
+        prepare_root({}, places)
+    check_owner(tmp_path / "private")
+
+
+def test_memory_of_this_machine_is_known(tmp_path):
+    if file_system(Places().shm) not in ("tmpfs", ""):
+        pytest.skip("/dev/shm is not tmpfs")
+    assert file_system(Places().shm) == "tmpfs"

@@ -1,0 +1,103 @@
+"""Tests of the deletion of what dead ranks of this user left, by the next rank of the user."""
+
+import os
+import socket
+import time
+
+import pytest
+
+from tests.boxes import Box, Clock
+from tests.hostile.users import BOB, needs_root
+from zmon.probe.leftovers import GRACE_SECONDS, sweep
+from zmon.schema.plan import PLAN_FILE
+
+LONG_AGO = time.time() - GRACE_SECONDS - 60
+
+
+@pytest.fixture
+def sockets(tmp_path_factory):
+    """The folder of short socket paths."""
+    return tmp_path_factory.mktemp("s")
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "zmon-0"
+
+
+@pytest.fixture
+def left_box(root):
+    """Return a function that makes the box of a rank; all its files are old unless `age` is False."""
+
+    def make(rank=0, holder=None, since_ns=0, age=True):
+        box = Box(root, Clock(since_ns), {"rank": rank}, holder)
+        (box.path.parent / PLAN_FILE).touch()
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(box.path.with_suffix(".sock")))
+        if age:
+            make_old(root)
+        return box
+
+    return make
+
+
+def make_old(folder):
+    for parent, _, files in os.walk(folder, topdown=False):
+        for name in (*files, ""):
+            os.utime(os.path.join(parent, name), (LONG_AGO, LONG_AGO))  # noqa: PTH118
+
+
+def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets):
+    left_box(0)
+    left_box(1)
+    sweep(root, sockets)
+    assert list(root.iterdir()) == []
+
+
+def test_ranks_that_died_a_moment_ago_are_left_to_the_agent(left_box, root, sockets):
+    box = left_box(since_ns=time.monotonic_ns() - 60_000_000_000)  # the box itself is old: memory leaves no time
+    sweep(root, sockets)
+    assert box.path.exists()
+
+
+def test_folder_in_which_something_changed_is_left_alone(left_box, root, sockets):
+    box = left_box(age=False)
+    os.utime(box.path, (LONG_AGO, LONG_AGO))
+    sweep(root, sockets)
+    assert box.path.exists()
+
+
+def test_launch_with_a_living_rank_is_left_alone(left_box, root, sockets, stand_in):
+    dead, alive = left_box(0), left_box(1, stand_in())
+    sweep(root, sockets)
+    assert dead.path.exists()
+    assert alive.path.exists()
+
+
+@needs_root
+def test_folder_of_another_user_is_left_alone(left_box, root, sockets):
+    box = left_box()
+    os.chown(box.path.parents[1], BOB, -1)
+    make_old(root)
+    sweep(root, sockets)
+    assert box.path.exists()
+
+
+def test_short_socket_of_a_killed_rank_is_deleted(root, sockets):
+    dead, young, served, other = (sockets / name for name in (
+        "zmon-0123456789abcdef.sock", "zmon-1123456789abcdef.sock", "zmon-2123456789abcdef.sock", "docker.sock",
+    ))  # fmt: skip
+    for path in (dead, young, other):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(served))
+        server.listen()
+        for path in (dead, served, other):
+            os.utime(path, (LONG_AGO, LONG_AGO))
+        sweep(root, sockets)
+    assert sorted(path.name for path in sockets.iterdir()) == sorted(path.name for path in (young, served, other))
+
+
+def test_missing_directories_are_no_error(tmp_path):
+    sweep(tmp_path / "none", tmp_path / "no")

@@ -1,0 +1,91 @@
+"""Tests of the user who asks, read from the kernel's table of sockets."""
+
+import os
+import socket
+
+import pytest
+
+from tests.hostile.users import BOB, needs_root, run_as
+from zmon.web.asker import find_asker
+
+OWN = ("127.0.0.1", 9780)
+HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+
+
+def line(near, far, uid, inode):
+    return f"   0: {near} {far} 01 00000000:00000000 00:00000000 00000000 {uid} 0 {inode} 1 0000000000000000 20 4\n"
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    """Return a function that writes the tables of sockets."""
+    (tmp_path / "net").mkdir()
+    (tmp_path / "self").mkdir()
+
+    def write(tcp="", tcp6="", uid_map="0 0 4294967295"):
+        (tmp_path / "net/tcp").write_text(HEADER + tcp)
+        (tmp_path / "net/tcp6").write_text(HEADER + tcp6)
+        (tmp_path / "self/uid_map").write_text(uid_map)
+        return tmp_path
+
+    return write
+
+
+@pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
+def test_own_connection_is_of_this_user(family, host):
+    try:
+        server = socket.create_server((host, 0), family=family)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    with server, socket.create_connection(server.getsockname()[:2]) as client, server.accept()[0] as end:
+        assert find_asker(end.getpeername(), end.getsockname()).uid == os.geteuid()
+        assert client.getpeername() == end.getsockname()
+
+
+@needs_root
+def test_connection_of_another_user_is_of_that_user():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        wait = f"s = socket.create_connection(('127.0.0.1', {port})); s.recv(1); result = 'done'"
+        import threading
+
+        thread = threading.Thread(target=run_as, args=(BOB, wait))
+        thread.start()
+        end, _ = server.accept()
+        assert find_asker(end.getpeername(), end.getsockname()).uid == BOB
+        end.close()
+        thread.join()
+
+
+def test_address_of_another_machine_is_of_nobody(kernel):
+    proc = kernel(tcp=line("0300000A:1F90", "0100000A:2634", 0, 7))
+    asker = find_asker(("10.0.0.3", 8080), ("10.0.0.1", 9780), proc)
+    assert (asker.uid, asker.reason) == (None, "10.0.0.3 is not a loopback address")
+
+
+def test_ipv4_client_of_a_server_of_both_families_is_known(kernel):
+    proc = kernel(tcp=line("0100007F:1F90", "0100007F:2634", 1234, 7))
+    assert find_asker(("::ffff:127.0.0.1", 8080, 0, 0), ("::ffff:127.0.0.1", 9780, 0, 0), proc).uid == 1234
+
+
+def test_wrapped_ipv4_socket_of_an_ipv6_client_is_known(kernel):
+    wrapped = "0000000000000000FFFF00000100007F"
+    proc = kernel(tcp6=line(f"{wrapped}:1F90", f"{wrapped}:2634", 1234, 7))
+    assert find_asker(("127.0.0.1", 8080), OWN, proc).uid == 1234
+
+
+def test_socket_that_no_process_has_open_is_of_nobody(kernel):
+    """The kernel lists it as root's: a client that closes at once would else be root."""
+    asker = find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=line("0100007F:1F90", "0100007F:2634", 0, 0)))
+    assert (asker.uid, asker.reason) == (None, "no process of this machine has port 8080")
+
+
+def test_same_port_with_another_end_is_of_nobody(kernel):
+    proc = kernel(tcp=line("0200007F:1F90", "0100007F:2634", 0, 7) + line("0100007F:1F90", "0100007F:2635", 0, 8))
+    assert find_asker(("127.0.0.1", 8080), OWN, proc).uid is None
+
+
+def test_user_without_a_number_in_this_namespace_is_of_nobody(kernel):
+    table = line("0100007F:1F90", "0100007F:2634", 65534, 7)
+    assert find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=table)).uid == 65534
+    assert find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=table, uid_map="0 100000 65536")).uid is None

@@ -1,0 +1,54 @@
+"""Reads the files of a checkpoint without running code that somebody put into them.
+
+torch keeps the table of all chunks in a pickle, `.metadata`. It may name only the types of which such a table consists.
+The tensors themselves are read with `weights_only=True`, by torch.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint import filesystem, metadata
+
+_FILE = ".metadata"
+_TYPES = {
+    (kind.__module__, kind.__qualname__): kind
+    for kind in (
+        metadata.Metadata, metadata.StorageMeta, metadata.MetadataIndex, metadata.TensorStorageMetadata,
+        metadata.BytesStorageMetadata, metadata.ChunkStorageMetadata, metadata.TensorProperties,
+        metadata._MEM_FORMAT_ENCODING, filesystem._StorageInfo, torch.Size,
+    )
+}  # fmt: skip
+_LAYOUTS = ("strided", "sparse_coo")
+
+
+def read_table(checkpoint: Path) -> metadata.Metadata:
+    """Return the table of all chunks. Raises pickle.UnpicklingError if the file holds something else."""
+    with (checkpoint / _FILE).open("rb") as file:
+        table = _Unpickler(file).load()
+    if not isinstance(table, metadata.Metadata):
+        raise pickle.UnpicklingError(f"{_FILE} holds no table of chunks")
+    return table
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a type of which a table consists. Raises pickle.UnpicklingError for all others."""
+        if (module, name) in _TYPES:
+            return _TYPES[module, name]
+        if module == "torch" and isinstance(value := getattr(torch, name, None), torch.dtype):
+            return value
+        if (module, name) == ("torch.serialization", "_get_layout"):
+            return _layout
+        if (module, name) in (("pathlib", "PosixPath"), ("pathlib", "PurePosixPath")):
+            return _path
+        raise pickle.UnpicklingError(f"{_FILE} names {module}.{name}, which is no part of a table of chunks")
+
+
+def _layout(name: str) -> torch.layout:
+    return getattr(torch, name.removeprefix("torch.")) if name.removeprefix("torch.") in _LAYOUTS else torch.strided
+
+
+def _path(*parts: str) -> str:
+    return "/".join(parts)

@@ -1,0 +1,103 @@
+"""List the files of black boxes, `<root>/<job>/<attempt>/rank-<n>.box`, and the plans beside them.
+
+Symbolic links are not followed, so nothing outside the directories is read. All below a job's directory belongs to the
+owner of that directory. The listing looks at a limited number of entries of each user: a user with a million files
+slows down nobody else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from zmon.agent.sources.box_roots import Root
+from zmon.plain import plain
+from zmon.schema.plan import PLAN_FILE
+
+# A job of 8 ranks that restarts every 2 s for 15 minutes, until the first boxes are deleted, leaves 8,000 files.
+MAX_ENTRIES = 8192
+
+
+class ListedBox(NamedTuple):
+    """A file with the name of a box."""
+
+    path: str
+    inode: int
+    owner: int  # of its job's directory
+
+
+class Listing:
+    """One listing of all directories."""
+
+    def __init__(self, roots: Iterable[Root]) -> None:
+        """List the directories. A missing one counts as empty; one that cannot be listed raises OSError."""
+        self.plans: list[str] = []
+        self.unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
+        self._num_entries: Counter[int] = Counter()
+        self.boxes = {box.path: box for root in roots for box in self._root(root)}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A line for each user whose files were not all looked at."""
+        return tuple(
+            f"uid {owner} has more than {MAX_ENTRIES:,} files in its box directories: zmon ignores the others"
+            for owner, number in sorted(self._num_entries.items())
+            if number > MAX_ENTRIES
+        )
+
+    def _root(self, root: Root) -> Iterator[ListedBox]:
+        for job in self._jobs(root):
+            try:
+                if not job.is_dir(follow_symlinks=False):
+                    continue
+                owner = job.stat(follow_symlinks=False).st_uid
+            except OSError:
+                continue  # it was removed meanwhile
+            if root.owner not in (None, owner):
+                self.unlistable[job.path] = f"{job.path} belongs to uid {owner}, its directory to uid {root.owner}"
+                continue
+            for attempt in self._below(job.path, owner):
+                if attempt.is_dir(follow_symlinks=False):
+                    for entry in self._below(attempt.path, owner):
+                        if entry.name.startswith("rank-") and entry.name.endswith(".box"):
+                            yield ListedBox(entry.path, entry.inode(), owner)
+                        elif entry.name == PLAN_FILE:
+                            self.plans.append(entry.path)
+
+    def _jobs(self, root: Root) -> list[os.DirEntry[str]]:
+        """Return the entries of a directory of boxes. Raises OSError if it is the one that the site has named."""
+        try:
+            return _entries(root.path)
+        except OSError as error:
+            if root.explicit:
+                raise
+            self.unlistable[root.path] = reason(root.path, error)
+            return []
+
+    def _below(self, folder: str, owner: int) -> list[os.DirEntry[str]]:
+        """Return the entries of a user's folder that the user still has a claim to. Note why it cannot be listed."""
+        try:
+            entries = _entries(folder, MAX_ENTRIES + 1 - self._num_entries[owner])
+        except OSError as error:
+            self.unlistable[folder] = reason(folder, error)
+            return []
+        self._num_entries[owner] += len(entries)
+        return entries
+
+
+def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
+    """Return the line about a file or folder that cannot be read, or with which something else cannot be done."""
+    return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))
+
+
+def _entries(folder: str, limit: int = MAX_ENTRIES) -> list[os.DirEntry[str]]:
+    """Return the first entries of a folder; none if it does not exist. Raises OSError."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(islice(entries, max(limit, 0)))
+    except FileNotFoundError:
+        return []

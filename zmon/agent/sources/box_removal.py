@@ -1,0 +1,87 @@
+"""Delete the files of a dead rank: its box, its socket, what it left unfinished, and then empty folders.
+
+The folders belong to the user of the job, who may exchange them for links at any moment, and this process may be root.
+So the owner of each folder is checked after it is opened, and only what that user owns is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from zmon.agent.worker_socket import worker_socket
+from zmon.schema.plan import PLAN_FILE
+
+UNFINISHED_SECONDS = 60.0  # a living rank needs less time than this to make its box
+_BOX = re.compile(r"rank-\d+\.box")
+_UNFINISHED_BOX = re.compile(r"\.rank-\d+\.box\..+")
+
+
+def remove_rank(box: Path, owner: int, named_socket: str, short_paths: Path) -> None:
+    """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted."""
+    with _opened(box.parent, owner) as (folder, job, root):
+        _unlink(box.name, folder)
+        socket = worker_socket(box, owner, named_socket, short_paths).path
+        _unlink_socket(box.with_suffix(".sock").name, folder, owner)
+        if socket.parent == short_paths:
+            with _folder(short_paths) as shared:
+                _unlink_socket(socket.name, shared, owner)
+        for name in _leftovers(folder):
+            _unlink(name, folder)
+        with contextlib.suppress(OSError):  # they have other ranks' boxes
+            os.rmdir(box.parent.name, dir_fd=job)
+            os.rmdir(box.parent.parent.name, dir_fd=root)
+
+
+def _leftovers(folder: int) -> Iterator[str]:
+    """Yield unfinished boxes of ranks that died while they made them, and the plan if no box is left."""
+    names = os.listdir(folder)
+    for name in names:
+        if _UNFINISHED_BOX.fullmatch(name):
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if time.time() - status.st_mtime > UNFINISHED_SECONDS:
+                    yield name
+    if not any(_BOX.fullmatch(name) for name in names):
+        yield from (name for name in names if name == PLAN_FILE or name.startswith(f".{PLAN_FILE}."))
+
+
+@contextlib.contextmanager
+def _opened(attempt: Path, owner: int) -> Iterator[tuple[int, int, int]]:
+    """Yield descriptors of the folders of the attempt, of its job, and of the boxes. Raises OSError."""
+    with (
+        _folder(attempt.parent.parent) as root,
+        _folder(attempt.parent.name, root) as job,
+        _folder(attempt.name, job) as folder,
+    ):
+        for fd in (job, folder):
+            if os.fstat(fd).st_uid != owner:
+                raise PermissionError(1, f"its folder does not belong to uid {owner}")
+        yield folder, job, root
+
+
+@contextlib.contextmanager
+def _folder(path: Path | str, parent: int | None = None) -> Iterator[int]:
+    no_follow = 0 if parent is None else os.O_NOFOLLOW  # a site may name a link to its box directory
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | no_follow | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _unlink(name: str, folder: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)
+
+
+def _unlink_socket(name: str, folder: int, owner: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISSOCK(status.st_mode) and status.st_uid == owner:
+            os.unlink(name, dir_fd=folder)

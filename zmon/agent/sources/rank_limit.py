@@ -1,0 +1,65 @@
+"""The limit on the boxes that the agent has open: every user has a share, and living ranks come before dead ones."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+
+from zmon.agent.sources.box_listing import ListedBox
+from zmon.agent.sources.box_shares import MAX_RANKS, shares
+from zmon.agent.sources.rank_box import RankBox
+
+MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restarts leaves a thousand in 15 minutes
+
+
+class RankLimit:
+    """The limit. A scan calls `begin`, then `admits` and `add` for each new box, then `end`."""
+
+    def __init__(self) -> None:
+        self.lines: tuple[str, ...] = ()  # a line for each user whose boxes are not all open
+        self._closed: dict[str, int] = {}  # dead ranks that were closed for others: inode by path
+        self._allowed: dict[int, int] = {}  # living ranks of each user
+        self._living: Counter[int] = Counter()
+
+    def begin(self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox]) -> list[str]:
+        """Return the paths of open boxes to close, since other users have a right to their places."""
+        self._closed = {p: inode for p, inode in self._closed.items() if p in listed and listed[p].inode == inode}
+        living: defaultdict[int, list[str]] = defaultdict(list)
+        dead: defaultdict[int, list[tuple[float, str]]] = defaultdict(list)
+        for path, box in opened.items():
+            if box.alive:
+                living[box.owner].append(path)
+            else:
+                dead[box.owner].append((box.gone_seconds or 0.0, path))
+        new = Counter(box.owner for path, box in listed.items() if path not in opened and path not in self._closed)
+        self._allowed = shares({owner: len(living[owner]) + new[owner] for owner in {*living, *new}}, MAX_RANKS)
+        surplus = [path for owner, paths in living.items() for path in sorted(paths)[self._allowed[owner] :]]
+        self._living = Counter({owner: min(len(paths), self._allowed[owner]) for owner, paths in living.items()})
+        num_dead = MAX_DEAD // max(1, len(dead))
+        for ranks in dead.values():
+            for _, path in sorted(ranks)[num_dead:]:
+                surplus.append(path)
+                if path in listed:
+                    self._closed[path] = opened[path].inode
+        # Where there is room again, they are opened again, and deleted in time.
+        self._closed = {p: i for p, i in self._closed.items() if len(dead[listed[p].owner]) >= num_dead}
+        return surplus
+
+    def admits(self, path: str, owner: int) -> bool:
+        """Return True if a new box may be opened."""
+        return path not in self._closed and self._living[owner] < self._allowed.get(owner, 0)
+
+    def add(self, box: RankBox) -> None:
+        """Count a new box. Dead ones take no place of a living rank."""
+        self._living[box.owner] += box.alive
+
+    def end(
+        self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox], damaged: Mapping[str, object]
+    ) -> None:
+        """Note how many boxes of each user are not open."""
+        left_out = Counter(box.owner for path, box in listed.items() if path not in opened and path not in damaged)
+        self.lines = tuple(
+            f"{number} boxes of uid {owner}: an agent watches at most {MAX_RANKS} ranks of a node, with an equal share "
+            "for each user"
+            for owner, number in sorted(left_out.items())
+        )

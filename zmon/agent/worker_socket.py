@@ -1,0 +1,63 @@
+"""The Unix socket of a rank's worker server: which one the agent may use, so that nobody can put another in its place.
+
+The job writes the path of its socket into the box, and the agent may be root. So only two paths count: the one beside
+the box, and the short one in `/tmp` that a rank uses if that path is too long. The socket must belong to the owner of
+the box. It is opened first and checked then, and the connection goes to the file that was checked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+SHORT_PATHS = Path("/tmp")
+_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
+NO_SERVER = "the job has no worker server (torch < 2.9?)"
+
+
+class WorkerSocket(NamedTuple):
+    """The socket that may belong to a box."""
+
+    path: Path
+    owner: int  # uid of the owner of the box
+    named: str = ""  # the path in the box; "": the rank has no worker server
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Path]:
+        """Yield a path that leads to the checked socket and to no other. Raises NoSocket."""
+        if not self.named:
+            raise NoSocket(NO_SERVER)
+        try:
+            fd = os.open(self.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            if str(self.path) != self.named:
+                raise NoSocket(f"the box names {self.named}, which is not its own socket: not asked") from error
+            raise NoSocket(f"cannot reach the rank's worker server: {error.strerror}") from error
+        try:
+            status = os.fstat(fd)
+            if not stat.S_ISSOCK(status.st_mode):
+                raise NoSocket(f"{self.path} is not a socket: not asked")
+            if status.st_uid != self.owner:
+                raise NoSocket(f"{self.path} belongs to uid {status.st_uid}, the box to uid {self.owner}: not asked")
+            yield Path(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+
+
+class NoSocket(Exception):
+    """There is no socket that the agent may use; the message has the reason."""
+
+
+def worker_socket(box: Path, owner: int, named: str, short_paths: Path = SHORT_PATHS) -> WorkerSocket:
+    """Return the socket of a box: the short path if the box names one, else the path beside the box.
+
+    In a container the path in the box may differ from the path that the agent sees.
+    """
+    path = Path(named)
+    is_short = path.parent == short_paths and _SHORT_NAME.fullmatch(path.name)
+    return WorkerSocket(path if is_short else box.with_suffix(".sock"), owner, named)

@@ -1,0 +1,114 @@
+"""The directories that hold black boxes: one for each user, and always in memory.
+
+The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an administrator has made `/run/zmon` for all
+users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
+kernel's write-back would make steps wait. zmon 0.1.0 had `/dev/shm/zmon` for all users; only the first could use it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from zmon.errors import BoxUnavailable
+
+VARIABLE = "ZMON_BOX_DIR"
+IN_MEMORY = ("tmpfs", "ramfs")
+_NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The directories in which the directories of users are."""
+
+    run: Path = Path("/run/zmon")
+    shm: Path = Path("/dev/shm")
+    mounts: Path = Path("/proc/self/mountinfo")
+
+    @property
+    def old(self) -> Path:
+        """The directory of zmon 0.1.0."""
+        return self.shm / "zmon"
+
+    def in_run(self, uid: int | str) -> Path:
+        """Return the directory of a user below `run`."""
+        return self.run / str(uid)
+
+    def in_shm(self, uid: int | str) -> Path:
+        """Return the directory of a user below `shm`."""
+        return self.shm / f"zmon-{uid}"
+
+    def run_is_shared(self) -> bool:
+        """Return True if `run` is root's, every user may create entries, none can rename others', and it is memory."""
+        try:
+            status = self.run.lstat()
+        except OSError:
+            return False
+        shared = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o1777 == 0o1777
+        return shared and status.st_uid == 0 and file_system(self.run, self.mounts) in IN_MEMORY
+
+
+PLACES = Places()
+
+
+def own_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
+    """Return the directory of the boxes of this user."""
+    uid = os.geteuid()
+    default = places.in_run(uid) if places.run_is_shared() else places.in_shm(uid)
+    return Path(env.get(VARIABLE) or default)
+
+
+def prepare_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
+    """Return the directory of the boxes of this user, and create it unless the user has named another one.
+
+    Raises BoxUnavailable if it belongs to somebody else or is not in memory.
+    """
+    root = own_root(env, places)
+    if env.get(VARIABLE):
+        return root
+    try:
+        if (kind := file_system(root.parent, places.mounts)) not in IN_MEMORY:
+            raise BoxUnavailable(
+                f"cannot create black boxes in {root}", f"it is on {kind or 'an unknown file system'}", _NEXT_STEP
+            )
+        root.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise BoxUnavailable(
+            f"cannot create black boxes in {root}", error.strerror or str(error), _NEXT_STEP
+        ) from error
+    check_owner(root)
+    return root
+
+
+def check_owner(folder: Path) -> None:
+    """Raise BoxUnavailable unless this folder is a real one and belongs to this user."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            owner = os.fstat(fd).st_uid
+        finally:
+            os.close(fd)
+    except OSError as error:
+        owner = folder.lstat().st_uid
+        if owner == os.geteuid():
+            raise BoxUnavailable(f"cannot use {folder}", error.strerror or str(error), _NEXT_STEP) from error
+    if owner != os.geteuid():
+        raise BoxUnavailable(
+            f"cannot create a black box in {folder}",
+            f"it belongs to uid {owner}, and this is uid {os.geteuid()}",
+            f"Let that user or root remove it, or set {VARIABLE} to another directory; the job continues unwatched",
+        )
+
+
+def file_system(path: Path, mounts: Path = PLACES.mounts) -> str:
+    """Return the type of the file system of a path, such as tmpfs or ext4; empty if it is unknown. Raises OSError."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in mounts.read_text(errors="replace").splitlines():
+        mount, _, source = line.partition(" - ")
+        if mount.split()[2:3] == [number]:
+            return source.split()[0]
+    return ""

@@ -1,0 +1,112 @@
+"""Separate the jobs of several users who chose the same job id on different hosts. Pure.
+
+A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if both have a rank
+with the same number, or if their launches differ in size. On one host the agent has separated them already.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from zmon.job.job_owners import JobOwners
+from zmon.job.timeline import newest_attempt
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.host import HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
+from zmon.schema.rank import RankState
+
+Item = TypeVar("Item", ProcessSample, TcpPeer)
+Names = Mapping[str, str]  # job id of the agent → name of the job
+
+
+class SharedIds:
+    """The names of all jobs, by host and job id of the agent; a job that has a name keeps it."""
+
+    def __init__(self) -> None:
+        self._owners = JobOwners()
+
+    def names(self, reports: Sequence[AgentReport]) -> Mapping[str, Names]:
+        """Return the names that differ from the job ids in these reports, by host."""
+        by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
+        for report in reports:
+            for state in report.ranks:
+                if state.owner is not None:
+                    by_job[state.job_id][state.owner].append(state)
+        users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
+        names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
+        result: dict[str, dict[str, str]] = {}
+        for report in reports:
+            for state in report.ranks:
+                first = users[state.job_id][state.owner] if state.owner is not None else None
+                if first is not None and (name := names[state.job_id, first]) != state.job_id:
+                    result.setdefault(report.host, {})[state.job_id] = name
+        return result
+
+
+def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
+    """Return for each user the first one with whom the ranks form one job, in order of their starts."""
+    if len(by_owner) == 1:
+        return {owner: owner for owner in by_owner}
+    firsts: dict[int, int] = {}
+    launches: dict[int, set[tuple[int, int]]] = {}  # world size and number of each rank, by first user
+    for owner in sorted(by_owner, key=lambda uid: (min(r.start for r in by_owner[uid]), uid)):
+        ranks = {(r.world_size, r.rank) for r in newest_attempt(by_owner[owner])}
+        first = next((f for f, others in launches.items() if _complement(ranks, others)), owner)
+        firsts[owner] = first
+        launches.setdefault(first, set()).update(ranks)
+    return firsts
+
+
+def _complement(ranks: set[tuple[int, int]], others: set[tuple[int, int]]) -> bool:
+    """Return True if two sets of ranks, each with its world size, can be parts of one launch."""
+    return not ranks & others and {size for size, _ in ranks} == {size for size, _ in others}
+
+
+def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
+    """Return a report with the names of its jobs."""
+    if not (own := names.get(report.host)):
+        return report
+    return replace(
+        report,
+        ranks=tuple(_renamed_rank(r, own) if r.job_id in own else r for r in report.ranks),
+        records={own.get(job_id, job_id): records for job_id, records in report.records.items()},
+        sample=_renamed_sample(report.sample, own),
+    )
+
+
+def renamed_window(window: HostWindow, names: Mapping[str, Names]) -> HostWindow:
+    """Return the hardware of a host with the names of its jobs."""
+    if not (own := names.get(window.host)):
+        return window
+    return replace(
+        window,
+        before=_renamed_sample(window.before, own),
+        now=_renamed_sample(window.now, own),
+        recent=_renamed_tcp(window.recent, own),
+    )
+
+
+def _renamed_rank(state: RankState, names: Names) -> RankState:
+    return replace(state, job_id=names[state.job_id], wanted_job_id=state.wanted_job_id or state.job_id)
+
+
+def _renamed_sample(sample: HostSample, names: Names) -> HostSample:
+    return replace(
+        sample,
+        tcp=_renamed_tcp(sample.tcp, names),
+        processes=None if sample.processes is None else tuple(_renamed_items(sample.processes, names)),
+        cgroups=None if sample.cgroups is None else tuple(
+            replace(group, ranks=tuple((names.get(job_id, job_id), rank) for job_id, rank in group.ranks))
+            for group in sample.cgroups
+        ),
+    )  # fmt: skip
+
+
+def _renamed_tcp(tcp: TcpSample | None, names: Names) -> TcpSample | None:
+    return None if tcp is None else replace(tcp, peers=tuple(_renamed_items(tcp.peers, names)))
+
+
+def _renamed_items(items: Iterable[Item], names: Names) -> Iterator[Item]:
+    return (replace(item, job_id=names.get(item.job_id, item.job_id)) for item in items)

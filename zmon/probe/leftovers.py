@@ -1,0 +1,115 @@
+"""Deletes what dead ranks of this user left behind, before a new rank makes its box.
+
+The agent deletes the files of dead ranks where it may: not in a directory that is mounted read-only for it, or that
+belongs to another user. Each box takes 3 MB of memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from zmon.box import live
+from zmon.box.layout import NUM_LIVE, PREFIX
+from zmon.box.lock import holder
+from zmon.box.roots import PLACES
+from zmon.box.versions import LAYOUTS
+from zmon.schema.plan import PLAN_FILE
+
+GRACE_SECONDS = 900.0  # the agent leaves them to people for this long, too
+SHORT_PATHS = Path("/tmp")
+MAX_FILES = 16_384  # of a folder, and folders of one sweep: it must not delay the rank
+_BOX = re.compile(r"\.?rank-\d+\.box.*")
+_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
+_LIVE = struct.Struct(f"<{NUM_LIVE}q")
+
+
+def sweep(root: Path, short_paths: Path = SHORT_PATHS) -> None:
+    """Delete the boxes, sockets and plans of this user whose ranks died GRACE_SECONDS ago. Never raises OSError.
+
+    A folder with a living rank is left alone, and so is one in which something was created or deleted since then:
+    ranks may start in it. This process must not have a box yet: to open and close a box would drop its lock on it.
+    """
+    for folder in filter(_is_old, islice(_own_folders(root), MAX_FILES)):
+        if not all(_is_long_dead(path) for path in _files(folder) if _BOX.fullmatch(path.name)):
+            continue
+        for path in _files(folder):
+            is_plan = path.name == PLAN_FILE or path.name.startswith(f".{PLAN_FILE}.")
+            if is_plan or _BOX.fullmatch(path.name) or path.suffix == ".sock":
+                _delete(path)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+            folder.parent.rmdir()  # fails while it has other attempts
+    for path in _files(short_paths):
+        if _SHORT_NAME.fullmatch(path.name) and _is_own(path) and _is_old(path) and _is_refused(path):
+            _delete(path)
+
+
+def _own_folders(root: Path) -> Iterator[Path]:
+    """Yield the folders of attempts that belong to this user, also those of zmon 0.1.0."""
+    for folder in dict.fromkeys((root, PLACES.old)):
+        for job in _files(folder):
+            if _is_own(job):
+                yield from (attempt for attempt in _files(job) if _is_own(attempt))
+
+
+def _is_long_dead(box: Path) -> bool:
+    """Return True if the rank of a box died GRACE_SECONDS ago, as far as the box shows."""
+    try:
+        fd = os.open(box, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            return holder(fd) is None and not _was_alive(fd)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+
+
+def _was_alive(fd: int) -> bool:
+    """Return True if the box shows a change in the last GRACE_SECONDS; writes to mapped memory leave its time alone."""
+    if time.time() - os.fstat(fd).st_mtime < GRACE_SECONDS:
+        return True
+    prefix = os.pread(fd, PREFIX.size, 0)
+    layout = LAYOUTS.get(PREFIX.unpack(prefix)[1]) if len(prefix) == PREFIX.size else None
+    raw = b"" if layout is None else os.pread(fd, _LIVE.size, layout.live)
+    state = live.state(_LIVE.unpack(raw)) if len(raw) == _LIVE.size else None
+    return state is not None and 0 <= time.monotonic_ns() - state[0] < GRACE_SECONDS * 1e9
+
+
+def _is_refused(path: Path) -> bool:
+    """Return True if it is a socket on which nobody listens."""
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as client:
+        client.setblocking(False)
+        return client.connect_ex(str(path)) == errno.ECONNREFUSED
+
+
+def _is_own(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return path.lstat().st_uid == os.geteuid()
+    return False
+
+
+def _is_old(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return time.time() - path.lstat().st_mtime > GRACE_SECONDS
+    return False
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    with contextlib.suppress(OSError):
+        yield from islice(folder.iterdir(), MAX_FILES)
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

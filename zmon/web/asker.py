@@ -1,0 +1,102 @@
+"""The user who asks: on loopback, the owner of the socket at the other end of the connection.
+
+The kernel lists each TCP socket of this machine with the uid of its owner in `/proc/net/tcp` and `/proc/net/tcp6`
+(proc_net(5)). A connection from another machine has no such line, so nobody can pretend to be a local user.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from aiohttp import web
+
+from zmon.schema.api import Endpoint
+from zmon.web.server import route
+
+Request = TypeVar("Request", bound=msgspec.Struct)
+Answer = TypeVar("Answer")
+Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
+
+_OVERFLOW_UID = 65534  # stands for every user without a number in this user namespace (user_namespaces(7))
+
+
+class Asker(NamedTuple):
+    """The user who sent a request."""
+
+    uid: int | None
+    reason: str = ""  # why the user is unknown
+
+
+def route_for(
+    endpoint: Endpoint[Request, Answer],
+    handler: Callable[[Request, Asker], Awaitable[Answer]],
+    turn: Callable[[Request], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
+) -> web.RouteDef:
+    """Return the route of an endpoint whose handler must know who asks; `turn` as for `route`."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        transport = request.transport
+        peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
+        asker = await asyncio.to_thread(find_asker, peer, own)
+
+        async def handle(typed: Request) -> Answer:
+            return await handler(typed, asker)
+
+        return await route(endpoint, handle, turn=turn).handler(request)
+
+    return web.get(endpoint.path, answer)
+
+
+def find_asker(peer: tuple[object, ...] | None, own: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
+    """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
+    if not peer or not own:
+        return Asker(None, "the connection is closed")
+    remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(own[0]), int(str(own[1])))
+    if not remote[0].is_loopback:
+        return Asker(None, f"{remote[0]} is not a loopback address")
+    for name in ("tcp", "tcp6"):
+        try:
+            table = (proc / "net" / name).read_text()
+        except OSError:
+            continue  # IPv6 is switched off
+        for uid in _owners(table, remote, local):
+            if uid == _OVERFLOW_UID and not _has_all_users(proc):
+                return Asker(None, "the user has no number in the user namespace of this process")
+            return Asker(uid)
+    return Asker(None, f"no process of this machine has port {remote[1]}")
+
+
+def _owners(table: str, remote: Address, local: Address) -> Iterator[int]:
+    """Yield the owner of each socket of a table with these ends. A socket that no process has open is skipped."""
+    port = f":{remote[1]:04X}"
+    for line in table.splitlines()[1:]:
+        _, near, far, _, _, _, _, uid, _, inode, *_ = line.split()
+        if near.endswith(port) and inode != "0" and (_listed(near), _listed(far)) == (remote, local):
+            yield int(uid)
+
+
+def _listed(text: str) -> Address:
+    """Return an address of the table: words of 32 bits in the order of this machine, then the port."""
+    words, _, port = text.partition(":")
+    raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
+    return _plain(ipaddress.ip_address(raw)), int(port, 16)
+
+
+def _address(host: str, port: int) -> Address:
+    return _plain(ipaddress.ip_address(host.partition("%")[0])), port
+
+
+def _plain(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return the IPv4 address if it is one that IPv6 has wrapped."""
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _has_all_users(proc: Path) -> bool:
+    """Return True if this process runs in a user namespace with all users, as the first one is."""
+    return (proc / "self/uid_map").read_text().split() == ["0", "0", "4294967295"]
