@@ -30,6 +30,16 @@ def test_ranks_that_nccl_aborts_are_victims_of_the_hanging_rank(status):
     assert "3 of 4 ranks waited for it and are gone" in finding.summary
 
 
+def test_rank_is_not_named_if_an_aborted_rank_of_its_group_had_come_no_further():
+    """Ranks 0 and 1 wait for each other in the group of the two, so that neither proves the other one guilty."""
+    stuck = {"sequences": {"pair": 24, "0": 24}}
+    last = terminated(1, 1.0, device="GPU-1", **{**STOOD, **stuck})
+    ahead = [aborted(rank, sequences={"0": 25}) for rank in (2, 3)]
+    assert detect(aborted(0, **stuck), last, *ahead).ranks == ()
+    entered = {"sequences": {"pair": 25, "0": 24}}
+    assert detect(aborted(0, **entered), last, *ahead).ranks == (1,)
+
+
 def test_rank_that_hangs_in_its_input_while_nccl_aborts_others_is_named():
     finding = detect(*map(aborted, (0, 1, 2)), hanging(3, phase="data"))
     assert (finding.cause, finding.ranks) == ("input_stall", (3,))

@@ -73,7 +73,7 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
 
     Such a rank was past its lease before the first abort, or had read data for as long as a timeout takes, and it ended
     later or is alive. Once nothing moves, every rank has entered all collectives that it could, so a rank that hung has
-    entered fewer of a group than the victims.
+    entered fewer of a group than the victims. A victim that is behind other victims must have waited for it too.
     """
     victims = _waiting_victims(ranks)
     first = max((began_seconds(r) for r in victims), default=0.0)
@@ -87,7 +87,8 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         and (r.alive or (began_seconds(r) < latest and death(r) is not Death.FINISHED))
     ]
     furthest = _furthest(victims)
-    return [r for r in late if _is_behind(r, furthest)]
+    held_up = {tuple(entered_counts(v).items()) for v in victims if _is_behind(v, furthest)}
+    return [r for r in late if _is_behind(r, furthest) and all(_may_hold_up(r, dict(counts)) for counts in held_up)]
 
 
 def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
@@ -157,6 +158,12 @@ def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
 def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
     """Return True if the rank has entered fewer collectives of a group than the furthest rank."""
     return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
+
+
+def _may_hold_up(state: RankState, counts: dict[str, int]) -> bool:
+    """Return True if a victim with these counts may have waited for the rank: it is behind, or shares no group."""
+    shared = state.sequences.keys() & counts.keys()
+    return not shared or any(state.sequences[group] < counts[group] for group in shared)
 
 
 def is_aborted_while_waiting(state: RankState) -> bool:
