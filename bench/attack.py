@@ -217,7 +217,7 @@ def main() -> None:
 
 
 def _cells(daemon: Attacked) -> tuple[str, ...]:
-    quantiles = statistics.quantiles(daemon.scrape_seconds, n=100)
+    quantiles = statistics.quantiles(daemon.scrape_seconds, n=100, method="inclusive")
     return (
         str(len(daemon.scrape_seconds)),
         str(len(daemon.failures)),

@@ -15,6 +15,7 @@ URL = "the query of a URL"
 GRAFANA = "Grafana's JSON, which the dashboard writes"
 OWN = "a dict of the same file"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
+    "armed.py": {"os.environ": "environment variables"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from zmon.web.guard import names_this_machine
+from zmon.web.guard import names_this_machine, search_domains
 from zmon.web.server import application
 
 
@@ -58,6 +58,17 @@ def test_allowed_name_is_answered():
     assert names_this_machine("zmon.cluster.example:9781", ["Zmon.cluster.example"])
     assert not names_this_machine("other.cluster.example", ["zmon.cluster.example"])
     assert ask(["zmon.cluster.example"], Host="zmon.cluster.example")[0] == 200
+
+
+def test_name_within_the_search_domains_of_this_machine_is_answered(tmp_path):
+    (tmp_path / "resolv.conf").write_text("search svc.cluster.local Example.org. com\n# search x.y\n")
+    domains = search_domains(tmp_path / "resolv.conf")
+    assert domains == {"svc.cluster.local", "example.org"}
+    assert names_this_machine("zmon-hub.monitoring.svc.cluster.local:9781", (), domains)
+    assert names_this_machine("node-1.example.org", (), domains)
+    for host in ("evil.com", "evilexample.org", "example.org.evil.com"):
+        assert not names_this_machine(host, (), domains)
+    assert search_domains(tmp_path / "none") == frozenset()
 
 
 @pytest.mark.parametrize(("path", "status"), [("/metrics", 200), ("/nothing", 404)])

@@ -55,8 +55,8 @@ allowed_hosts_option = click.option(
     default="",
     callback=lambda context, option, text: tuple(name.strip() for name in text.split(",") if name.strip()),
     metavar="NAME,…",
-    help="Names with a dot under which clients may ask this daemon, beside the name of this host. Addresses and names "
-    "without a dot are always allowed; others could be web sites that resolve to this machine.",
+    help="Names with a dot under which clients may ask this daemon, beside the name of this host and names in its "
+    "search domains. Addresses and names without a dot are always allowed; others could be web sites.",
 )
 webhook_option = click.option(
     "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."

@@ -11,6 +11,7 @@ import ipaddress
 import os
 import re
 from collections.abc import Collection
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -22,16 +23,17 @@ HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": 
 _NO_DOT = re.compile(r"[\w-]+")
 
 
-def guard(allowed_hosts: Collection[str] = ()) -> object:
+def guard(allowed_hosts: Collection[str] = (), resolv_conf: Path = Path("/etc/resolv.conf")) -> object:
     """Return a middleware that refuses requests for other names and from other sites.
 
     `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows.
     """
+    domains = search_domains(resolv_conf)
 
     @web.middleware
     async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
-        if host is not None and not names_this_machine(host, allowed_hosts):
+        if host is not None and not names_this_machine(host, allowed_hosts, domains):
             raise web.HTTPForbidden(
                 text="the name in the URL is not a name of this machine: use its address, or start zmon with "
                 "--allowed-hosts NAME\n"
@@ -43,20 +45,33 @@ def guard(allowed_hosts: Collection[str] = ()) -> object:
     return refuse_other_sites
 
 
-def names_this_machine(host: str, allowed_hosts: Collection[str] = ()) -> bool:
+def names_this_machine(host: str, allowed_hosts: Collection[str] = (), domains: Collection[str] = ()) -> bool:
     """Return True if a `Host` header cannot be the name of a web site of somebody else.
 
-    An address is never a name. A name without a dot is resolved within the network only.
+    An address is never a name. A name without a dot is resolved within the network only, and the names in `domains`
+    belong to those who run it.
     """
     name = _without_port(host).lower()
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        return bool(_NO_DOT.fullmatch(name)) or name in {
-            os.uname().nodename.lower(),
-            *(other.lower() for other in allowed_hosts),
-        }
+        own = {os.uname().nodename.lower(), *(other.lower() for other in allowed_hosts)}
+        return bool(_NO_DOT.fullmatch(name)) or name in own or any(name.endswith(f".{domain}") for domain in domains)
     return True
+
+
+def search_domains(resolv_conf: Path) -> frozenset[str]:
+    """Return the domains in which this machine looks up short names, such as `cluster.local`.
+
+    A domain without a dot is left out, because it could be one in which anybody may have a name.
+    """
+    try:
+        lines = resolv_conf.read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    words = (line.split() for line in lines)
+    domains = (name for line in words if line and line[0] in ("search", "domain") for name in line[1:])
+    return frozenset(name.strip(".").lower() for name in domains if "." in name.strip("."))
 
 
 def _without_port(host: str) -> str:
