@@ -220,7 +220,9 @@ class Hub:
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
         app = web.Application()
-        app.add_routes([*Answers(self).routes(), *IncidentAnswers(self.incidents.folder).routes()])
+        app.add_routes(
+            [*Answers(self).routes(), *IncidentAnswers(self.incidents.folder, lambda: self.snapshots).routes()]
+        )
         app.cleanup_ctx.append(self._run)
         return app
 
