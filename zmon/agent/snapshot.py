@@ -47,7 +47,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> Node
             continue
         ranks.append((state, box.pid))
         if (plan := boxes.plan(box)) is not None:
-            plans.append(plan)
+            plans.append(plan._replace(run_uid=box.run_uid))
         if request.since >= 0:
             with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
                 read = box.records_spread if spread else box.records_ended
