@@ -24,11 +24,11 @@ def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(run_scenario
         finding = await poll(gathered)
         base = str(hub_client.client.make_url("")).rstrip("/")
         status, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings?active=1")
-        (seen,) = answer["findings"]
-        assert (status, seen["summary"]) == (200, finding["summary"])
-        assert {name for name in ("stacks", "stderr_tail") if name in seen["evidence"]} == (
+        (received,) = answer["findings"]
+        assert (status, received["summary"]) == (200, finding["summary"])
+        assert {name for name in ("stacks", "stderr_tail") if name in received["evidence"]} == (
             {"stacks", "stderr_tail"} if readable else set()
         )
-        assert ("stacks" in seen["evidence"].get("dropped", ())) is not readable
+        assert ("stacks" in received["evidence"].get("dropped", ())) is not readable
 
     run_scenario(scenario, agent)

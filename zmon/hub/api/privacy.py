@@ -1,4 +1,4 @@
-"""What a job prints is private: stacks and stderr in findings are for root, the user of the hub, and the job's user.
+"""Stacks and stderr in findings are private: they are for root, the user of the hub, and the user of the job.
 
 A request from another machine, which only a hub with `--public` gets, is answered in full: who asks is not known yet.
 """
