@@ -59,6 +59,7 @@ generate: setup-dev
 bench: setup-dev
 	@$(BIN)/python -m bench
 	@$(BIN)/python -m bench.hub
+	@$(BIN)/python -m bench.attack
 	@$(BIN)/python -m bench.straggler
 	@$(BIN)/python -m bench.trainer
 	@$(BIN)/python -m bench.gpu

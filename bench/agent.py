@@ -97,7 +97,7 @@ def _cpu_seconds(process: psutil.Process) -> float:
 def _ranks(folder: Path, number: int) -> Iterator[None]:
     spawn = multiprocessing.get_context("spawn")
     ranks = [
-        spawn.Process(target=_run_rank, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)
+        spawn.Process(target=run_rank, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)
     ]
     for rank in ranks:
         rank.start()
@@ -110,7 +110,7 @@ def _ranks(folder: Path, number: int) -> Iterator[None]:
             rank.join()
 
 
-def _run_rank(boxes: Path, rank: int, number: int) -> None:
+def run_rank(boxes: Path, rank: int, number: int) -> None:
     """Run a rank without torch, which would only take memory."""
     from zmon import probe
 

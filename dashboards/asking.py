@@ -17,12 +17,14 @@ import requests
 import streamlit as st
 
 from dashboards.address import REFRESH_SECONDS
+from zmon.plain import plain_json
 from zmon.schema.api import Endpoint, Problem
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
 LONG_SECONDS = 5.0  # the timeout of a query about the past, which takes longer if the range is a week
 CACHE_ENTRIES = 1000
+_MAX_REASON = 300  # letters of the reason for which a server rejects a request
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 
@@ -84,10 +86,10 @@ def ask_uncached(source: Source, path: str, query: Query, answer: type[T], secon
     """Send the request and bypass the cache. Raises Unreachable."""
     content = fetch(source, path, query, seconds)
     try:
-        return msgspec.json.decode(content, type=answer)
+        return msgspec.json.decode(plain_json(content), type=answer)
     except msgspec.ValidationError:
         raise source.wrong_server() from None
-    except ValueError:
+    except (ValueError, RecursionError):
         url = without_credentials(source.url)
         raise Unreachable(f"{source.name} at {url} answered, but not with JSON. {source.advice}") from None
 
@@ -105,14 +107,14 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     """Return the body of the answer. Raises Unreachable."""
     name, url, advice = source.name, without_credentials(source.url), source.advice
     try:
-        response = requests.get(f"{source.url.rstrip('/')}{path}", params=query, timeout=seconds)
+        response = requests.get(f"{source.url.rstrip('/')}{path}", params=query, timeout=seconds, allow_redirects=False)
     except requests.Timeout:
         raise Unreachable(f"{name} at {url} did not answer within {seconds:g} s. {advice}") from None
     except requests.ConnectionError:
         raise Unreachable(f"{name} at {url} cannot be reached. {advice}") from None
     except (requests.RequestException, ValueError) as error:
         raise Unreachable(f"{name} at {url} cannot be asked: {type(error).__name__}. {advice}") from None
-    if response.ok:
+    if response.status_code == requests.codes.ok:
         return response.content
     if reason := _reason(response.content):  # the server works, and rejects the request
         raise Unreachable(f"{name} rejects the request: {reason}.")
@@ -127,6 +129,6 @@ def without_credentials(url: str) -> str:
 def _reason(content: bytes) -> str:
     """Return the reason in an error answer, or "" if it has none. The hub and Prometheus use the same field."""
     try:
-        return msgspec.json.decode(content, type=Problem).error
-    except ValueError:
+        return msgspec.json.decode(plain_json(content), type=Problem).error[:_MAX_REASON]
+    except (ValueError, RecursionError):
         return ""

@@ -23,6 +23,7 @@ or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
 HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # this does not depend on the clock of the hub
+MAX_EXPECTED = 4096  # ranks that no agent reports; a page cannot show more
 HUB_IS_BLIND = "The hub reaches no agent: this is its last known state{}. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
@@ -166,9 +167,13 @@ def _urgency_and_name(firing: Firing) -> tuple[int, str, str]:
 
 
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
-    """Return a Rank for each rank that agents report or that the job should have by its size. Raises Unreachable."""
+    """Return a Rank for each rank that agents report or that the job should have by its size. Raises Unreachable.
+
+    A job may claim a size that it does not have: of the ranks that nobody reports only the first MAX_EXPECTED are
+    shown.
+    """
     reported = prometheus.query(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
-    expected = range(glance.job.world_size if glance.job else 0)
+    expected = range(min(glance.job.world_size if glance.job else 0, MAX_EXPECTED))
     return tuple(reported.get(rank) or Rank(rank) for rank in sorted({*expected, *reported}))
 
 

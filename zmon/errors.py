@@ -6,15 +6,19 @@
     │   ├── BoxUnavailable no box can be made: no space, no permission, or another run holds it
     │   ├── BoxVersion     written by another version of zmon
     │   └── BoxCorrupt     not a box, or damaged
+    │       └── BoxRefused undamaged, but claims a rank or a size that no job has
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
     ├── Unreachable        an agent, a hub or Prometheus gave no usable answer
     │   └── NotServed      a server answers, but has no such page
     └── PartFailed         a part of the stack did not start or died
 
-They are caught once, at the edge: in the command line, the agent's loop, and the probe's public functions.
+The line is made plain, because it repeats paths, names and messages from outside. Errors are caught once, at the edge:
+in the command line, the agent's loop, and the probe's public functions.
 """
 
 from __future__ import annotations
+
+from zmon.plain import plain
 
 
 class ZmonError(Exception):
@@ -26,7 +30,7 @@ class ZmonError(Exception):
             line += f": {cause}"
         if next_step:
             line += f". {next_step}"
-        super().__init__(line)
+        super().__init__(plain(line))
 
 
 class UsageError(ZmonError):
@@ -47,6 +51,10 @@ class BoxVersion(BoxError):
 
 class BoxCorrupt(BoxError):
     """The file is not a box, or is damaged; none of its content is used."""
+
+
+class BoxRefused(BoxCorrupt):
+    """The box is undamaged, but its identity claims a rank or a size that no job has; none of its content is used."""
 
 
 class SourceUnavailable(ZmonError):

@@ -9,6 +9,7 @@ import yaml
 from tests.places import REPOSITORY
 from zmon import detectors, metrics
 from zmon.detectors.stall import Stall
+from zmon.detectors.unread import Unread
 
 RULES = REPOSITORY / "dashboards" / "rules" / "zmon.yaml"
 TESTS = sorted([*RULES.parent.glob("zmon_*_test.yaml"), RULES.with_name("panels_test.yaml")])
@@ -25,7 +26,7 @@ CONTRACT = {  # the causes that other tools may rely on, by detector; new ones c
     "divergence": "divergence",
 }
 CAUSES = sorted(
-    {cause for detector in detectors.ALL for cause in detector.causes}
+    {cause for detector in (*detectors.ALL, Unread()) for cause in detector.causes}
     | {cause for causes in CONTRACT.values() for cause in causes.split()}
 )
 PANELS = RULES.with_name("panels.yaml")

@@ -12,11 +12,13 @@ from tests.detectors.slow_jobs import (
     detect,
     healthy_steps,
     host,
+    job,
     later_steps,
     rank,
     steps,
     with_slow_rank,
 )
+from zmon.detectors.straggler import Straggler
 
 # -- a slow rank ------------------------------------------------------------------------------------------
 
@@ -144,6 +146,21 @@ def test_slow_link_is_reported_without_a_baseline():
     finding = detect(healthy_steps(), baseline=None, hardware=connected())
     assert (finding.cause, finding.hosts) == ("network_slow", ("node-c",))
     assert detect(healthy_steps(), baseline=None, hardware=connected(busy=0.1)) is None
+
+
+@pytest.mark.parametrize("seconds", [0.1, 1.0])
+def test_slow_link_is_reported_only_while_steps_still_end(seconds):
+    """The connections of a host that is cut off look slow as well, because its data is under way and nothing comes."""
+    slow = [*healthy_steps(), *later_steps(20, *[rank(exchange=0.090)] * 4)]  # 164 ms each
+    finding = detect(slow, baseline=GOOD, hardware=connected(), step_seconds=seconds)
+    assert (finding is not None) is (seconds < 0.164)
+
+
+def test_slow_link_is_reported_if_any_rank_has_just_finished_a_step():
+    """The agents look at different moments."""
+    slow = job(healthy_steps(), later_steps(20, *[rank(exchange=0.090)] * 4), baseline=GOOD, hardware=connected())
+    first, *others = slow.ranks
+    assert Straggler().detect(replace(slow, ranks=(first, *(replace(r, step_seconds=1.0) for r in others))))
 
 
 def test_slow_link_that_costs_nothing_is_not_reported():

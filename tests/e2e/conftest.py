@@ -106,7 +106,9 @@ def shorten_intervals(stack: RunningStack, directory: Path) -> None:
     rules = f"{stack.urls['prometheus']}/api/v1/status/config"
     group = f"{stack.urls['alertmanager']}/api/v2/status"
     wait_for("the quick rules", lambda: str(directory / "rules") in requests.get(rules, timeout=5).text, 10)
-    wait_for("the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5).text, 10)
+    wait_for(
+        "the quick groups", lambda: "group_interval: 1s" in requests.get(group, timeout=5, auth=stack.login).text, 10
+    )
 
 
 @pytest.fixture(scope="module")

@@ -22,9 +22,9 @@ def part(stack: RunningStack, word: str) -> psutil.Process:
     raise AssertionError(f"no process of the stack has {word!r} in its command line")
 
 
-def is_up(url: str) -> bool:
+def is_up(url: str, login: tuple[str, str] | None = None) -> bool:
     """Return True if a GET of this URL is answered with status 200."""
     try:
-        return requests.get(url, timeout=2).status_code == 200
+        return requests.get(url, timeout=2, auth=login).status_code == 200
     except requests.RequestException:
         return False

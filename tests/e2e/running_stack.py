@@ -17,6 +17,8 @@ from typing import Any
 import psutil
 import requests
 
+from zmon.stack import password
+
 HOST = "node-a"
 SETTLED_SECONDS = 7.0  # this long after the end of a job, the hub has all data about its last steps
 DETECTION_SECONDS = 0.5  # the agent looks for dead ranks ten times a second, but shares the machine with other tests
@@ -54,6 +56,11 @@ class RunningStack:
     urls: dict[str, str]
     env: dict[str, str]
     webhook: Webhook
+
+    @property
+    def login(self) -> tuple[str, str]:
+        """The user and the password of Alertmanager."""
+        return password.USER, (Path(self.env["ZMON_DATA_DIR"]) / password.FILE).read_text()
 
     def findings(self, job_id: str, active: bool = True, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the findings about one job that were detected since this unix time.

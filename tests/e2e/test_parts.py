@@ -17,7 +17,7 @@ from tests.e2e.running_stack import Job, RunningStack, wait_for
 def test_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
     before = part(stack, word)
     before.kill()
-    wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready"), 15)
+    wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready", stack.login), 15)
     assert part(stack, word).pid != before.pid
 
 

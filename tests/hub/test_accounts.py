@@ -6,6 +6,7 @@ import pytest
 
 from tests.build import JOB, rank_state, snapshot
 from tests.hub.fakes import FakeAgent, contexts, healthy, hub_over
+from zmon.files.steady_clock import SteadyClock
 from zmon.hub import accounts
 from zmon.hub.accounts import MAX_AGE_SECONDS, Accounts
 
@@ -53,7 +54,7 @@ def test_account_of_an_unreported_job_leaves_memory_but_stays_on_disk(folder, mo
 def test_old_accounts_are_deleted(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(accounts, "PRUNE_SECONDS", 0.0)
-    stored = Accounts(folder)
+    stored = Accounts(folder, SteadyClock(hold_seconds=0.0))
     observed(stored)
     stored.save()
     path = folder / f"{JOB}.json"

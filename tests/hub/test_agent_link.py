@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import agent_report, dead, rank_state
+from tests.build import agent_report, dead, killed, rank_state
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink, working
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
@@ -129,3 +129,21 @@ def test_devices_that_were_up_are_remembered(monkeypatch):
     link.record_report(agent_report(rank_state(0), sample=down))
     assert link.window().worked == {"eth0"}
     assert working(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}
+
+
+def test_end_of_a_rank_stays_known_after_its_agent_was_restarted(monkeypatch):
+    link, now = AgentLink("http://node-a:9780"), 100.0
+    monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda: now)
+    link.record_report(agent_report(killed(0, 1.0)))
+    link.record_failure("Connection refused")
+    now = 110.0
+    link.record_report(agent_report(dead(0, 60.0, watched=False)))
+    (state,) = link.report.ranks
+    assert (state.exit_status, state.gone_seconds) == ("signal SIGKILL", 11.0)
+
+
+def test_end_of_a_rank_is_not_taken_from_another_host():
+    link = AgentLink("http://node-a:9780")
+    link.record_report(agent_report(killed(0, 1.0)))
+    link.record_report(agent_report(dead(0, 60.0, watched=False), host="node-b"))
+    assert link.report.ranks[0].exit_status is None

@@ -8,6 +8,7 @@ import pytest
 from tests.build import JOB, NOW, finding, finished, raised, rank_state, snapshot, terminated
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
 from tests.job.test_ended import VIEW
+from zmon.files.steady_clock import SteadyClock
 from zmon.hub import ended_jobs
 from zmon.hub.ended_jobs import EndedJobs
 
@@ -213,7 +214,7 @@ def test_number_of_records_is_bounded(tmp_path, monkeypatch):
 
 
 def test_records_are_deleted_after_a_day(tmp_path):
-    store = EndedJobs(tmp_path / "ended")
+    store = EndedJobs(tmp_path / "ended", SteadyClock(hold_seconds=0.0))
     record_end(store, JOB)
     store.prune(NOW + 86_500, ())
     assert [*(tmp_path / "ended").iterdir()] == []

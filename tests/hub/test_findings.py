@@ -73,6 +73,24 @@ def test_suspicion_wakes_the_hub_at_once(run_scenario):
     run_scenario(scenario, agent, interval_seconds=30.0)
 
 
+def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(run_scenario):
+    class Restless(FakeAgent):
+        async def poll(self, request):
+            self.version += 1
+            self.suspects = [{"job_id": JOB, "rank": self.version % 4, "reason": "overdue"}]
+            return await super().poll(request)
+
+    agent = Restless(*healthy())
+
+    async def scenario(hub_client):
+        assert await poll(hub_client.heartbeat)
+        before = agent.version
+        await asyncio.sleep(0.5)
+        assert agent.version - before <= 6
+
+    run_scenario(scenario, agent)
+
+
 def test_number_of_passes_is_limited_during_a_lasting_suspicion(run_scenario):
     agent = FakeAgent(*healthy())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, killed, rank_state, step_record
+from tests.build import JOB, killed, rank_state, snapshot, step_record
 from tests.hub.fakes import FakeAgent, frozen, healthy, two_agents
 from zmon.detectors.coverage import Coverage
 from zmon.hub.job_state import JobState
+from zmon.job.time_account import Account
+from zmon.schema.host import HostSample, HostWindow, TcpSample
 
 
 def steps(first, last, ranks=range(4), uid="uid-{}"):
@@ -193,3 +195,14 @@ def test_steps_are_requested_no_more_often_during_a_stall(run_scenario):
         assert len([path for path in queries if "since" in path]) < len(queries) / 2
 
     run_scenario(scenario, agent, interval_seconds=30.0)
+
+
+def test_addresses_of_a_host_stay_known_while_its_agent_is_silent():
+    def window(host, *addresses):
+        return HostWindow(host, 60.0, HostSample(), HostSample(tcp=TcpSample(0, (), addresses)))
+
+    ranks = healthy()
+    state = JobState(set(), 4, Account(JOB))
+    state.add(snapshot(*ranks, hardware=[window("node-a", "10.0.0.1"), window("node-b", "10.0.0.2")]), [])
+    later = state.add(snapshot(*ranks, hardware=[window("node-a")]), [])  # its ranks are gone, and their connections
+    assert later.addresses == {"node-a": ("10.0.0.1",), "node-b": ("10.0.0.2",)}

@@ -97,12 +97,12 @@ def test_file_that_cannot_be_rewritten_is_unchanged(path, monkeypatch):
     monkeypatch.setattr(module, "REWRITE_BYTES", 2_000)
     journal = Journal(path)
     journal.open_or_update(finding(), NOW)
-    path.with_suffix(".partial").mkdir()
+    (path.parent / f".{path.name}.partial").mkdir()
     journal.attach("f1", evidence(exit_status="x" * 2_000))
     assert journal.error is not None
     journal.attach("f1", evidence(exit_status="y"))
     assert journal.error is None
-    path.with_suffix(".partial").rmdir()
+    (path.parent / f".{path.name}.partial").rmdir()
     assert Journal(path).all() == journal.all()
 
 

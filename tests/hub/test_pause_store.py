@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.build import NOW
+from zmon.files.steady_clock import SteadyClock
 from zmon.hub.pause_store import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
 from zmon.schema.pause import HealedPause, Place
 
@@ -35,11 +36,11 @@ def test_jobs_of_another_name_have_pauses_of_their_own(tmp_path: Path) -> None:
 
 
 def test_pauses_expire_after_a_day_and_their_file_is_deleted(tmp_path: Path) -> None:
-    store = PauseStore(tmp_path)
+    store = PauseStore(tmp_path, SteadyClock(hold_seconds=0.0))
     store.record("ranker", [LOADING], 6.2, NOW)
     assert store.pauses("ranker", NOW + MAX_AGE_SECONDS - 1)
     assert store.pauses("ranker", NOW + MAX_AGE_SECONDS) == ()
-    PauseStore(tmp_path).pauses("other", NOW + MAX_AGE_SECONDS)
+    PauseStore(tmp_path, SteadyClock(hold_seconds=0.0)).pauses("other", NOW + MAX_AGE_SECONDS)
     assert list(tmp_path.iterdir()) == []
 
 

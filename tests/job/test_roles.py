@@ -32,7 +32,7 @@ def named(*words):
 
 
 def ranks_of(job_):
-    return [role.ranks for role in roles(job_)]
+    return [tuple(role.ranks) for role in roles(job_)]
 
 
 def test_ranks_with_different_groups_and_transfers_between_them_are_stages():

@@ -87,3 +87,10 @@ def test_metric_by_label_has_a_series_for_each_value(monkeypatch):
     text = page(sample=replace(FULL_HOST, gpus=(GOOD_GPU,)))
     assert value(text, "zmon_gpu_retries_total", way="read") == 3
     assert value(text, "zmon_gpu_retries_total", way="write") is None
+
+
+def test_name_of_a_device_that_is_not_utf_8_hides_no_other_series():
+    nics = (NicSample("e\udcff0", "tcp", True, None, 1, 2, {}), NicSample("eth1", "tcp", True, None, 3, 4, {}))
+    text = page(sample=HostSample(nics=nics))
+    assert value(text, "zmon_nic_receive_bytes_total", device="e\ufffd0") == 1
+    assert value(text, "zmon_nic_receive_bytes_total", device="eth1") == 3

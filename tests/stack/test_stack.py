@@ -29,6 +29,7 @@ def test_checkers_accept_generated_configuration_of_parts(start_rank, tmp_path):
     assert stack.says("parts") == "prometheus alertmanager agent hub dashboard"
     for command in (
         ["promtool", "check", "config", "data/prometheus.yml"],
+        ["promtool", "check", "web-config", "data/alertmanager-web.yml"],
         ["amtool", "check-config", "data/alertmanager.yml"],
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)

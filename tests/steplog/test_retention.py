@@ -7,6 +7,7 @@ import time
 import pytest
 
 from tests.steplog.build import inodes, logged, rank_box, segments, step_numbers
+from zmon.files.steady_clock import SteadyClock
 from zmon.steplog import StepLog
 from zmon.steplog.writer import PRUNE_SECONDS, SMALLEST_BYTES
 
@@ -37,7 +38,7 @@ def new_log(root, wall):
     logs = []
 
     def make(**bounds):
-        logs.append(StepLog(root, "node-a", clock=wall, **bounds))
+        logs.append(StepLog(root, "node-a", clock=wall, steady=SteadyClock(wall, hold_seconds=0.0), **bounds))
         return logs[-1]
 
     yield make

@@ -1,6 +1,8 @@
 """Tests of the HTTP client. It returns a typed answer, or raises an error of a single line."""
 
 import asyncio
+import zlib
+from dataclasses import replace
 
 import aiohttp
 import pytest
@@ -11,7 +13,7 @@ from tests.build import agent_report, rank_state
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.web import client
-from zmon.web.server import json_response
+from zmon.web.server import json_response, problem
 
 
 def ask_client(handler, timeout=0.3):
@@ -33,11 +35,17 @@ async def answer_late(request):
 
 
 async def answer_500(request):
-    return web.Response(status=500, text="it broke")
+    return web.Response(status=500, text="secret of another server\n")
 
 
 async def answer_html(request):
-    return web.Response(text="<html>a proxy's page</html>")
+    return web.Response(text="<html>a proxy's secret page</html>")
+
+
+async def answer_garbage(request):
+    request.transport.write(b"HTTP/1.1 200 \x1b[2J secret\r\nX\x00: secret\r\n\r\n")
+    request.transport.close()
+    await asyncio.sleep(1)
 
 
 async def abort_connection(request):
@@ -46,9 +54,10 @@ async def abort_connection(request):
 
 @pytest.mark.parametrize(
     ("handler", "line"),
-    [(answer_late, "did not answer within 0.3 s"), (answer_500, "answered 500: it broke"),
-     (answer_html, "cannot understand"), (abort_connection, "cannot reach")],
-    ids=["late", "broken", "page", "cut"],
+    [(answer_late, "did not answer within 0.3 s"), (answer_500, "answered 500"),
+     (answer_html, "cannot understand"), (abort_connection, "cannot reach"),
+     (answer_garbage, "cannot reach")],
+    ids=["late", "broken", "page", "cut", "not HTTP"],
 )  # fmt: skip
 def test_failed_request_raises_a_single_line(handler, line):
     with pytest.raises(Unreachable) as caught:
@@ -56,6 +65,11 @@ def test_failed_request_raises_a_single_line(handler, line):
     assert line in str(caught.value)
     assert "/api/v1/snapshot" in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+def test_password_is_sent_as_basic_authentication():
+    assert client.basic_auth("zmon", "secret") == {"Authorization": "Basic em1vbjpzZWNyZXQ="}
 
 
 def test_refused_connection_raises_unreachable():
@@ -88,9 +102,69 @@ def test_missing_page_raises_not_served_and_a_failure_does_not():
     assert not isinstance(caught.value, NotServed)
 
 
+def test_line_of_a_daemon_is_shown_in_plain_text():
+    async def refuse(request):
+        return problem("cannot read the boxes\n\x1b[2Jforged", 503)
+
+    with pytest.raises(Unreachable) as caught:
+        ask_client(refuse)
+    assert str(caught.value).endswith("answered 503: cannot read the boxes \\x1b[2Jforged")
+
+
+def test_redirect_is_not_followed():
+    """An agent must not make the hub ask a URL inside the hub's network."""
+    queries = []
+
+    async def redirect(request):
+        queries.append(request.query_string)
+        raise web.HTTPFound("/api/v1/snapshot?internal=1")
+
+    with pytest.raises(Unreachable, match="answered 302"):
+        ask_client(redirect)
+    assert len(queries) == 1
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br"])
+def test_compressed_answer_is_refused_and_not_decompressed(encoding):
+    async def compress(request):
+        assert request.headers["Accept-Encoding"] == "identity"
+        return web.Response(body=zlib.compress(b" " * (1 << 20)), headers={"Content-Encoding": encoding})
+
+    with pytest.raises(Unreachable, match="encoding that was not asked for"):
+        ask_client(compress)
+
+
+def test_long_answer_is_read_only_up_to_its_limit(monkeypatch):
+    sent = 0
+
+    async def stream(request):
+        nonlocal sent
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while sent < 64 << 20:
+            await response.write(b" " * (1 << 20))
+            sent += 1 << 20
+        return response
+
+    short = replace(endpoints.SNAPSHOT, max_bytes=2 << 20)
+    monkeypatch.setattr(endpoints, "SNAPSHOT", short)
+    with pytest.raises(Unreachable, match="more than 2 MiB"):
+        ask_client(stream, timeout=5.0)
+    assert sent < 32 << 20, "the client read on"
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"host": "\xff', b'{"host": "\\ud800"}', b"\xff\xfe", b""])
+def test_any_body_that_is_no_report_is_unreachable(body):
+    async def answer(request):
+        return web.Response(body=body)
+
+    with pytest.raises(Unreachable, match="cannot understand"):
+        ask_client(answer)
+
+
 def test_refused_evidence_is_unknown_with_the_reason():
     async def refuse(request):
-        return web.Response(status=403, text="not you")
+        return problem("evidence is only for the user of the job", 403)
 
     async def main():
         app = web.Application()
@@ -100,4 +174,4 @@ def test_refused_evidence_is_unknown_with_the_reason():
             return await client.evidence(session, [(rank_state(0), url)], (), 5.0, 1)
 
     (answer,) = asyncio.run(main()).values()
-    assert "gives evidence only to the user of the job, root and --hub-user, over loopback" in answer.reason
+    assert answer.reason.endswith("answered 403: evidence is only for the user of the job")

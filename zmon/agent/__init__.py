@@ -13,7 +13,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import psutil
@@ -22,15 +24,17 @@ from aiohttp import web
 import zmon
 from zmon import metrics
 from zmon.agent.config import AgentConfig
+from zmon.agent.current_suspects import CurrentSuspects
 from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
-from zmon.agent.poller import Poller, change_line
+from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, node_ranks
+from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
+from zmon.plain import plain
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,
@@ -48,7 +52,9 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.asker import Asker, route_for
-from zmon.web.server import Refusal, route
+from zmon.web.server import Refusal, application, route
+from zmon.web.shared_page import SharedPage
+from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.agent")
 
@@ -94,9 +100,9 @@ class Agent:
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)
         self._devices = Devices()
-        self._suspects: frozenset[Suspicion] = frozenset()
-        self._suspects_version = 0
-        self._suspects_changed = asyncio.Event()
+        self._suspects = CurrentSuspects()
+        self._page = SharedPage(self.page)
+        self._histories, self._evidence = WorkQueue(), WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
 
@@ -104,20 +110,13 @@ class Agent:
 
     def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
         """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""
-        if suspects != self._suspects and self._loop is not None:
+        if suspects != self._suspects.now and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: no request waits any more
-                self._loop.call_soon_threadsafe(self._set_suspects, suspects)
-
-    def _set_suspects(self, suspects: frozenset[Suspicion]) -> None:
-        if suspects != self._suspects:
-            self._suspects = suspects
-            self._suspects_version += 1
-            self._suspects_changed.set()
-            self._suspects_changed = asyncio.Event()
+                self._loop.call_soon_threadsafe(self._suspects.update, suspects)
 
     def _stands_still(self) -> bool:
         """Return True while a rank of this host makes no progress."""
-        return any(suspicion.reason == "overdue" for suspicion in self._suspects)
+        return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
     def _pids(self) -> dict[int, tuple[str, int]]:
         """Return job id and rank by pid, for the sources.
@@ -138,16 +137,18 @@ class Agent:
     def _unreachable(self, reason: str) -> Unreachable:
         return Unreachable(f"cannot read the boxes in {self._boxes.roots}", reason)
 
-    async def _ask_boxes(self, question: Callable[[], T]) -> T:
+    async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
         """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
         if failure := self._box_failure():
             raise failure
-        answer = asyncio.wrap_future(self._box_poller.ask(question))
+        answer = asyncio.wrap_future(self._box_poller.ask(question, order))
+        config = self._config
+        seconds = config.answer_seconds if order is QuestionOrder.NOW else config.history_answer_seconds
         try:
-            async with asyncio.timeout(self._config.answer_seconds):
+            async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError as error:
-            raise self._unreachable(f"no answer within {self._config.answer_seconds:g} s") from error
+            raise self._unreachable(f"no answer within {seconds:g} s") from error
 
     # -- answers ---------------------------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ class Agent:
             time=time.time(),
             monotonic=time.monotonic(),
             version=zmon.__version__,
-            box_dir="" if self._config.box_dir is None else str(self._config.box_dir),
+            box_dir="" if self._config.box_dir is None else plain(str(self._config.box_dir)),
             box_dirs=self._boxes.roots.patterns,
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
@@ -168,13 +169,15 @@ class Agent:
             plans=dict(node.plans),
             plans_version=node.plans_version,
             leases=changed(self._config.leases, "leases"),
+            unread=node.unread,
         )
 
     async def report(self, request: SnapshotRequest) -> AgentReport:
         """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
-        return self._report(
-            await self._ask_boxes(lambda: node_ranks(self._boxes, request, self._config.max_records_per_rank))
-        )
+        most = self._config.max_records_per_rank
+        node = await self._ask_boxes(lambda: node_ranks(self._boxes, request, most))
+        ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
+        return self._report(await with_history(ask_later, self._boxes, request, node, most))
 
     async def page(self) -> bytes:
         """Return the page of /metrics: the newest attempt of each job, until shortly after its end.
@@ -195,18 +198,12 @@ class Agent:
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
-        wait, since = min(request.wait, self._config.max_wait_seconds), request.since
         if failure := self._box_failure():
             raise Refusal(503, str(failure))
-        if since < 0 and self._suspects:
-            wait = 0
-        previous = self._suspects_version if since < 0 else since
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                while self._suspects_version == previous:
-                    await self._suspects_changed.wait()
-        suspects = sorted(self._suspects, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
-        return Suspects(self._suspects_version, suspects)
+        return await self._suspects.answer(request, self._config.max_wait_seconds)
+
+    def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
+        return self._histories.turn() if is_history(request) else contextlib.nullcontext()
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Answer with every rank and the hardware of this node, and the records that the request selects."""
@@ -222,7 +219,9 @@ class Agent:
         """
         job_id, rank = request.job_id, request.rank
         if asker.uid is None:
-            raise Refusal(403, f"evidence is only for users of this node who ask over loopback: {asker.reason}")
+            raise Refusal(
+                403, f"evidence is only for the user of the job, root and --hub-user, over loopback: {asker.reason}"
+            )
         try:
             target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
         except Unreachable as error:
@@ -235,7 +234,7 @@ class Agent:
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape by Prometheus."""
-        return web.Response(body=await self.page(), headers={"Content-Type": metrics.CONTENT_TYPE})
+        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
         """Answer with the state of all sources: which are down, since when, and what each one leaves out.
@@ -253,14 +252,14 @@ class Agent:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the sources are read while it runs."""
-        app = web.Application()
+        app = application(self._config.allowed_hosts)
         app.add_routes(
             [
                 web.get("/metrics", self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
-                route(endpoints.SNAPSHOT, self.snapshot),
+                route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn),
                 route(endpoints.SUSPECTS, self.suspects),
-                route_for(endpoints.EVIDENCE, self.evidence),
+                route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]
         )
         app.cleanup_ctx.append(self._run)

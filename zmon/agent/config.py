@@ -26,6 +26,11 @@ class AgentConfig:
     source_core_ratio: float = 0.01  # a source that needs a larger share of a core is read less often
     log_interval_seconds: float = 2.0  # time between two appends to the step log
     answer_seconds: float = 1.0  # how long a request waits for a scan in progress
+    history_answer_seconds: float = 10.0  # how long a history waits for one rank, behind scans and other requests
+    max_evidence: int = 8  # requests for evidence at the same time: each runs py-spy; a node has eight ranks
+    allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this agent, beside its own
+    # Two for each rank (its box is read for the hub and for the step log), and those of sources.
+    reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll
     max_records_per_rank: int = 1024  # limit of one answer; 1,024 records are about 20 s of 20 ms steps
 

@@ -16,6 +16,7 @@ import aiohttp
 from zmon.agent.stacks import PY_SPY, read
 from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.job import flight
+from zmon.plain import plain, plain_lines
 from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0
@@ -61,7 +62,7 @@ async def _stacks(pid: int, socket: WorkerSocket, py_spy: str | None) -> tuple[s
         silent_when = "stopped, or in a native call that holds the interpreter lock"
         stack, error = await _ask(socket, "dump_traceback", silent_when)
         reason = f"{error}; {reason}" if error else None
-    return None if stack is None else stack[:MAX_STACK_BYTES].decode("utf-8", "replace"), reason
+    return None if stack is None else plain_lines(stack[:MAX_STACK_BYTES].decode("utf-8", "replace")), reason
 
 
 async def _flight(socket: WorkerSocket) -> tuple[FlightRecord | None, str | None]:
@@ -96,11 +97,12 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     except TimeoutError:
         return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
     except (aiohttp.ClientError, OSError) as error:
-        return None, f"cannot reach the rank's worker server: {error}"
+        return None, plain(f"cannot reach the rank's worker server: {error}")
     if response.status == 404:
         return None, _ABSENT
     if response.status != 200:
-        return None, f"the rank answers {handler} with {response.status}: {body[:100].decode('utf-8', 'replace')}"
+        text = plain(body[:100].decode("utf-8", "replace"))
+        return None, f"the rank answers {handler} with {response.status}: {text}"
     if len(body) > MAX_RECORD_BYTES:
         return None, f"the answer to {handler} is longer than {MAX_RECORD_BYTES >> 20} MiB"
     return bytes(body), None

@@ -7,15 +7,18 @@ up. A value that arrives after the timeout is dropped, since it describes a past
 from __future__ import annotations
 
 import contextlib
+import itertools
 import queue
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
+from zmon.plain import plain
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")
@@ -29,6 +32,14 @@ class _Outcome(NamedTuple):
     status: SourceStatus
     value: Any
     down_since: float | None  # unix seconds
+
+
+class QuestionOrder(IntEnum):
+    """The order in which questions are answered."""
+
+    STOP = 0
+    NOW = 1  # metrics, suspects, and the snapshot that the hub asks for in each pass
+    HISTORY = 2  # one rank of a history
 
 
 class Poller:
@@ -53,7 +64,11 @@ class Poller:
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
         self._last: _Outcome | None = None
-        self._questions: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        # With its order and its number: questions of one order are answered first come, first served.
+        self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
+            queue.PriorityQueue()
+        )
+        self._numbers = itertools.count()
 
     def start(self) -> None:
         """Start the thread that reads. It ends with the process, even if it hangs."""
@@ -61,10 +76,10 @@ class Poller:
 
     def stop(self) -> None:
         """Stop reading."""
-        self._questions.put(None)
+        self._questions.put((QuestionOrder.STOP, next(self._numbers), None))
 
-    def ask(self, question: Callable[[], T]) -> Future[T]:
-        """Call a function in the thread that reads, between two reads."""
+    def ask(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> Future[T]:
+        """Call a function in the thread that reads, between two reads and before the questions of a later order."""
         answer: Future[T] = Future()
 
         def run() -> None:
@@ -74,7 +89,7 @@ class Poller:
                 except BaseException as error:  # whoever asked gets it; it must not end the thread
                     answer.set_exception(error)
 
-        self._questions.put(run)
+        self._questions.put((order, next(self._numbers), run))
         return answer
 
     @property
@@ -131,7 +146,7 @@ class Poller:
         """Answer questions until the monotonic time `until`; return False if `stop` was called."""
         while (seconds := until - time.monotonic()) > 0:
             with contextlib.suppress(queue.Empty):
-                question = self._questions.get(timeout=seconds)
+                _, _, question = self._questions.get(timeout=seconds)
                 if question is None:
                     return False
                 self._begun_at = time.monotonic()
@@ -161,7 +176,7 @@ class Poller:
                 num_errors=previous.num_errors + failed,
                 error=None if error is None else one_line(error),
                 num_dropped=previous.num_dropped + len(dropped),
-                dropped=dropped[:_MAX_DROPPED],
+                dropped=tuple(map(plain, dropped[:_MAX_DROPPED])),
             ),
             value,
             (since or time.time() - seconds) if failed else None,
@@ -171,7 +186,7 @@ class Poller:
 def one_line(error: BaseException) -> str:
     """Return the message of an exception in one line, even if its `str()` fails."""
     try:
-        message = " ".join(str(error).split())[:_MAX_ERROR]
+        message = plain(" ".join(str(error).split())[:_MAX_ERROR])
     except Exception:  # a library's `__str__` may raise anything; the status then has the type alone
         message = ""
     return message if message and isinstance(error, Exception) else f"{type(error).__name__} {message}".strip()

@@ -16,6 +16,8 @@ import sys
 from pathlib import Path
 from subprocess import DEVNULL
 
+from zmon.plain import plain
+
 _HEADER = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)
 TIMEOUT_SECONDS = 2.0  # py-spy takes about 20 ms
 PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
@@ -45,7 +47,7 @@ def _read(pid: int, command: str) -> tuple[bytes | None, str | None]:
         return None, f"py-spy did not end within {TIMEOUT_SECONDS:g} s"
     if result.returncode != 0 or not result.stdout:
         error_line = result.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-        return None, f"py-spy cannot read it: {error_line.removeprefix('Error: ')}"
+        return None, plain(f"py-spy cannot read it: {error_line.removeprefix('Error: ')}")
     stacks, num_headers = _HEADER.subn(b"", result.stdout)
     if not num_headers:
         return None, "py-spy's answer has an unknown format: check `py-spy --version` on that host"

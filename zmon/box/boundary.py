@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmon.box import layout
-from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.names import ACTIVITIES, OPS, PHASES, word
 from zmon.schema.rank import Memory
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
@@ -83,7 +83,7 @@ def totals(last: Boundary) -> Totals:
         last.overhead * _NS,
         last.dropped,
         _measures(last.times, last.counts, last.amounts, last.network),
-        {activity: ns * _NS for activity, ns in zip(ACTIVITIES, last.between, strict=False) if ns},
+        {word(ACTIVITIES, number, "activity"): ns * _NS for number, ns in enumerate(last.between) if ns},
         last.time * _NS,
     )
 

@@ -7,9 +7,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
+from zmon.plain import plain, plain_lines
+
 
 def text(raw: bytes) -> str:
-    """Decode a fixed-width field to text."""
+    """Decode a fixed-width field to plain text in one line."""
+    return plain(_decoded(raw))
+
+
+def lined_text(raw: bytes) -> str:
+    """Decode a fixed-width field, such as a message, to plain text that may have several lines."""
+    return plain_lines(_decoded(raw))
+
+
+def _decoded(raw: bytes) -> str:
     return raw.split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
@@ -25,7 +36,7 @@ def _labels(raw: bytes) -> dict[str, str]:
         raise ValueError("its labels are not a JSON object of strings") from error
     if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
         raise ValueError("its labels are not a JSON object of strings")
-    return labels
+    return {plain(name): plain(value) for name, value in labels.items()}
 
 
 class Packed(NamedTuple):
@@ -44,10 +55,23 @@ def _json(size: int) -> Packed:
     return Packed(f"{size}s", lambda labels: field(json.dumps(labels), size), _labels)
 
 
-_LONG, _INT = Packed("q"), Packed("i")
+_MAX_INT = (1 << 31) - 1
+
+
+def _fitting(number: int) -> int:
+    """Return the nearest number that fits.
+
+    A launch environment may have any number. The reader refuses an impossible one and names the job, which it could not
+    do without a box.
+    """
+    return max(-_MAX_INT, min(int(number), _MAX_INT))
+
+
+_LONG, _INT = Packed("q"), Packed("i", _fitting)
 _UID = Packed("16s", bytes.fromhex, bytes.hex)
 _MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9)
-_RESTARTS = Packed("i4x", lambda n: -1 if n is None else n, lambda n: None if n < 0 else n)  # 4 bytes are unused
+# 4 bytes are unused
+_RESTARTS = Packed("i4x", lambda n: -1 if n is None else _fitting(n), lambda n: None if n < 0 else n)
 _JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
 _BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
 LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON

@@ -1,13 +1,12 @@
 """Decodes the live words of a box: state, last two collectives, and collectives entered in each process group.
 
 The rank changes them while they are read, one word at a time. Each word is checked by another one (see layout). Words
-that do not match are not returned.
+that do not match are not returned. The number of an activity, a phase or an op may be one that only a newer zmon knows.
 """
 
 from __future__ import annotations
 
 from zmon.box import layout
-from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 
 def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
@@ -19,8 +18,7 @@ def state(live: tuple[int, ...]) -> tuple[int, int, int, int, int] | None:
         if since < 0 or remainder or not 0 <= packed < layout.STATE_LIMIT:
             continue
         activity, phase, op, group = layout.unpacked(packed)
-        is_valid = activity < len(ACTIVITIES) and phase < len(PHASES) and (op < len(OPS) or op == layout.NONE)
-        if is_valid and (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
+        if (group < layout.MAX_GROUPS or group == layout.NONE) and (newest is None or since > newest[0]):
             newest = since, activity, phase, op, group
     return newest
 
@@ -32,8 +30,8 @@ def entered(live: tuple[int, ...], index: int) -> tuple[int, int, int, int] | No
         return None
     collective = layout.entered(word, totals)
     op, group, *_ = collective
-    is_valid = op < len(OPS) and (group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None))
-    return collective if is_valid else None
+    is_known = group == layout.NONE or (group < layout.MAX_GROUPS and totals[group] is not None)
+    return collective if op != layout.NONE and is_known else None
 
 
 def counts(live: tuple[int, ...]) -> list[int | None]:

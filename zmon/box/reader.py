@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 
 from zmon.box import layout, live, recent, ring
 from zmon.box.boundary import Boundary, Totals, step_record, totals
-from zmon.box.identity import Identity, text, unpacked_identity
+from zmon.box.identity import Identity, lined_text, text, unpacked_identity
 from zmon.box.lock import holder
 from zmon.box.ring import checked
 from zmon.box.versions import LAYOUTS, Cell
-from zmon.errors import BoxCorrupt, BoxVersion
-from zmon.schema.names import ACTIVITIES, JOB_ID, OPS, PHASES
+from zmon.errors import BoxCorrupt, BoxRefused, BoxVersion
+from zmon.schema.limits import check_job_id, check_rank
+from zmon.schema.names import ACTIVITIES, OPS, PHASES, word
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
 _NS = 1e-9
+_TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _NUM_WORDS = 5  # fields of last words after their time and kind; layout 4 has only type and message
@@ -83,7 +85,7 @@ class BoxReader:
             # Read after the state, because the rank writes it before the state. In the other order a new activity would
             # have the age of the previous one.
             _, activity_since, step_since, step = self._place()
-            training = ACTIVITIES[activity] == "train"
+            training = activity == _TRAIN
             return Now(
                 since,
                 activity_since,
@@ -91,9 +93,9 @@ class BoxReader:
                 step if training else step - 1,
                 sequence,
                 num_bytes,
-                ACTIVITIES[activity],
-                PHASES[phase],
-                None if op == layout.NONE else OPS[op],
+                word(ACTIVITIES, activity, "activity"),
+                word(PHASES, phase, "phase"),
+                None if op == layout.NONE else word(OPS, op, "op"),
                 None if group == layout.NONE else group,
             )
         raise self._corrupt("its current state is damaged")
@@ -105,8 +107,15 @@ class BoxReader:
             identity = unpacked_identity(self.layout.identity_fields, values)
         except ValueError as error:
             raise self._corrupt(str(error)) from error
-        if not JOB_ID.fullmatch(identity.job_id) or not 0 <= identity.rank < identity.world_size:
-            raise self._corrupt("its identity has an invalid job id or rank")
+        try:
+            check_job_id(identity.job_id)
+            check_rank(identity.rank, identity.world_size)
+        except ValueError as error:
+            raise BoxRefused(
+                f"zmon refuses the black box {self.path}",
+                f"its identity is impossible: in job {identity.job_id} {error}",
+                "Correct what sets it in the job's launch, then start the job again",
+            ) from error
         return identity
 
     def totals(self) -> Totals:
@@ -130,23 +139,23 @@ class BoxReader:
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""
         _, unix, kind, *others = self._cell(self.layout.words)
-        if 0 < kind < len(layout.WORDS_KINDS):
+        if kind > 0:
             if len(others) < _NUM_WORDS:
                 others = [None, *others, b"", b""]
             in_collective, type_, message, where, root = others
             return LastWords(
-                layout.WORDS_KINDS[kind],
+                word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
-                text(message),
+                lined_text(message),
                 unix * _NS,
                 where=text(where),
-                root=text(root),
+                root=lined_text(root),
                 in_collective=None if in_collective is None else bool(in_collective),
             )
         tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
         if not tail.startswith(_TRACE):
             return None
-        return LastWords("signal", "SIGTERM", text(tail), os.fstat(self._fd).st_mtime)
+        return LastWords("signal", "SIGTERM", lined_text(tail), os.fstat(self._fd).st_mtime)
 
     def sequences(self) -> dict[int, int]:
         """Return the number of collectives entered so far by group; a count in the middle of a write is left out."""

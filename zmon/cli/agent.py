@@ -9,10 +9,19 @@ import click
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import serve
-from zmon.cli.options import bind_option, box_dir_option, data_dir_option, host_option, port_option, public_option
+from zmon.cli.options import (
+    allowed_hosts_option,
+    bind_option,
+    box_dir_option,
+    data_dir_option,
+    host_option,
+    port_option,
+    public_option,
+)
 from zmon.cli.thresholds import leases_option
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
+from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
 
 
@@ -39,6 +48,7 @@ from zmon.stack import StackConfig
     help="Users who may read the stacks and the stderr of all ranks, beside root and the user of the agent.",
 )
 @leases_option
+@allowed_hosts_option
 def agent(
     bind: str,
     public: bool,
@@ -49,17 +59,19 @@ def agent(
     without: str,
     hub_users: str,
     leases: Leases,
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the agent: watch the ranks and the hardware of this node."""
     config = AgentConfig(
         box_dir,
-        host,
+        host_name(host),
         data_dir,
         without=frozenset(_names(without)),
         hub_users=frozenset(map(_uid, _names(hub_users))),
         leases=leases,
+        allowed_hosts=allowed_hosts,
     )
-    serve("agent", bind, public, port, lambda: Agent(config).app())
+    serve("agent", bind, public, port, lambda: Agent(config).app(), config.reserved_files)
 
 
 def _names(text: str) -> list[str]:

@@ -22,7 +22,8 @@ from zmon.cli.options import (
     url_help,
 )
 from zmon.cli.render.status import doctor_table
-from zmon.doctor import examine
+from zmon.doctor import Login, examine
+from zmon.stack import password
 
 
 @click.command()
@@ -44,7 +45,9 @@ def doctor(
     agent = agent or stack_url(data_dir, "agent") or AGENT_URL
     hub = hub or stack_url(data_dir, "hub") or HUB_URL
     prometheus = prometheus or stack_url(data_dir, "prometheus") or PROMETHEUS_URL
-    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/"), prometheus.rstrip("/")))
+    alertmanager = stack_url(data_dir, "alertmanager")
+    login = Login(alertmanager, password.USER, data_dir / password.FILE) if alertmanager else None
+    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/"), prometheus.rstrip("/"), login))
     if as_json:
         click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
     else:

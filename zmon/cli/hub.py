@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from pathlib import Path
 
 import click
 
 from zmon.cli.daemon import serve
-from zmon.cli.options import AGENT_URL, bind_option, data_dir_option, port_option, public_option
+from zmon.cli.options import AGENT_URL, allowed_hosts_option, bind_option, data_dir_option, port_option, public_option
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
+from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.stack import StackConfig
@@ -43,6 +45,7 @@ _OBJECTS_PER_PASS = 100_000
     help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
 )
 @detectors_option
+@allowed_hosts_option
 def hub(
     bind: str,
     public: bool,
@@ -51,6 +54,7 @@ def hub(
     data_dir: Path,
     max_job_labels: int,
     detectors: tuple[Detector, ...],
+    allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
     urls = tuple(url.strip().rstrip("/") for url in agents.split(",") if url.strip())
@@ -58,6 +62,10 @@ def hub(
         raise UsageError(
             f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"
         )
+    with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
+        lock_directory(
+            data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
+        )
     gc.set_threshold(_OBJECTS_PER_PASS)
-    config = HubConfig(urls, data_dir, detectors, max_job_labels=max_job_labels)
-    serve("hub", bind, public, port, lambda: Hub(config).app())
+    config = HubConfig(urls, data_dir, detectors, allowed_hosts=allowed_hosts, max_job_labels=max_job_labels)
+    serve("hub", bind, public, port, lambda: Hub(config).app(), config.reserved_files)

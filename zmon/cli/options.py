@@ -49,6 +49,15 @@ bind_option = click.option(
     "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="IP address to listen on."
 )
 public_option = click.option("--public", is_flag=True, help="Allow a --bind address that other machines can reach.")
+allowed_hosts_option = click.option(
+    "--allowed-hosts",
+    envvar="ZMON_ALLOWED_HOSTS",
+    default="",
+    callback=lambda context, option, text: tuple(name.strip() for name in text.split(",") if name.strip()),
+    metavar="NAME,…",
+    help="Names with a dot under which clients may ask this daemon, beside the name of this host. Addresses and names "
+    "without a dot are always allowed; others could be web sites that resolve to this machine.",
+)
 webhook_option = click.option(
     "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
 )

@@ -79,12 +79,13 @@ class Coverage(Thresholds):
             seconds_ago=min(training),
             confidence=1.0,
             stalled=False,
-            summary=f"no agent reports ranks {numbers(snapshot.missing)} of {snapshot.world_size}, although the job "
-            f"has been training for {min(training):.0f} s (threshold {self.missing_seconds:.0f} s)",
+            summary=f"no agent reports ranks {numbers(snapshot.missing, snapshot.num_missing)} of "
+            f"{snapshot.world_size}, although the job has been training for {min(training):.0f} s "
+            f"(threshold {self.missing_seconds:.0f} s)",
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
             "the agent's log names each damaged box.",
-            evidence=Evidence(missing=snapshot.missing),
+            evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
 
     def _shared_id(self, snapshot: Snapshot) -> Finding | None:

@@ -15,7 +15,7 @@ import msgspec
 
 from zmon.detectors.parts import different_paths, sequence_lag
 from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
-from zmon.detectors.parts.deaths import Death, death, ended_ranks, gone_seconds
+from zmon.detectors.parts.deaths import ended_ranks
 from zmon.detectors.parts.diagnosis import diagnose, network_stall
 from zmon.detectors.parts.diagnosis_result import Diagnosis
 from zmon.detectors.parts.ends import Limits, outlook_of_gone
@@ -27,6 +27,7 @@ from zmon.detectors.parts.network import cut_off_host
 from zmon.detectors.parts.new_finding import drain, new_finding
 from zmon.detectors.parts.overdue import overdue_ranks
 from zmon.detectors.parts.overlap import joined, overlap
+from zmon.detectors.parts.own_death import Death, death, gone_seconds
 from zmon.detectors.parts.silence import Judgement, Patience, judge
 from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases

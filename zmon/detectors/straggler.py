@@ -25,6 +25,7 @@ from zmon.detectors.parts.step_cost import (
     SHOWN,
     exposed_too_long,
     late_by_phase,
+    may_stand_still,
     mean_saved_seconds,
     ms,
     slowest,
@@ -266,7 +267,9 @@ class Straggler(Thresholds):
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
     def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
-        """Return a finding about the host, or the pair of hosts, with a slow link."""
+        """Return a finding about the host, or the pair of hosts, with a slow link; None if the link may be cut."""
+        if may_stand_still(_running_ranks(snapshot), steps):
+            return None  # another detector reports a job that stands still
         if not exposed_too_long(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
             return None
         culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)

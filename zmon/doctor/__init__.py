@@ -15,33 +15,34 @@ import aiohttp
 from zmon.box.roots import own_root
 from zmon.doctor import cluster, node, paging, prometheus, rules
 from zmon.doctor.check import Check
+from zmon.doctor.login import Login
 from zmon.doctor.torch_versions import installed_torch, torch_version
 
-__all__ = ["Check", "examine", "examine_cluster"]
+__all__ = ["Check", "Login", "examine", "examine_cluster"]
 
 
-async def examine(box_dir: Path | None, agent: str, hub: str, history: str) -> list[Check]:
+async def examine(box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 
-    `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `box_dir` is the directory of
-    boxes, None for that of this user.
+    `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `login` is for an Alertmanager
+    that asks for a password; `box_dir` is the directory of boxes, None for that of this user.
     """
     box_dir = box_dir or own_root(os.environ)
     async with aiohttp.ClientSession() as session:
         agent_checks, cluster_checks = await asyncio.gather(
-            node.sources(session, agent, box_dir), _cluster(session, hub, history)
+            node.sources(session, agent, box_dir), _cluster(session, hub, history, login)
         )
     node_checks = [torch_version(installed_torch()), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
     return [*node_checks, *agent_checks, *cluster_checks]
 
 
-async def examine_cluster(hub: str, history: str) -> list[Check]:
+async def examine_cluster(hub: str, history: str, login: Login | None = None) -> list[Check]:
     """Run the checks that any machine can run: hub, Prometheus, rules and routes of pages."""
     async with aiohttp.ClientSession() as session:
-        return await _cluster(session, hub, history)
+        return await _cluster(session, hub, history, login)
 
 
-async def _cluster(session: aiohttp.ClientSession, hub: str, history: str) -> list[Check]:
+async def _cluster(session: aiohttp.ClientSession, hub: str, history: str, login: Login | None) -> list[Check]:
     view, state = await asyncio.gather(cluster.ask(session, hub), prometheus.ask(session, history))
     checks = cluster.checks(view)
     if isinstance(state, Check):
@@ -49,7 +50,12 @@ async def _cluster(session: aiohttp.ClientSession, hub: str, history: str) -> li
     checks += [*prometheus.checks(state, view.hosts), *rules.checks(rules.shipped(), state)]
     if not state.alertmanagers:
         return [*checks, paging.NO_ALERTMANAGER]
-    answers = await asyncio.gather(*(paging.ask(session, url) for url in state.alertmanagers))
+    answers = await asyncio.gather(*(_ask_pager(url, login) for url in state.alertmanagers))
     for answer in answers:
         checks += [answer] if isinstance(answer, Check) else paging.checks(answer, view.jobs, state.up_seconds)
     return checks
+
+
+async def _ask_pager(url: str, login: Login | None) -> paging.Pager | Check:
+    async with aiohttp.ClientSession(headers=login.headers(url) if login else {}) as session:
+        return await paging.ask(session, url)

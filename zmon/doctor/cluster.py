@@ -29,6 +29,7 @@ from zmon.schema.job_snapshot import AgentStatus
 from zmon.web import client
 
 T = TypeVar("T")
+_FREE_SPACE = "Free some space in the hub's --data-dir, or start the hub with another one."
 _ONE_VERSION = "Install one version on the hub and all nodes, then restart them."
 
 
@@ -97,8 +98,10 @@ def _health(hub: str, health: HubHealth) -> list[Check]:
     checks = []
     if health.findings_unwritten is not None:
         result = f"cannot write findings to disk ({health.findings_unwritten}); a restart would lose them"
-        next_step = "Free some space in the hub's --data-dir, or start the hub with another one."
-        checks.append(Check("hub state", False, result, next_step))
+        checks.append(Check("hub state", False, result, _FREE_SPACE))
+    for what, reason in (health.unwritten or {}).items():
+        result = f"cannot write {what} to disk ({reason}); a restart would lose them"
+        checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))
     if health.version not in (None, zmon.__version__):
         result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
         checks.append(Check("hub version", False, result, _ONE_VERSION))
@@ -118,6 +121,9 @@ def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
         elif agent.version not in (None, zmon.__version__):
             result = f"runs zmon {agent.version}, but this is zmon {zmon.__version__}"
             checks.append(Check(name, False, result, _ONE_VERSION))
+        if agent.reachable and agent.num_left_out:
+            result = f"sends what the hub cannot decode ({counted(agent.num_left_out, 'part')} of its last report): "
+            checks.append(Check(name, False, result + "; ".join(agent.left_out), _ONE_VERSION))
         down = [f"{s.name} ({s.error or 'no reason given'})" for s in agent.sources if not s.up and not s.absent]
         if agent.reachable and down:
             result = f"has {counted(len(down), 'source')} down: {'; '.join(down)}"

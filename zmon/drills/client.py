@@ -14,6 +14,7 @@ from zmon.schema.api import Endpoint, FindingsRequest, JobsRequest, SnapshotRequ
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
+from zmon.web.client import basic_auth
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -35,10 +36,11 @@ def _get(url: str, query: Sequence[tuple[str, str]], answer: type[T]) -> T | Non
         return None
 
 
-def is_healthy(url: str) -> bool:
-    """Return True if a GET of this URL is answered with status 200."""
+def is_healthy(url: str, login: tuple[str, str] | None = None) -> bool:
+    """Return True if a GET of this URL is answered with status 200. `login`: user and password."""
+    request = urllib.request.Request(url, headers=basic_auth(*login) if login else {})
     try:
-        with _direct.open(url, timeout=TIMEOUT_SECONDS) as response:
+        with _direct.open(request, timeout=TIMEOUT_SECONDS) as response:
             return bool(response.status == 200)
     except OSError:
         return False

@@ -29,7 +29,7 @@ from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
-from zmon.stack import find_program
+from zmon.stack import find_program, password
 
 READY_SECONDS = 120.0
 END_SECONDS = 20.0
@@ -123,7 +123,8 @@ class StackStage:
     def is_healthy(self, part: PartName) -> bool:
         """Return True if a part answers its health check; `agent` means all agents."""
         urls = self._agents() if part == "agent" else [self.urls[part]]
-        return all(client.is_healthy(url + HEALTH[part]) for url in urls)
+        login = (password.USER, password.password(self.folder / "data")) if part == "alertmanager" else None
+        return all(client.is_healthy(url + HEALTH[part], login) for url in urls)
 
     def close(self) -> None:
         """End the jobs, then the stack. An error at one of them does not keep the others from being ended."""

@@ -20,6 +20,7 @@ from aiohttp import web
 
 from zmon.detectors import Detector
 from zmon.detectors.suppression import Remaining, suppress
+from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
@@ -31,6 +32,7 @@ from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import StallEvidence
+from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api.agent import AgentReport
@@ -38,6 +40,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.web.server import application
+from zmon.web.work_queue import WorkQueue
 
 log = logging.getLogger("zmon.hub")
 
@@ -57,6 +61,7 @@ class Hub:
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
+        self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
@@ -106,12 +111,14 @@ class Hub:
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
         self._record_earlier_ends(superseded(reports, aligned, now))
         self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
+        self._unread_jobs.update(self.links, now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
+        self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
 
@@ -196,10 +203,21 @@ class Hub:
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
         for finding in self.journal.active():
-            if finding.job_id not in reported:
+            if finding.job_id not in reported and finding.detector != UNREAD:
                 self.journal.resolve(finding.job_id, finding.detector, now)
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
+
+    def unwritten(self) -> dict[str, str]:
+        """Return why the hub cannot write to disk, by what it cannot write. Findings and incidents are not in it."""
+        states = self.job_states
+        errors = {
+            "time accounts": states.accounts.error,
+            "baselines": states.baselines.error,
+            "ended jobs": self.ended_jobs.error,
+            "pauses": states.pauses.error,
+        }
+        return {part: error for part, error in errors.items() if error}
 
     def reported_jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports."""
@@ -219,15 +237,15 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = web.Application()
-        app.add_routes(
-            [*Answers(self).routes(), *IncidentAnswers(self.incidents.folder, lambda: self.snapshots).routes()]
-        )
+        app = application(self._config.allowed_hosts)
+        large = WorkQueue()
+        incidents = IncidentAnswers(self.incidents.folder, large, lambda: self.snapshots)
+        app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
         app.cleanup_ctx.append(self._run)
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._config.max_connections)) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks += [asyncio.create_task(self._agents.listen(session, link)) for link in self.links]
             yield

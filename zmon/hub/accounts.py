@@ -14,6 +14,10 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
+from zmon.files.steady_clock import SteadyClock
+from zmon.files.write_errors import WriteErrors
+from zmon.files.writing import replace_file
 from zmon.job.time_account import Account
 from zmon.schema.job_snapshot import Snapshot
 
@@ -28,13 +32,19 @@ _SUFFIX = ".json"
 class Accounts:
     """The accounts of this hub's jobs, by job id."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
         self._folder = folder
         self._accounts: dict[str, Account] = {}
         self._written: dict[str, bytes] = {}
         self._saved_at = time.monotonic()
         self._pruned_at = -PRUNE_SECONDS
-        self.error: str | None = None  # the error of the last attempt to write
+        self._clock = clock or SteadyClock()
+        self.errors = WriteErrors(log, "the time accounts are kept in memory only")
+
+    @property
+    def error(self) -> str | None:
+        """The reason why the time accounts cannot be written, or None."""
+        return self.errors.error
 
     def account_of(self, snapshot: Snapshot) -> Account:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
@@ -56,7 +66,8 @@ class Accounts:
         for job_id in self._accounts.keys() - reported:
             del self._accounts[job_id]
             self._written.pop(job_id, None)
-        if now - self._pruned_at < PRUNE_SECONDS:
+        steady = self._clock.is_steady()
+        if now - self._pruned_at < PRUNE_SECONDS or not steady:
             return
         self._pruned_at = now
         with contextlib.suppress(OSError):
@@ -66,27 +77,17 @@ class Accounts:
 
     def save(self) -> None:
         """Write the accounts that have changed since they were last written."""
-        error = None
         for job_id, account in self._accounts.items():
             data = msgspec.json.encode(account)
             if data != self._written.get(job_id):
-                try:
-                    self._write(job_id, data)
+                with self.errors.watched(self._path(job_id)):
+                    replace_file(self._path(job_id), [data], sync=False)
                     self._written[job_id] = data
-                except OSError as failure:
-                    error = f"cannot write {self._path(job_id)}: {failure.strerror}"
-        if error and error != self.error:
-            log.error("%s; the time accounts are kept in memory only", error)
-        self.error = error
+                if self.errors.error:
+                    return  # the others would fail as well; all are tried again in some seconds
 
     def _path(self, job_id: str) -> Path:
-        return self._folder / f"{job_id}{_SUFFIX}"
-
-    def _write(self, job_id: str, data: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / f".{job_id}.partial"
-        partial.write_bytes(data)
-        partial.replace(self._path(job_id))
+        return child_path(self._folder, job_id, _SUFFIX)
 
     def _read(self, job_id: str) -> Account | None:
         path = self._path(job_id)

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from dataclasses import replace
 
+from zmon.job.earlier_ends import with_earlier_ends
 from zmon.job.report_delay import ReportDelay
 from zmon.job.timeline import as_of_now
 from zmon.schema.api import Suspicion
@@ -75,9 +76,11 @@ class AgentLink:
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:
             self._plans, self.plans_version = report.plans, report.plans_version
+        previous, self._answered_at = self._answered_at, time.monotonic()
+        if self.report is not None and not other_host:
+            report = with_earlier_ends(report, self.report, self._answered_at - previous)
         self.report, self.error = replace(report, plans=self._plans), None
         self.consecutive_failures = 0
-        previous, self._answered_at = self._answered_at, time.monotonic()
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at
         if other_host:
@@ -132,6 +135,8 @@ class AgentLink:
             sources=self.report.sources if self.report else (),
             version=self.report.version if self.report else None,
             leases=self.report.leases if self.report else None,
+            num_left_out=self.report.num_left_out if self.report else 0,
+            left_out=self.report.left_out if self.report else (),
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import aiohttp
 
@@ -20,6 +21,7 @@ log = logging.getLogger("zmon.hub")
 
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
 _RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
+_SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
 _LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
@@ -70,6 +72,7 @@ class AgentPoller:
         """Keep a long poll for suspects open to one agent, for ever."""
         wait, version = self._config.wait_seconds, _NO_VERSION
         while True:
+            begin = time.monotonic()
             try:
                 request = SuspectsRequest(wait, version)
                 answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + _LATE_SECONDS)
@@ -80,6 +83,7 @@ class AgentPoller:
             version, link.suspects = answer.version, tuple(answer.suspects)
             if link.suspects:
                 self.suspected.set()
+            await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))
 
     async def close(self) -> None:
         """Cancel the requests that are not answered yet."""

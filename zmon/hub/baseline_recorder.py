@@ -35,6 +35,7 @@ class BaselineRecorder:
 
     def __init__(self, baselines: BaselineStore) -> None:
         self._baselines = baselines
+        self.error: str | None = None  # why the last baseline could not be written
         self._logged_errors: dict[str, str] = {}  # the last error, which is logged once, by name of the curve
 
     def learn(self, snapshot: Snapshot) -> None:
@@ -61,7 +62,9 @@ class BaselineRecorder:
         try:
             self._baselines.record(name, point)
             self._logged_errors.pop(name, None)
+            self.error = None
         except ZmonError as error:
+            self.error = str(error)
             self._log_once(name, f"{error}; jobs are compared with the baseline recorded before")
 
     def efficiency(self, snapshot: Snapshot, state: str) -> Efficiency | Unknown:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import os
 from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.errors import ZmonError
+from zmon.files.writing import replace_file
 from zmon.schema.curve import Point, ScalingCurve, in_order
 
 log = logging.getLogger("zmon.baselines")
@@ -78,12 +79,7 @@ class BaselineStore:
                 curve = self.curve(name)
                 for point in points:
                     curve = curve.with_point(point)
-                partial = self._folder / f".{name}.partial"
-                with partial.open("wb") as file:
-                    file.write(msgspec.json.encode(_File(1, name, list(curve.points))))
-                    file.flush()
-                    os.fsync(file.fileno())
-                partial.replace(path)
+                replace_file(path, [msgspec.json.encode(_File(1, name, list(curve.points)))])
         except OSError as error:
             raise ZmonError(
                 f"cannot write {path}", error.strerror or str(error), "Free some disk space, or set ZMON_DATA_DIR"
@@ -91,7 +87,7 @@ class BaselineStore:
         return path
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}{_SUFFIX}"
+        return child_path(self._folder, name, _SUFFIX)
 
 
 def _checked_points(content: _File) -> tuple[Point, ...]:

@@ -8,6 +8,8 @@ from pathlib import Path
 from zmon.detectors import ALL, Detector
 from zmon.schema.labels import MAX_LABELS
 
+_OWN_FILES = 96  # its log, libraries, and the files of findings and incidents that its threads have open at a time
+
 
 @dataclass(frozen=True)
 class HubConfig:
@@ -23,5 +25,16 @@ class HubConfig:
     wait_seconds: float = 30.0  # duration of a long poll for suspects
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
     evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
+    allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
+
+    @property
+    def max_connections(self) -> int:
+        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
+        return 2 * len(self.agents) + 2 * self.max_requests
+
+    @property
+    def reserved_files(self) -> int:
+        """The open files that the hub needs for its own work."""
+        return self.max_connections + _OWN_FILES

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
+from zmon.files.steady_clock import SteadyClock
+from zmon.files.write_errors import WriteErrors
+from zmon.files.writing import replace_file
 from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
@@ -25,19 +28,28 @@ log = logging.getLogger("zmon.hub")
 
 FOLDER = "ended"  # name of the folder in the data directory
 MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
+RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 _SUFFIX = ".json"
 
 
 class EndedJobs:
     """The records of jobs that a fault ended, by job id."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
         self._folder = folder
         self._records: dict[str, JobRecord] = {}
         self._judged: dict[str, float] = {}  # job id → start of the newest launch whose end was judged
-        self.error: str | None = None  # why a record cannot be written
+        self._clock = clock or SteadyClock()
+        self._errors = WriteErrors(log, "the end of the job is lost when the hub ends")
+        self._unwritten: set[str] = set()  # job ids whose file is not as in memory
+        self._retried_at = 0.0
         for path in self._files():
             self._read(path)
+
+    @property
+    def error(self) -> str | None:
+        """The reason why a record cannot be written, or None."""
+        return self._errors.error
 
     def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
         """Return the ends of the job's launches before this one, oldest first."""
@@ -84,42 +96,42 @@ class EndedJobs:
     def prune(self, now: float, reported: Collection[str]) -> None:
         """Forget ends that are older than a day, and the oldest ones beyond the maximum number.
 
-        `reported` are the ids of the jobs that agents report.
+        They are forgotten by their age only while the clock is steady. `reported` are the ids of the jobs that agents
+        report.
         """
         self._judged = {job_id: start for job_id, start in self._judged.items() if job_id in reported}
+        self._retry(now)
+        steady = self._clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
         for number, record in enumerate(newest_first):
-            if number >= MAX_JOBS or now - record.ends[-1].ended > SHOWN_SECONDS:
+            if number >= MAX_JOBS or (steady and now - record.ends[-1].ended > SHOWN_SECONDS):
                 self._put(record.job_id, None)
 
     def _put(self, job_id: str, record: JobRecord | None) -> None:
         if record == self._records.get(job_id):
             return
-        path = self._folder / f"{job_id}{_SUFFIX}"
-        try:
+        if record is None:
+            del self._records[job_id]
+        else:
+            self._records[job_id] = record
+        self._write(job_id)
+
+    def _write(self, job_id: str) -> None:
+        """Make the file of a job as its record in memory, or try again later."""
+        path, record = child_path(self._folder, job_id, _SUFFIX), self._records.get(job_id)
+        self._unwritten.add(job_id)
+        with self._errors.watched(path):
             if record is None:
-                del self._records[job_id]
                 path.unlink(missing_ok=True)
             else:
-                self._records[job_id] = record
-                self._write(path, record)
-        except OSError as error:
-            text = f"cannot write {path}: {error.strerror}"
-            if text != self.error:
-                log.error("%s; the end of the job is lost when the hub ends", text)
-            self.error = text
-        else:
-            self.error = None
+                replace_file(path, [msgspec.json.encode(record)])
+            self._unwritten.discard(job_id)
 
-    def _write(self, path: Path, record: JobRecord) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
-        partial = self._folder / f".{record.job_id}.partial"
-        partial.unlink(missing_ok=True)
-        with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(record))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+    def _retry(self, now: float) -> None:
+        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+            self._retried_at = now
+            for job_id in [*self._unwritten]:
+                self._write(job_id)
 
     def _files(self) -> Iterable[Path]:
         with contextlib.suppress(OSError):

@@ -55,6 +55,7 @@ class JobState:
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
     frames: dict[int, StandingFrame] = field(default_factory=dict)  # likewise
+    addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
@@ -76,8 +77,11 @@ class JobState:
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) == self.world_size:
                 self.plan = plan
+        samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
+        self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
         return replace(
             snapshot,
+            addresses=dict(self.addresses),
             steps=tuple(self.history.steps),
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,

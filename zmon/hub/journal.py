@@ -12,19 +12,18 @@ for months.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import count
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 from msgspec import UNSET
 
 from zmon.detectors.parts import overlap
+from zmon.files.write_errors import WriteErrors
+from zmon.files.writing import append_line, replace_file
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding, decode_finding
 from zmon.schema.names import severity_order
@@ -37,6 +36,10 @@ MAX_RESOLVED = 1000  # resolved findings in memory and in the file
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
 _HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
+RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
+_LOST = (
+    "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
+)
 _VICTIMS = "; victims: "  # in a summary, the exits of ranks that waited for the culprit follow this
 
 
@@ -66,13 +69,25 @@ class Journal:
         # New culprits, the time of their first report, and of their last report, by id of the finding.
         self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
         self._rewrite_at = REWRITE_BYTES
-        self.error: str | None = None  # why findings cannot be written
-        try:
+        self.errors = WriteErrors(log, _LOST)
+        self._unwritten = False  # a finding in memory is not in the file
+        self._retried_at = 0.0
+        with self.errors.watched(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
             self._read()
             path.touch(mode=0o600)
-        except OSError as error:
-            self._log_write_error(error)
+
+    @property
+    def error(self) -> str | None:
+        """The reason why findings cannot be written, or None."""
+        return self.errors.error
+
+    def retry(self, now: float) -> None:
+        """Write what could not be written before, every few seconds; call it in every pass."""
+        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+            self._retried_at = now
+            with self.errors.watched(self._path):
+                self._rewrite()
 
     def active(self) -> list[Finding]:
         """Return the findings that have not resolved."""
@@ -213,28 +228,16 @@ class Journal:
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
         self._put(finding)
-        try:
-            with _appending(self._path) as file:
-                file.write(self._line(finding))
-                size = file.tell()
+        with self.errors.watched(self._path):
+            if self._unwritten:
+                self._rewrite()
+                return
+            self._unwritten = True
+            size = append_line(self._path, self._line(finding))
+            self._unwritten = False
             if size > self._rewrite_at:
                 self._rewrite_at = 2 * size  # if the disk is full, the rewrite is not tried again at every line
                 self._rewrite()
-        except OSError as error:
-            self._log_write_error(error)
-        else:
-            self.error = None
-
-    def _log_write_error(self, error: OSError) -> None:
-        """Log a write error once. Findings that cannot be written are published nevertheless."""
-        if self.error is None:
-            log.warning(
-                "cannot write %s: %s. Findings are published, but lost when the hub ends. Free some disk space there, "
-                "or give the hub another --data-dir",
-                self._path,
-                error.strerror,
-            )
-        self.error = str(error)
 
     def _line(self, finding: Finding) -> bytes:
         values = {field.name: getattr(finding, field.name) for field in fields(finding)}
@@ -257,26 +260,9 @@ class Journal:
 
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
-        partial = self._path.with_suffix(".partial")
-        partial.unlink(missing_ok=True)
-        try:
-            with _appending(partial) as file:
-                for finding in self._findings.values():
-                    file.write(self._line(finding))
-                self._rewrite_at = max(REWRITE_BYTES, 2 * file.tell())
-            partial.replace(self._path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
-
-
-@contextlib.contextmanager
-def _appending(path: Path) -> Iterator[BinaryIO]:
-    """Open a file for appending, readable by its owner only, and sync it to the disk at the end."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab") as file:
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+        size = replace_file(self._path, (self._line(finding) for finding in self._findings.values()))
+        self._rewrite_at = max(REWRITE_BYTES, 2 * size)
+        self._unwritten = False
 
 
 def _culprits(finding: Finding) -> tuple[int | str, ...]:

@@ -62,6 +62,11 @@ class PauseRecorder:
         else:
             self._standstills[job_id] = standstill
 
+    @property
+    def error(self) -> str | None:
+        """The reason why pauses cannot be written, or None."""
+        return self._store.error
+
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""
         retained = set(job_ids)

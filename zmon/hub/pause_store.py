@@ -13,6 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
+from zmon.files.steady_clock import SteadyClock
+from zmon.files.write_errors import WriteErrors
+from zmon.files.writing import replace_file
 from zmon.schema.pause import HealedPause, Place
 
 log = logging.getLogger("zmon.hub")
@@ -21,6 +25,7 @@ FOLDER = "pauses"  # name of the folder in the data directory
 MAX_AGE_SECONDS = 86400.0
 MAX_PLACES = 64  # places of one name; a job has a few
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
+RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 _SUFFIX = ".json"
 
 
@@ -35,18 +40,28 @@ class _PauseFile(msgspec.Struct):
 class PauseStore:
     """The pauses that healed, by name of the jobs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
         self._folder = folder
         self._pauses: dict[str, tuple[HealedPause, ...]] = {}
         self._pruned_at: float | None = None
-        self.error: str | None = None  # why the last change could not be written
+        self._clock = clock or SteadyClock()
+        self._errors = WriteErrors(log, "the pauses that healed are kept in memory only")
+        self._unwritten: set[str] = set()  # names whose file is not as in memory
+        self._retried_at = 0.0
+
+    @property
+    def error(self) -> str | None:
+        """The reason why the pauses cannot be written, or None."""
+        return self._errors.error
 
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
         """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
+        self._retry(now)
         self._prune(now)
         if name not in self._pauses:
             self._pauses[name] = self._read(name)
-        recent = (pause for pause in self._pauses[name] if _is_recent(pause, now))
+        steady = self._clock.is_steady()
+        recent = (pause for pause in self._pauses[name] if not steady or _is_recent(pause, now))
         return tuple(sorted(recent, key=lambda pause: -pause.longest_seconds))
 
     def record(self, name: str, places: Sequence[Place], seconds: float, now: float) -> None:
@@ -58,35 +73,36 @@ class PauseStore:
             known[place] = HealedPause(place, round(longest, 3), (earlier.number if earlier else 0) + 1, now)
         newest = sorted(known.values(), key=lambda pause: -pause.last_time)[:MAX_PLACES]
         self._pauses[name] = tuple(newest)
-        try:
-            self._write(name, _PauseFile(1, name, newest))
-            self.error = None
-        except OSError as failure:
-            error = f"cannot write {self._path(name)}: {failure.strerror}"
-            if error != self.error:
-                log.error("%s; the pauses that healed are kept in memory only", error)
-            self.error = error
+        self._write(name)
+
+    def _retry(self, now: float) -> None:
+        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+            self._retried_at = now
+            for name in [*self._unwritten]:
+                self._write(name)
 
     def _prune(self, now: float) -> None:
         """Delete the files without a pause in the last day, once an hour; forget what is in memory."""
         if self._pruned_at is not None and 0 <= now - self._pruned_at < PRUNE_SECONDS:
             return
+        if not self._clock.is_steady():
+            return
         self._pruned_at = now
-        if self.error is None:  # else memory has more than the disk
-            self._pauses.clear()
+        self._pauses = {name: pauses for name, pauses in self._pauses.items() if name in self._unwritten}
         for path in self._folder.glob(f"*{_SUFFIX}"):
             if not any(_is_recent(pause, now) for pause in self._read(path.stem)):
                 with contextlib.suppress(OSError):
                     path.unlink()
 
     def _path(self, name: str) -> Path:
-        return self._folder / f"{name}{_SUFFIX}"
+        return child_path(self._folder, name, _SUFFIX)
 
-    def _write(self, name: str, content: _PauseFile) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # frames show the names of private code
-        partial = self._folder / f".{name}.partial"
-        partial.write_bytes(msgspec.json.encode(content))
-        partial.replace(self._path(name))
+    def _write(self, name: str) -> None:
+        self._unwritten.add(name)
+        with self._errors.watched(self._path(name)):
+            content = _PauseFile(1, name, [*self._pauses[name]])
+            replace_file(self._path(name), [msgspec.json.encode(content)], sync=False)
+            self._unwritten.discard(name)
 
     def _read(self, name: str) -> tuple[HealedPause, ...]:
         path = self._path(name)

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from zmon.plain import plain_json
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.names import OPS
 
@@ -92,7 +93,7 @@ def read(dumps: Sequence[bytes], now: float) -> tuple[FlightRecord | None, str |
     entries: dict[tuple[Any, ...], Entry] = {}  # newer torch has the same entries in both answers
     for dump in dumps:
         try:
-            decoded = msgspec.json.decode(dump, type=FlightDump)
+            decoded = msgspec.json.decode(plain_json(dump), type=FlightDump)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return None, f"the flight record cannot be understood: {str(error)[:200]}"
         groups.update(decoded.pg_config)

@@ -25,7 +25,7 @@ class Role:
     """The ranks that do the same work."""
 
     name: str  # as the job named it; else `ranks 4–7`
-    ranks: tuple[int, ...]
+    ranks: Sequence[int]
     is_named: bool = False  # the job named it
 
     @property
@@ -36,14 +36,15 @@ class Role:
 
 def roles(snapshot: Snapshot) -> tuple[Role, ...]:
     """Return the roles of all ranks, by their first rank; a single role if nothing tells the ranks apart."""
-    every = tuple(range(snapshot.world_size))
+    every = range(snapshot.world_size)  # a range, since nothing is as large as the size that a job claims
     states = snapshot.reported_ranks
     named: dict[str, list[int]] = {}
     for state in states:
         named.setdefault(state.role, []).append(state.rank)
-    if len(named) > 1 and "" not in named and len(states) == len(every):
+    is_complete = len(states) == len(every)
+    if len(named) > 1 and "" not in named and is_complete:
         return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in named.items())
-    stages = _stages(snapshot.steps, states) if len(states) == len(every) else ()
+    stages = _stages(snapshot.steps, states) if is_complete else ()
     if len(stages) < 2:
         return (Role(_ranks_text(every), every),)
     return tuple(Role(_ranks_text(stage), tuple(stage)) for stage in sorted(stages))
@@ -85,6 +86,6 @@ def _ranks_text(ranks: Sequence[int]) -> str:
     """Return ranks for people: `rank 3`, `ranks 4–7`, `ranks 0, 2, 4 and 5 more`."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
-    if all(after - before == 1 for before, after in pairwise(ranks)):
+    if isinstance(ranks, range) or all(after - before == 1 for before, after in pairwise(ranks)):
         return f"ranks {ranks[0]}–{ranks[-1]}"
     return f"ranks {listed([str(rank) for rank in ranks])}"

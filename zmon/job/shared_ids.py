@@ -27,7 +27,7 @@ class SharedIds:
     def __init__(self) -> None:
         self._owners = JobOwners()
 
-    def names(self, reports: Sequence[AgentReport]) -> dict[str, Names]:
+    def names(self, reports: Sequence[AgentReport]) -> Mapping[str, Names]:
         """Return the names that differ from the job ids in these reports, by host."""
         by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
         for report in reports:

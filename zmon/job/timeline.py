@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
+from zmon.schema.limits import MAX_NAMED_MISSING
 from zmon.schema.rank import RankState
 
 NEWS_SECONDS = 60.0  # the host of a dead rank belongs to the job for this time
@@ -148,7 +150,8 @@ def _snapshot(
         attempt=launch[0].attempt,
         world_size=launch[0].world_size,
         ranks=tuple(r for r in launch if (r.host, r.run_uid) not in unwatched),
-        missing=tuple(rank for rank in range(launch[0].world_size) if rank not in reported),
+        # Nothing is as large as the size that a job claims.
+        missing=tuple(islice((r for r in range(launch[0].world_size) if r not in reported), MAX_NAMED_MISSING)),
         unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),

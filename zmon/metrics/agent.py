@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from zmon.metrics.hosts import add_host
 from zmon.metrics.page import Page
 from zmon.metrics.ranks import add_rank
-from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.agent import UNREAD_KINDS, AgentReport
 from zmon.schema.host import SourceStatus
 
 
@@ -21,6 +21,10 @@ def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | No
     add_host(page, report.host, report.sample)
     _add_send_queues(page, report)
     _add_sources(page, report.host, report.sources)
+    kinds = Counter(dict.fromkeys(UNREAD_KINDS, 0))
+    kinds.update(rank.kind for rank in report.unread)
+    for kind, number in kinds.items():
+        page.add("zmon_boxes_unread", number, report.host, kind)
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
     page.add("zmon_build_info", 1, report.version)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
@@ -26,11 +27,13 @@ def hub_page(
     pass_seconds: float,
     last_pass_time: float | None,
     version: str,
+    left_out: Mapping[str, int] = MappingProxyType({}),
     max_labels: int = MAX_LABELS,
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
-    `max_labels`: the most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`.
+    `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
+    most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`.
     """
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
@@ -69,6 +72,8 @@ def hub_page(
                 rank,
                 host,
             )
+    for host, number in left_out.items():
+        page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", pass_seconds)
     page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time)
     page.add("zmon_build_info", 1, version)

@@ -131,6 +131,7 @@ SPECS: dict[str, Spec] = {
     "zmon_source_duration_seconds": Spec("gauge", ("host", "source"), "Duration of the last reading of the source."),
     "zmon_source_last_success_timestamp_seconds": Spec("gauge", ("host", "source"), "Unix time at which the last reading of the source succeeded."),
     "zmon_source_errors_total": Spec("counter", ("host", "source"), "Readings of the source that failed."),
+    "zmon_boxes_unread": Spec("gauge", ("host", "kind"), "Ranks that live and whose black box the agent cannot read, at most 64."),
     "zmon_source_dropped_total": Spec("counter", ("host", "source"), "Items that the readings of the source left out."),
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
@@ -146,6 +147,7 @@ SPECS: dict[str, Spec] = {
     "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "Expected duration of a step, recorded or predicted at the job's size."),
     "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
+    "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "Duration of the hub's last pass over all agents."),
     "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered."),
 }  # fmt: skip

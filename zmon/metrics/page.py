@@ -14,6 +14,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
 from zmon.metrics.names import SPECS, STEP_SECONDS_BOUNDS
+from zmon.plain import plain
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -64,4 +65,12 @@ class Page:
         """Return the page in the text exposition format."""
         registry = CollectorRegistry()
         registry.register(self)
-        return generate_latest(registry)
+        try:
+            return generate_latest(registry)
+        except UnicodeEncodeError:  # a label is not UTF-8, as the name of a device: it must not hide all other series
+            for family in self._families.values():
+                family.samples = [
+                    sample._replace(labels={name: plain(text) for name, text in sample.labels.items()})
+                    for sample in family.samples
+                ]
+            return generate_latest(registry)

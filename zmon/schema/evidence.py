@@ -134,7 +134,8 @@ class Evidence(msgspec.Struct, frozen=True):
     device: str | UnsetType | None = UNSET  # a network interface
     links: tuple[HostLink, ...] | UnsetType = UNSET  # between the hosts at fault, or from and to the host at fault
     # coverage
-    missing: tuple[int, ...] | UnsetType = UNSET  # also set by stall
+    missing: tuple[int, ...] | UnsetType = UNSET  # the first ones; also set by stall
+    num_missing: int | UnsetType = UNSET  # all of them
     agents: tuple[str, ...] | UnsetType = UNSET  # URLs
     # straggler
     own_seconds: Mapping[str, float] | UnsetType = UNSET  # self time: rank, or `median` → seconds
@@ -176,6 +177,8 @@ class Evidence(msgspec.Struct, frozen=True):
     baseline: str | UnsetType = UNSET
     # hardware
     faults: tuple[Fault, ...] | UnsetType = UNSET
+    # unread
+    unread: tuple[str, ...] | UnsetType = UNSET  # why the first ranks cannot be read
     # every detector
     last_checkpoint: Checkpoint | UnsetType | None = UNSET  # set if the job stalls; None: no checkpoint was seen
     ranks: tuple[RankStatus, ...] | UnsetType = UNSET

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from zmon.schema.limits import Seconds
+
 _Key = TypeVar("_Key", int, str)
 
 
@@ -144,7 +146,7 @@ class ClockSample:
 class KernelEvent:
     """A line of the kernel's log that is relevant to a job."""
 
-    time: float  # unix seconds
+    time: Seconds  # unix seconds
     kind: str  # xid · oom · link
     device: str | None  # PCI address or interface
     text: str
@@ -216,7 +218,7 @@ class SourceStatus:
     up: bool
     absent: bool
     duration_seconds: float
-    last_success_time: float | None
+    last_success_time: Seconds | None
     num_errors: int
     error: str | None
     num_dropped: int = 0  # items left out of its readings so far

@@ -106,13 +106,14 @@ class Capsule:
     attempt: int
     world_size: int
     ranks: tuple[IncidentRank, ...]
-    missing: tuple[int, ...]  # ranks that no agent ever reported
+    missing: tuple[int, ...]  # ranks that no agent ever reported; the first ones
     hosts: tuple[HostRow, ...]
     stepped: tuple[int, ...]  # ranks with stored steps
     left_out: tuple[str, ...]  # one line for each item that is missing, with the reason
     versions: dict[str, str]
     seconds_to_collect: float
     timeline: tuple[TimelineEvent, ...] = ()
+    num_missing: int | None = None  # all ranks that no agent ever reported; None: an older zmon, which listed them all
     schema: int = SCHEMA
 
 

@@ -29,6 +29,8 @@ class AgentStatus:
     version: str | None = None  # version of zmon; None: the agent never answered
     # The leases that the site changed; None: never answered or not reported.
     leases: tuple[Threshold, ...] | None = None
+    num_left_out: int = 0  # parts of its last report that the hub could not decode
+    left_out: tuple[str, ...] = ()  # the first of them, each with the reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,12 @@ class Snapshot:
     attempt: int
     world_size: int
     ranks: tuple[RankState, ...]  # the newest attempt only, in order of ranks
-    missing: tuple[int, ...]  # ranks that no agent ever reported
+    missing: tuple[int, ...]  # ranks that no agent ever reported; only the first ones, see `num_missing`
     unwatched: tuple[RankState, ...]  # ranks whose agent is silent now, in their last reported state
     agents: tuple[AgentStatus, ...]
     hardware: tuple[HostWindow, ...] = ()  # watched hosts of the job, over about the last minute
+    # Host → addresses of its ranks' interfaces; also those of hosts whose agent is silent now.
+    addresses: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     steps: tuple[AlignedStep, ...] = ()  # recent steps, oldest first; short steps are sampled
     step_windows: tuple[StepWindow, ...] = ()  # the last minutes, oldest first; each has at least 5 s and 10 steps
     baseline: Baseline | None = None  # a step while the job is healthy; None: not learned yet
@@ -55,6 +59,11 @@ class Snapshot:
     frames: Mapping[int, str] = field(default_factory=dict)
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
+
+    @property
+    def num_missing(self) -> int:
+        """The number of ranks that no agent ever reported, by the size that the job claims to have."""
+        return max(len(self.missing), self.world_size - len(self.ranks) - len(self.unwatched))
 
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:

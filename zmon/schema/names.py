@@ -47,6 +47,11 @@ def severity_order(severity: str) -> int:
     return _RISING.index(severity if severity in _RISING else "")
 
 
+def word(words: Sequence[str], number: int, kind: str) -> str:
+    """Return the word at this position; `activity-7` for a position that only a newer zmon knows."""
+    return words[number] if number < len(words) else f"{kind}-{number}"
+
+
 def in_order(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return each word once: first the known words in their order, then the others in alphabetical order."""
     present = set(words)

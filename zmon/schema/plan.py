@@ -6,7 +6,8 @@ Frozen data only, and the limits of its size. A column has one value per rank, 0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from itertools import chain
 
 PLAN_FILE = "plan.json"  # beside the boxes of one launch
 MAX_PLAN_BYTES = 1 << 17  # size of the file; the plan of 1,024 ranks has 60 kB without names
@@ -25,3 +26,15 @@ class Plan:
     tables: tuple[tuple[str, ...], ...]  # names; only the first ones if there are many
     num_tables: tuple[int | None, ...]  # including those without a name in `tables`
     totals: dict[str, float]  # the trainer's own names → value for the whole job
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise ValueError if the columns differ in length, or an amount or a name is not valid."""
+    columns = {field.name: getattr(plan, field.name) for field in fields(plan) if field.name != "totals"}
+    if len({len(column) for column in columns.values()}) != 1:
+        raise ValueError("its columns differ in length")
+    names = columns.pop("tables")
+    if any(number is not None and not 0 <= number <= MAX_AMOUNT for number in chain(*columns.values())):
+        raise ValueError("one of its amounts is negative or too large")
+    if any(not name.isprintable() for name in chain(*names)):
+        raise ValueError("one of its table names has characters that cannot be printed")

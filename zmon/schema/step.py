@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from zmon.schema.limits import Seconds, Whole
+
 
 @dataclass(frozen=True, slots=True)
 class OpTotals:
@@ -47,9 +49,9 @@ class Measures:
 class StepRecord:
     """One optimizer update of one rank. `start` is seconds on the host's monotonic clock."""
 
-    step: int
-    start: float
-    duration: float
+    step: Whole
+    start: Seconds
+    duration: Seconds
     measures: Measures
-    device_memory_peak_bytes: int | None = None
+    device_memory_peak_bytes: Whole | None = None
     mean: Measures | None = None  # mean step since the record before; None: it stands for itself only

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import importlib.resources
 import importlib.util
 import json
@@ -18,9 +17,13 @@ from pathlib import Path
 import aiohttp
 
 from zmon.errors import PartFailed, UsageError
-from zmon.stack.config import alertmanager_yaml, prometheus_yaml
+from zmon.files.lock import lock_directory
+from zmon.files.writing import replace_file
+from zmon.stack import password
+from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
+from zmon.web.client import basic_auth
 
 START_TIMEOUT_SECONDS = 60.0
 RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # file names in dashboards/rules
@@ -148,9 +151,15 @@ class Stack:
         addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]
+        text = password.password(data)
+        login = password.USER, str((data / password.FILE).absolute())
         (data / "prometheus.yml").write_text(
-            prometheus_yaml(targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(docs))
+            prometheus_yaml(
+                targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(docs), login
+            )
         )
+        web_config = alertmanager_web_yaml(password.USER, password.bcrypt(text))
+        replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
         port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
         state = ["--data-dir", str(data)]
@@ -161,6 +170,7 @@ class Stack:
                     f"--config.file={data / 'prometheus.yml'}",
                     f"--storage.tsdb.path={data / 'prometheus'}",
                     f"--web.listen-address={addresses['prometheus']}",
+                    f"--web.cors.origin={allowed_origins(urls.dashboard)}",
                     "--log.level=warn",
                 ],
                 urls.prometheus,
@@ -172,6 +182,7 @@ class Stack:
                     f"--config.file={data / 'alertmanager.yml'}",
                     f"--storage.path={data / 'alertmanager'}",
                     f"--web.listen-address={addresses['alertmanager']}",
+                    f"--web.config.file={data / 'alertmanager-web.yml'}",
                     "--cluster.listen-address=",
                     "--log.level=warn",
                 ],
@@ -196,6 +207,12 @@ class Stack:
             Part(name, command, url, url + health, logs / f"{name}.log")
             for name, (command, url, health) in commands.items()
         )
+        alertmanager.headers = basic_auth(password.USER, text)
+        dashboard.env = {
+            "ZMON_ALERTMANAGER_URL": urls.alertmanager,
+            "ZMON_ALERTMANAGER_USER": login[0],
+            "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
+        }
         return [prometheus, alertmanager, *agents, hub, *([dashboard] if self.has_dashboard else [])]
 
 
@@ -220,18 +237,13 @@ def need(module: str, part: str, extra: str) -> None:
 def _lock(data_dir: Path) -> int:
     """Lock the data directory against a second stack. Raises UsageError if it is in use or not writable."""
     try:
-        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return lock_directory(
+            data_dir,
+            "lock",
+            "another zmon demo or up is running",
+            "End it first with Ctrl-C, or choose another directory with --data-dir",
+        )
     except OSError as error:
         raise UsageError(
             f"cannot write to {data_dir}", f"{error.strerror}", "Choose another directory with --data-dir"
         ) from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise UsageError(
-            f"{data_dir} is in use",
-            "another zmon demo or up is running",
-            "End it first with Ctrl-C, or choose another directory with --data-dir",
-        ) from None
-    return fd

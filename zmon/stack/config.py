@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import yaml
@@ -10,9 +11,17 @@ INTERVAL = "2s"  # short, so that a finding becomes a page within seconds; one m
 
 
 def prometheus_yaml(
-    agents: Sequence[str], hub: str, alertmanager: str, rules: Sequence[str], dashboard: str, docs: str
+    agents: Sequence[str],
+    hub: str,
+    alertmanager: str,
+    rules: Sequence[str],
+    dashboard: str,
+    docs: str,
+    login: tuple[str, str] | None = None,
 ) -> str:
     """Return prometheus.yml: it scrapes agents and hub (host:port each), loads the rules, and sends the alerts.
+
+    `login`: the user and the password file of Alertmanager, if it asks for a password.
 
     The external labels hold the targets of the links in alerts. They are dropped from the alerts themselves.
     """
@@ -30,11 +39,24 @@ def prometheus_yaml(
             ],
             "alerting": {
                 "alert_relabel_configs": [{"action": "labeldrop", "regex": "zmon_.*"}],
-                "alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}],
+                "alertmanagers": [
+                    {"static_configs": [{"targets": [alertmanager]}]}
+                    | ({"basic_auth": {"username": login[0], "password_file": login[1]}} if login else {})
+                ],
             },
         },
         sort_keys=False,
     )
+
+
+def alertmanager_web_yaml(user: str, password_hash: str) -> str:
+    """Return the file of Alertmanager's `--web.config.file`: every request needs the password of this user."""
+    return yaml.safe_dump({"basic_auth_users": {user: password_hash}})
+
+
+def allowed_origins(dashboard: str) -> str:
+    """Return the regular expression of the web pages that may ask Prometheus: those of the dashboard."""
+    return re.escape(dashboard) + "|" + re.escape(dashboard.replace("127.0.0.1", "localhost"))
 
 
 def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:

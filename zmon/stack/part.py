@@ -41,6 +41,7 @@ class Part:
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
     nice: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)  # of requests to the health URL
     restarts: list[float] = field(default_factory=list)
     process: asyncio.subprocess.Process | None = None
 
@@ -67,7 +68,9 @@ class Part:
         if self.health is None:
             return True
         try:
-            async with session.get(self.health, timeout=aiohttp.ClientTimeout(total=timeout)) as answer:
+            async with session.get(
+                self.health, headers=self.headers, timeout=aiohttp.ClientTimeout(total=timeout)
+            ) as answer:
                 return answer.status == 200 and self._listens()
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False

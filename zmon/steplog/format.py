@@ -23,6 +23,8 @@ import msgspec
 
 from zmon.box.versions import LAYOUTS
 from zmon.errors import ZmonError
+from zmon.plain import plain_json
+from zmon.schema.limits import MAX_WORLD_SIZE, check_job_id, check_rank
 
 SUFFIX = ".steps"
 MAX_BOUNDARIES = 512  # boundaries in a block
@@ -101,8 +103,10 @@ def read_header(data: bytes) -> tuple[Run, int]:
     if zlib.crc32(identity) != crc:
         raise ZmonError("its header is damaged")
     try:
-        run = msgspec.json.decode(identity, type=Run)
-    except msgspec.DecodeError as error:
+        run = msgspec.json.decode(plain_json(identity), type=Run)
+        check_job_id(run.job_id)
+        check_rank(run.rank, MAX_WORLD_SIZE)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise ZmonError("its header is damaged") from error
     if run.box_version != box_version:
         raise ZmonError("its header is damaged")

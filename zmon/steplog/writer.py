@@ -8,6 +8,7 @@ decoded nor synced: a killed agent loses nothing that was written, and a host th
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zmon.box.reader import BoxReader
+from zmon.child_path import child_path
 from zmon.errors import BoxError, ZmonError
+from zmon.files.steady_clock import SteadyClock
+from zmon.files.writing import write_all
 from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 
 LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second
@@ -38,11 +42,13 @@ class StepLog:
         max_age_seconds: float = MAX_AGE_SECONDS,
         segment_bytes: int = SEGMENT_BYTES,
         clock: Callable[[], float] = time.time,
+        steady: SteadyClock | None = None,
     ) -> None:
         self._folder, self._host, self._clock = folder, host, clock
         self._limit_bytes, self._max_age_seconds, self._segment_bytes = limit_bytes, max_age_seconds, segment_bytes
         self._ranks: dict[Path, _RankLog] = {}
         self._pruned_at = 0.0
+        self._steady = steady or SteadyClock(clock)
 
     def append(self, boxes: Mapping[Path, int], job_ids: Mapping[Path, str] = MappingProxyType({})) -> tuple[str, ...]:
         """Write the new boundaries of these boxes (inode by path), and the last ones of boxes that are gone.
@@ -79,13 +85,17 @@ class StepLog:
             self._ranks.popitem()[1].close()
 
     def _prune(self, now: float) -> None:
-        """Delete the oldest segments of all jobs, except those to which a rank is writing."""
+        """Delete the oldest segments of all jobs, except those to which a rank is writing.
+
+        None is deleted for its age unless the clock is steady.
+        """
+        max_age = self._max_age_seconds if self._steady.is_steady() else math.inf
         in_use = {rank.segment for rank in self._ranks.values()}
         with _writing(self._folder):
             segments = sorted(_segments(self._folder))
             total = sum(size for _, size, _ in segments)
             for written, size, path in segments:
-                if total <= self._limit_bytes and now - written <= self._max_age_seconds:
+                if total <= self._limit_bytes and now - written <= max_age:
                     break
                 if path not in in_use:
                     path.unlink(missing_ok=True)
@@ -108,7 +118,7 @@ class _RankLog:
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
             with _writing(folder):
-                self.segment, self._last, self._run = _resume(folder / run.job_id, run)
+                self.segment, self._last, self._run = _resume(child_path(folder, run.job_id), run)
         except BaseException:
             self._reader.close()
             raise
@@ -133,10 +143,13 @@ class _RankLog:
             block = pack_block(first, raw, size)
             with _writing(self._folder):
                 if self.segment is None:
-                    self.segment = _begin(self._folder / self._run.job_id / self._run.segment(first), self._run, block)
+                    self.segment = _begin(self._path(first), self._run, block)
                 else:
                     _write(self.segment, os.O_APPEND, block)
             self._last = last
+
+    def _path(self, first: int) -> Path:
+        return child_path(child_path(self._folder, self._run.job_id), self._run.segment(first))
 
     def close(self) -> None:
         """Close the box."""
@@ -182,10 +195,8 @@ def _write(segment: Path, flags: int, data: bytes) -> None:
     fd = os.open(segment, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, 0o644)
     try:
         end = os.fstat(fd).st_size
-        remaining = memoryview(data)
         try:
-            while remaining:
-                remaining = remaining[os.write(fd, remaining) :]
+            write_all(fd, data)
         except OSError:
             os.ftruncate(fd, end)
             raise

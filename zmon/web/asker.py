@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -34,9 +35,11 @@ class Asker(NamedTuple):
 
 
 def route_for(
-    endpoint: Endpoint[Request, Answer], handler: Callable[[Request, Asker], Awaitable[Answer]]
+    endpoint: Endpoint[Request, Answer],
+    handler: Callable[[Request, Asker], Awaitable[Answer]],
+    turn: Callable[[Request], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
 ) -> web.RouteDef:
-    """Return the route of an endpoint whose handler must know who asks."""
+    """Return the route of an endpoint whose handler must know who asks; `turn` as for `route`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         asker = await asker_of(request)
@@ -44,7 +47,7 @@ def route_for(
         async def handle(typed: Request) -> Answer:
             return await handler(typed, asker)
 
-        return await route(endpoint, handle).handler(request)
+        return await route(endpoint, handle, turn=turn).handler(request)
 
     return web.get(endpoint.path, answer)
 

@@ -2,11 +2,15 @@
 
 `ask` and `get` send one request and return a typed answer, or raise an error of one line. `evidence` sends a request
 for each rank and returns Unknown for a rank whose agent gives no evidence.
+
+The other side is not trusted. Redirects are not followed, no encoding is accepted that makes a small body large, a body
+is read only up to its limit, and an error never repeats what the other side sent, except the line of a zmon daemon.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 from collections.abc import Collection, Sequence
@@ -16,18 +20,22 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.api import Endpoint, EvidenceRequest, RankEvidence, endpoints
+from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, endpoints
+from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
+from zmon.schema.api.received import Undecodable, decode
+from zmon.schema.names import SCHEMA
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
-
-_FORBIDDEN = 403
-_REFUSED = (
-    "its agent gives evidence only to the user of the job, root and --hub-user, over loopback: run a hub on that host"
+_MAX_LINE = 300  # letters of a daemon's own line
+_PART_BYTES = 1 << 16
+_RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
+    "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
+_HEADERS = {"Accept-Encoding": "identity"}
 
 
 async def ask(
@@ -43,43 +51,79 @@ async def ask(
     `accepted`: statuses other than 200 that come with the same answer, as an unhealthy daemon's 503 does.
     """
     url = base + endpoint.path_of(request)
-    status, body = await _answer(session, url, timeout, endpoint.query_of(request))
-    return _checked(url, status, body, endpoint.answer, accepted)
+    status, body = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes)
+    if status != 200 and status not in accepted:
+        raise _refused(url, status, _own_line(body))
+    return _decoded(url, body, endpoint.answer)
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
     """Get a URL of a program other than zmon and decode its JSON. Raises the same errors as `ask`."""
     params = [(name, str(value)) for name, value in query.items() if value is not None]
-    return _checked(url, *await _answer(session, url, timeout, params), answer)
+    status, body = await _answer(session, url, timeout, params, MAX_ANSWER_BYTES)
+    if status != 200:
+        raise _refused(url, status)
+    return _decoded(url, body, answer, lines=True)
 
 
-def _checked(url: str, status: int, body: bytes, answer: type[T], accepted: Collection[int] = ()) -> T:
-    if status != 200 and status not in accepted:
-        error = NotServed if status == 404 else Unreachable
-        raise error(f"{url} answered {status}", body[:200].decode("utf-8", "replace"))
-    return _decoded(url, body, answer)
+def _refused(url: str, status: int, line: str = "") -> Unreachable:
+    return (NotServed if status == 404 else Unreachable)(f"{url} answered {status}", line)
 
 
-async def _answer(session: aiohttp.ClientSession, url: str, timeout: float, query: Query) -> tuple[int, bytes]:
+def _own_line(body: bytes) -> str:
+    """Return the line of a daemon that refuses a request; empty if the body is not a daemon's."""
     try:
-        async with session.get(url, params=query, timeout=aiohttp.ClientTimeout(total=timeout)) as response:
-            return response.status, await response.read()
+        answer = decode(body, Problem)
+    except Undecodable:
+        return ""
+    return answer.error[:_MAX_LINE] if answer.schema == SCHEMA else ""
+
+
+async def _answer(
+    session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int
+) -> tuple[int, bytes]:
+    limit = aiohttp.ClientTimeout(total=timeout)
+    try:
+        async with session.get(
+            url, params=query, timeout=limit, headers=_HEADERS, allow_redirects=False, auto_decompress=False
+        ) as response:
+            if response.headers.get("Content-Encoding", "identity") != "identity":
+                raise Unreachable(f"{url} answered in an encoding that was not asked for")
+            return response.status, await _read(response, url, max_bytes)
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
     except aiohttp.ClientConnectorError as error:
         number = error.errno or 0  # negative if the name was not resolved
         raise Unreachable(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
+    except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent
+        raise Unreachable(f"cannot reach {url}", "its answer is not HTTP") from error
     except (aiohttp.ClientError, OSError) as error:
         raise Unreachable(f"cannot reach {url}", str(error) or type(error).__name__) from error
 
 
-def _decoded(url: str, body: bytes, answer: type[T]) -> T:
+async def _read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> bytes:
+    """Return the body. Raises Unreachable once it is longer than `max_bytes`; the rest is not read."""
+    parts, size = [], 0
+    async for part in response.content.iter_chunked(_PART_BYTES):
+        parts.append(part)
+        size += len(part)
+        if size > max_bytes:
+            raise Unreachable(f"{url} answered with more than {max_bytes >> 20} MiB")
+    return b"".join(parts)
+
+
+def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
-        return msgspec.json.decode(body, type=answer)
-    except msgspec.DecodeError as error:
+        return decode(body, answer, lines)
+    except Undecodable as error:
         raise Unreachable(
             f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
         ) from error
+
+
+def basic_auth(user: str, password: str) -> dict[str, str]:
+    """Return the headers of a request with a password."""
+    return {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 async def evidence(
@@ -101,14 +145,12 @@ async def evidence(
 
     async def ask_agent(rank: RankState, agent: str) -> None:
         request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks)
-        url = agent + endpoints.EVIDENCE.path_of(request)
-        async with limit:
-            try:
-                status, body = await _answer(session, url, seconds, endpoints.EVIDENCE.query_of(request))
-                refused = status == _FORBIDDEN
-                answers[rank.rank] = Unknown(_REFUSED) if refused else read_evidence(_checked(url, status, body, dict))
-            except Unreachable as error:
-                answers[rank.rank] = Unknown(str(error))
+        try:
+            async with limit:
+                answer = await ask(session, agent, _RAW_EVIDENCE, request, seconds)
+            answers[rank.rank] = read_evidence(answer)
+        except Unreachable as error:
+            answers[rank.rank] = Unknown(str(error))
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

@@ -1,10 +1,13 @@
 """Tests of ranks on GPUs that NCCL's watchdog aborts because they waited: they are victims, and no owner ended them."""
 
+from functools import partial
+
 import pytest
 
-from tests.build import dead, finished, killed, rank_state, terminated, waiting
+from tests.build import agent_status, dead, finished, killed, rank_state, terminated, waiting
 from tests.detectors.stalls import detect
 from zmon.detectors.parts.deaths import hung_ranks
+from zmon.schema.rank import EnteredCollective
 
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 
@@ -106,16 +109,64 @@ def test_nobody_is_named_if_the_launcher_ends_all_others_after_the_first_abort(a
     assert (finding.cause, finding.ranks) == ("unknown", ())
 
 
+def issued(sequence, *ops, num_bytes=64):
+    """Return what a rank has issued last, the latest first."""
+    entered = tuple(EnteredCollective(op, "0", sequence - back, num_bytes) for back, op in enumerate(ops))
+    return {"entered": entered, "sequences": {"0": sequence}}
+
+
+@pytest.mark.parametrize("how", ["all", "one"])
+def test_rank_that_issued_another_collective_is_named_after_the_watchdog_has_aborted_ranks_that_waited(how):
+    """Rank 3 has come further, because it has skipped a collective of the others."""
+    usual, skipped = issued(301, "all_reduce", "all_to_all"), issued(302, "all_reduce", "all_to_all")
+    end = aborted if how == "all" else partial(terminated, **STOOD)
+    others = [end(rank, 4.0, device=f"GPU-{rank}", **usual) for rank in (1, 2)]
+    finding = detect(aborted(0, **usual), *others, terminated(3, 4.0, device="GPU-3", **STOOD, **skipped))
+    assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (3,), "critical")
+
+
+@pytest.mark.parametrize(("op", "named"), [("all_reduce", (3,)), ("all_to_all", ())])
+def test_rank_with_another_size_is_named_after_the_watchdog_only_if_the_sizes_must_be_equal(op, named):
+    others = [aborted(rank, **issued(301, op)) for rank in (0, 1, 2)]
+    finding = detect(*others, aborted(3, **issued(301, op, num_bytes=128)))
+    assert (finding.ranks, finding.cause) == (named, "collective_mismatch" if named else "unknown")
+
+
+def test_rank_that_hangs_has_issued_the_same_collectives_as_far_as_it_came():
+    others = [aborted(rank, **issued(301, "all_reduce", "all_to_all")) for rank in (0, 1, 2)]
+    finding = detect(*others, hanging(3, **issued(300, "all_to_all", "all_reduce")))
+    assert (finding.cause, finding.ranks) == ("compute_hang", (3,))
+
+
 @pytest.mark.parametrize(
     "moved",
-    [{"state_seconds": 12.0}, {"step_seconds": 12.0}, {"sequences": {"0": 302}}],
-    ids=["another rank moved", "another rank finished a step", "another rank had come further"],
+    [{"state_seconds": 12.0}, {"step_seconds": 12.0}],
+    ids=["another rank moved", "another rank finished a step"],
 )
 def test_rank_that_aborts_alone_is_named_unless_all_ranks_had_waited_as_long(moved):
     stood = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0, "sequences": {"0": 301}}
     others = [terminated(rank, 1.0, device=f"GPU-{rank}", **stood) for rank in (1, 2)]
     other = terminated(3, 1.0, device="GPU-3", **{**stood, **moved})
     assert detect(aborted(0, 1.0, **stood), *others, other).ranks == (0,)
+
+
+@pytest.mark.parametrize(("further", "named"), [((1, 2, 3), (0,)), ((3,), ())], ids=["all others", "one rank"])
+def test_rank_that_nccl_aborts_is_named_only_if_it_alone_was_behind(further, named):
+    """If several ranks are behind, one of them may have skipped a collective, and the others wait for it."""
+    stood = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
+    counts = {rank: {"sequences": {"0": 302 if rank in further else 301}} for rank in range(4)}
+    others = [terminated(rank, 1.0, device=f"GPU-{rank}", **stood, **counts[rank]) for rank in (1, 2, 3)]
+    assert detect(aborted(0, 1.0, **stood, **counts[0]), *others).ranks == named
+
+
+@pytest.mark.parametrize(("silent", "named"), [(50.0, (3,)), (0.5, ())])
+def test_last_watched_rank_that_nccl_aborts_is_a_victim_of_the_host_that_is_lost(silent, named):
+    """Nothing is known of the only other rank. Its agent may answer again in a moment."""
+    away = waiting(3, host="node-b", in_flight=None, world_size=2)
+    agents = [agent_status("node-a"), agent_status("node-b", silent)]
+    finding = detect(aborted(0, world_size=2), unwatched=[away], agents=agents)
+    assert (finding.ranks if finding else ()) == named
+    assert detect(aborted(0, world_size=1)).ranks == (0,)  # it waited for nobody
 
 
 def test_ranks_that_abort_in_the_middle_of_their_work_are_named():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import dead, disconnected, rank_state, terminated, words
+from tests.build import NOW, dead, disconnected, rank_state, terminated, words
 from tests.detectors.stalls import detect
 
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
@@ -17,7 +17,8 @@ def signalled(rank, ago, host=HOSTS[0], **changes):
 
 def broken(rank, ago, gone, host=HOSTS[0]):
     """Return a rank that lost a connection so many seconds ago, and ended later."""
-    return replace(disconnected(rank, gone), last_words_seconds=ago, host=host)
+    lost = disconnected(rank, gone)
+    return replace(lost, last_words=replace(lost.last_words, time=NOW - ago), last_words_seconds=ago, host=host)
 
 
 def exited(rank, ago):
@@ -38,6 +39,15 @@ def test_owner_ends_a_job_in_silence_although_handlers_run_late():
 def test_signal_that_one_rank_had_clearly_first_is_a_warning():
     finding = detect(signalled(3, 1.1), *(signalled(rank, 1.0) for rank in range(3)))
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "warning")
+
+
+def test_signal_that_one_rank_had_first_is_critical_if_the_other_hosts_had_none():
+    """The launcher of its host ended its neighbour. The ranks of the other host raised, and ended by themselves."""
+    others = [broken(rank, 1.8, gone, HOSTS[1]) for rank, gone in ((0, 1.3), (1, 1.2))]
+    finding = detect(*others, signalled(2, 1.88), signalled(3, 2.0))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "critical")
+    may_have_had_it = [replace(broken(rank, 1.8, 1.7, HOSTS[1]), exit_status=None) for rank in (0, 1)]
+    assert detect(*may_have_had_it, signalled(2, 1.88), signalled(3, 2.0)).severity == "warning"
 
 
 @pytest.mark.parametrize("reaction", [0.03, 0.1])
@@ -119,6 +129,13 @@ def test_rank_that_alone_had_a_signal_is_named_if_the_first_rank_of_the_other_la
     others = [broken(0, 0.785, 0.75), replace(broken(1, 0.785, 0.6), exit_status="signal SIGTERM")]
     finding = detect(*two_launchers(*others))
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (2,), "critical")
+
+
+def test_host_that_had_a_signal_is_named_if_a_rank_of_the_other_host_ended_by_itself_in_the_same_look():
+    """Its launcher then signalled the rest of that host."""
+    itself, led = broken(0, 1.2, 0.9, HOSTS[1]), signalled(1, 0.9, HOSTS[1])
+    finding = detect(itself, led, *(signalled(rank, 2.5, HOSTS[2]) for rank in (2, 3)))
+    assert (finding.cause, finding.hosts, finding.severity) == ("rank_exited", (HOSTS[2],), "critical")
 
 
 def test_ranks_that_nccl_aborts_had_no_signal_although_their_launcher_ended_another_at_once():

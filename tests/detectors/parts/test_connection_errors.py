@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import DISCONNECT, dead, words
 from zmon.detectors.parts.connection_errors import is_broken_connection, is_timeout, peer_address
-from zmon.detectors.parts.deaths import Death, death
+from zmon.detectors.parts.own_death import Death, death
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 

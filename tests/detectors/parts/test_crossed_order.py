@@ -47,6 +47,36 @@ def test_no_rank_is_named_if_the_others_are_not_in_its_group():
     assert detect(*others, alone).cause == "unknown"
 
 
+def in_stage(rank, stage, count):
+    """Return a rank in the all-reduce of the job's group, which has not entered collective 302 of its stage."""
+    return inside(rank, "all_reduce", 301, sequences={"0": 301, stage: count})
+
+
+def ahead_in_stage(rank):
+    """Return a rank of the first stage that has skipped collective 301 of the job's group."""
+    return inside(rank, "all_gather", 302, group="first", sequences={"0": 300, "first": 302})
+
+
+def test_ranks_outside_of_a_group_do_not_hide_the_rank_that_is_there_alone():
+    """Only the ranks of the first stage know its order; the last stage waits in the job's group."""
+    stages = [in_stage(0, "first", 301), in_stage(1, "first", 301), in_stage(3, "last", 900), in_stage(4, "last", 900)]
+    finding = detect(*stages, ahead_in_stage(2))
+    assert (finding.cause, finding.ranks, finding.severity) == ("collective_mismatch", (2,), "critical")
+    assert "neither side has entered the collective of the other" in finding.summary
+
+
+def test_ranks_outside_of_a_group_do_not_count_as_a_majority():
+    stages = [in_stage(0, "first", 301), *(in_stage(rank, "last", 900) for rank in (2, 3, 4))]
+    finding = detect(*stages, ahead_in_stage(1))
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "critical")
+    assert "no majority, so no rank is named" in finding.summary
+
+
+def test_ranks_do_not_wait_for_each_other_if_one_of_the_group_has_entered_both_collectives():
+    stages = [in_stage(0, "first", 302), in_stage(1, "first", 301), in_stage(3, "last", 900), in_stage(4, "last", 900)]
+    assert detect(*stages, ahead_in_stage(2)).cause == "unknown"
+
+
 @pytest.mark.parametrize("activity", ["eval", "checkpoint", "init"])
 def test_lease_of_an_activity_does_not_delay_ranks_that_can_never_go_on(activity):
     """Rank 1 evaluates with collectives, and the others do not."""

@@ -20,7 +20,8 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.parts.deaths import Death, culprits, death
+from zmon.detectors.parts.deaths import culprits
+from zmon.detectors.parts.own_death import Death, death
 from zmon.detectors.stall import Stall
 
 TOGETHER = 0.3

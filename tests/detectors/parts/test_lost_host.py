@@ -1,9 +1,13 @@
 """Tests of a host whose agent is silent: it is lost only if the others wait for its ranks."""
 
+from dataclasses import replace
+
 import pytest
 
-from tests.build import agent_status, rank_state, waiting
+from tests.build import agent_status, rank_state, snapshot, waiting
 from tests.detectors.stalls import detect, inside, outside
+from zmon.detectors.stall import Stall
+from zmon.schema.host import HostSample, HostWindow, TcpSample
 
 AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
 
@@ -28,6 +32,49 @@ def test_host_is_lost_if_contact_ends_in_the_middle_of_a_step():
     for silent, step in ((5.0, 5.2), (5.0, 4.1), (600.0, 599.0)):
         alive = [inside(0, "all_to_all", seconds=step), inside(1, "all_to_all", seconds=step)]
         assert detect(*alive, unwatched=AWAY, agents=agents(silent)).cause == "host_lost"
+
+
+def in_doubt(answers):
+    """Return the host whose agent asked the others for an answer, with those that it got."""
+    connections = TcpSample(0, (), ("10.0.0.1",), ("eth1",), answers=answers)
+    return HostWindow("node-a", 60.0, HostSample(), HostSample(tcp=connections))
+
+
+def diagnose_silence(answers, addresses):
+    unwatched = [*AWAY, *(waiting(rank, host="node-c", in_flight=None) for rank in (4, 5))]
+    silent = [*agents(3.0), agent_status("node-c", 3.0)]
+    ranks = [waiting(0, world_size=6), waiting(1, world_size=6)]
+    job = snapshot(*ranks, unwatched=unwatched, agents=silent, hardware=[in_doubt(answers)])
+    return next(iter(Stall().detect(replace(job, addresses=addresses))))
+
+
+ADDRESSES = {"node-a": ("10.0.0.1",), "node-b": ("10.0.0.2",), "node-c": ("10.0.0.3",)}
+
+
+def test_host_that_still_answers_the_others_is_not_lost_although_its_agent_is_silent():
+    """The agent of node-c restarts in the same moment in which node-b is lost."""
+    finding = diagnose_silence({"10.0.0.2": False, "10.0.0.3": True}, ADDRESSES)
+    assert (finding.cause, finding.ranks, set(finding.hosts)) == ("host_lost", (2, 3), {"node-b"})
+
+
+def test_no_host_is_lost_if_all_silent_ones_still_answer_the_others():
+    finding = diagnose_silence({"10.0.0.2": True, "10.0.0.3": True}, ADDRESSES)
+    assert (finding.cause, finding.ranks) == ("unknown", ())
+
+
+@pytest.mark.parametrize(
+    ("answers", "addresses"),
+    [
+        (None, ADDRESSES),
+        ({"10.0.0.3": True}, {}),
+        ({"10.0.0.3": True}, {"node-b": ("10.0.0.3",), "node-c": ("10.0.0.3",)}),
+        ({"10.0.0.2": False, "10.0.0.3": False}, ADDRESSES),
+    ],
+    ids=["nobody asked", "address not known", "address of two hosts", "both silent"],
+)
+def test_all_silent_hosts_are_lost_if_no_answer_shows_that_one_is_up(answers, addresses):
+    finding = diagnose_silence(answers, addresses)
+    assert (finding.cause, finding.ranks) == ("host_lost", (2, 3, 4, 5))
 
 
 def test_silent_agent_is_not_the_culprit_if_a_watched_rank_is_behind():

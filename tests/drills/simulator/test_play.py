@@ -1,5 +1,7 @@
 """Tests of plays: the real detectors and the real journal on simulated ranks."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.build import finding
@@ -56,6 +58,14 @@ def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_re
 
 def test_rank_that_hangs_has_no_effect_if_the_owner_ends_the_job_before_its_lease():
     assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).verdict == "no effect"
+
+
+@pytest.mark.parametrize(("after", "verdict"), [(3.0, "no effect"), (8.0, "right")])
+def test_pair_that_is_cut_has_an_effect_once_the_lease_has_ended(after, verdict):
+    """Without the loss of a carrier, only the missing progress shows that the job stands."""
+    two_hosts = replace(SHAPE, hosts=2)  # a lease of at least 3.75 s
+    strikes = Strike("pair_cut", 0, peer=3, step=STRUCK), Strike("cancel", step=STRUCK, after=after)
+    assert played(*strikes, shape=two_hosts).verdict == verdict
 
 
 def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():

@@ -12,6 +12,7 @@ import pytest
 from tests.build import NOW, finding
 from tests.hub.incidents.build import made
 from zmon.errors import UsageError
+from zmon.files.steady_clock import SteadyClock
 from zmon.hub.incidents import CapsuleStore, capsule_store
 
 FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
@@ -19,7 +20,7 @@ FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
 
 @pytest.fixture
 def incidents(tmp_path):
-    return CapsuleStore(tmp_path)
+    return CapsuleStore(tmp_path, SteadyClock(hold_seconds=0.0))
 
 
 def write_incident(incidents, name="f1", age=0.0, **changes):

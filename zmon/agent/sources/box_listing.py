@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.box_roots import Root
+from zmon.plain import plain
 from zmon.schema.plan import PLAN_FILE
 
 # A job of 8 ranks that restarts every 2 s for 15 minutes, until the first boxes are deleted, leaves 8,000 files.
@@ -90,7 +91,7 @@ class Listing:
 
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
     """Return the line about a file or folder that cannot be read, or with which something else cannot be done."""
-    return f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error)
+    return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))
 
 
 def _entries(folder: str, limit: int = MAX_ENTRIES) -> list[os.DirEntry[str]]:

@@ -20,6 +20,7 @@ from zmon.agent.sources.plans import Plans, TrainerPlan
 from zmon.agent.sources.rank_box import RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.unread_boxes import UnreadBoxes
 from zmon.agent.worker_socket import SHORT_PATHS
 from zmon.box.roots import PLACES, Places
 from zmon.errors import BoxError
@@ -28,6 +29,7 @@ from zmon.job.job_owners import JobOwners
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
 from zmon.schema.api import Suspicion
+from zmon.schema.api.agent import UnreadRank
 from zmon.schema.labels import LABEL_LIMITS
 from zmon.schema.rank import RankState
 
@@ -57,6 +59,7 @@ class Boxes:
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
+        self._unread = UnreadBoxes(clock)  # the same boxes, as ranks that may live
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
         self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
@@ -136,6 +139,7 @@ class Boxes:
             for path, entry in self._damaged_boxes.items()
             if path in present and present[path].inode == entry[0]
         }
+        self._unread.retain(self._damaged_boxes)
         self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
 
     def _open_box(self, listed: ListedBox) -> None:
@@ -178,6 +182,15 @@ class Boxes:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(str(box.path), box.inode, error)
+
+    def unread_ranks(self) -> tuple[UnreadRank, ...]:
+        """Return the first ranks that live, and whose boxes could not be read at the last try."""
+        self._unread.retain(self._damaged_boxes)
+        return tuple(self._unread.ranks())
+
+    def box(self, run_uid: str) -> RankBox | None:
+        """Return the box of this start of a rank, or None if it is not open any more."""
+        return next((box for box in self._open.values() if box.run_uid == run_uid), None)
 
     def close(self) -> None:
         """Close all boxes."""
@@ -239,5 +252,6 @@ class Boxes:
         if path not in self._damaged_boxes and len(self._damaged_boxes) < _MAX_LOGGED:
             log.warning("%s", line)
         self._damaged_boxes[path] = (inode, self._clock(), line)
+        self._unread.add(path, error, line)
         if path in self._open:
             self._open.pop(path).close()

@@ -9,9 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import fields
 from hashlib import blake2b
-from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +17,7 @@ import msgspec
 
 from zmon.errors import ZmonError
 from zmon.schema.names import SCHEMA
-from zmon.schema.plan import MAX_AMOUNT, MAX_PLAN_BYTES, PLAN_FILE, Plan
+from zmon.schema.plan import MAX_PLAN_BYTES, PLAN_FILE, Plan, check_plan
 from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.plans")
@@ -89,7 +87,7 @@ def _plan(path: str) -> TrainerPlan | Unknown:
         file = msgspec.json.decode(body, type=_File)
         if file.schema != SCHEMA:
             raise ZmonError(f"its schema is {file.schema}, this zmon reads {SCHEMA}")
-        _check(file.plan)
+        check_plan(file.plan)
     except OSError as error:
         reason = f"cannot read {path}: {error.strerror}"
     except (ZmonError, msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -111,15 +109,3 @@ def _content(path: str) -> bytes:
     if len(body) > MAX_PLAN_BYTES:
         raise ZmonError(f"it is longer than {MAX_PLAN_BYTES:,} bytes")
     return body
-
-
-def _check(plan: Plan) -> None:
-    """Raise ZmonError if the columns differ in length, or an amount or a name is not valid."""
-    columns = {field.name: getattr(plan, field.name) for field in fields(plan) if field.name != "totals"}
-    if len({len(column) for column in columns.values()}) != 1:
-        raise ZmonError("its columns differ in length")
-    names = columns.pop("tables")
-    if any(number is not None and not 0 <= number <= MAX_AMOUNT for number in chain(*columns.values())):
-        raise ZmonError("one of its amounts is negative or too large")
-    if any(not name.isprintable() for name in chain(*names)):
-        raise ZmonError("one of its table names has characters that cannot be printed")

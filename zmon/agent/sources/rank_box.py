@@ -24,7 +24,7 @@ from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat, process_stat
 from zmon.schema.api import Suspicion
 from zmon.schema.labels import bounded_labels
-from zmon.schema.names import OPS
+from zmon.schema.names import OPS, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.step import StepRecord
 
@@ -82,8 +82,7 @@ class RankBox:
         try:
             check_box_owner(path, self.owner, owner)
             self.identity = self.reader.identity()
-            # The boxes change these if they are those of another user's job or rank.
-            self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid
+            self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # changed if another user has them
             self.labels = bounded_labels(self.identity.labels)
             self._lease = LearnedLease(leases, starts or StartTimes(), self.identity, self.owner)
             self._open(self.reader)
@@ -263,12 +262,15 @@ class RankBox:
             role=identity.role,
             edge=identity.edge,
             samples_source=identity.samples_source,
+            watched=self._ends is not None,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             owner=self.owner,
             wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
             entered=tuple(
-                EnteredCollective(OPS[op], groups[g][0], number, size) for op, g, number, size in entered if g in groups
+                EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
+                for op, group, number, size in entered
+                if group in groups
             ),
         )  # fmt: skip
 

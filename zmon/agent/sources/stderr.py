@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zmon.agent.sources.reading import Reading
+from zmon.plain import plain, plain_lines
 
 TAIL_BYTES = 8192
 OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end; the hub asks for it sooner
@@ -84,7 +85,7 @@ class StderrSource:
                 raw = os.pread(file.fd, TAIL_BYTES, start)
                 # A line without its beginning may be a secret without its name.
                 raw = raw.partition(b"\n")[2] or raw if start else raw
-                text, error = raw.decode("utf-8", "replace"), None
+                text, error = plain_lines(raw.decode("utf-8", "replace")), None
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"
         shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
@@ -98,7 +99,7 @@ class StderrSource:
             if file.inode == (status.st_dev, status.st_ino):
                 return
             file.close()
-            file.inode, file.path = (status.st_dev, status.st_ino), os.readlink(link)  # noqa: PTH115  # maybe no path
+            file.inode, file.path = (status.st_dev, status.st_ino), plain(os.readlink(link))  # noqa: PTH115
             file.fd, file.reason = _open_for_reading(process), ""
         except _NotAFile as kind:
             file.reason = f"it goes to {kind}, which zmon does not read"
@@ -143,4 +144,6 @@ def _may_write(process: Path, file: os.stat_result) -> bool:
 
 def _field(path: Path, name: str) -> list[str]:
     """Return the words of one line of a file in /proc."""
-    return next(line for line in path.read_text().splitlines() if line.startswith(f"{name}:")).split()[1:]
+    return next(line for line in path.read_text(errors="replace").splitlines() if line.startswith(f"{name}:")).split()[
+        1:
+    ]

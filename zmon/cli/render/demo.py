@@ -10,7 +10,7 @@ from rich.table import Table
 from zmon.format import number
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
-from zmon.stack import Urls
+from zmon.stack import Urls, password
 
 
 def url_table(urls: Urls, data_dir: Path) -> Table:
@@ -21,6 +21,7 @@ def url_table(urls: Urls, data_dir: Path) -> Table:
     table.add_row("dashboard", urls.dashboard)
     table.add_row("Prometheus", urls.prometheus)
     table.add_row("Alertmanager", urls.alertmanager)
+    table.add_row("its password", f"{data_dir / password.FILE} (user {password.USER})")
     table.add_row("hub", f"{urls.hub}/api/v1/findings")
     table.add_row("agent", f"{urls.agent}/metrics")
     table.add_row("logs", str(data_dir / "logs"))

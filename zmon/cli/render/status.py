@@ -17,6 +17,7 @@ from zmon.schema.names import severity_order
 
 BLIND = "BLIND: no agent answers the hub; below is the last known state"  # the time follows, if it is known
 NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
+NO_READABLE_JOB = "no job whose ranks can be read"
 _ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
 _MAX_HEALTHY = 8  # jobs shown below those with findings
@@ -40,7 +41,7 @@ def status_table(
     ended = unexplained_ends(jobs, findings)
     for job in ended:
         parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
-    parts.append(_jobs(jobs) if jobs else Text(NO_JOB))
+    parts.append(_jobs(jobs) if jobs else Text(NO_READABLE_JOB if findings else NO_JOB))
     parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
     if jobs and not findings and not ended and not blind:
         parts.append(Text("no findings"))

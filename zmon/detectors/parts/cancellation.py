@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from zmon.detectors.parts.deaths import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds, precedes
+from zmon.detectors.parts.deaths import precedes
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -20,6 +21,9 @@ from zmon.schema.rank import RankState
 
 _BROKEN = (Death.VICTIM, Death.NOT_MET)
 _LAUNCHERS_STATUS = "signal SIGTERM"
+
+
+Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a rank
 
 
 class Reach(Enum):
@@ -57,7 +61,9 @@ def partial_signal(ends: Ends) -> Finding | None:
     culprit = first[0]
     also = [r for r in signalled if r is not culprit]
     # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
-    severity: Severity | None = "warning" if also else None
+    # An owner's signal reaches all hosts and launchers.
+    may_be_owner = bool(also) and _reach(ends, first) is not Reach.PART
+    severity: Severity | None = "warning" if may_be_owner else None
     return ends.finding(
         cause="rank_exited",
         summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
@@ -66,7 +72,7 @@ def partial_signal(ends: Ends) -> Finding | None:
         detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
-        confidence=0.5 if also else 0.8,
+        confidence=0.5 if may_be_owner else 0.8,
         culprits=[culprit],
         severity=severity,
         evidence=with_first_words(Evidence(), culprit),
@@ -174,7 +180,7 @@ def _signalled_too(ends: Ends, first: RankState) -> bool:
         return False
     return all(
         r.exit_status in CANCELLED_STATUS and gone_seconds(first) - gone_seconds(r) <= ends.limits.spared_seconds
-        for r in _first_gone(others, _launcher)
+        for r in _first_gone(ends, others, _launcher)
     )
 
 
@@ -223,13 +229,13 @@ def _reach(ends: Ends, signalled: list[RankState]) -> Reach:
         return Reach.UNCLEAR if may_be_alone else Reach.ALL
     if any(r not in ends.ended for r in others):
         return Reach.ALL if ends.seconds_ago < ends.limits.ending_seconds else Reach.PART
-    firsts = _first_gone(others, unit)
+    firsts = _first_gone(ends, others, unit)
     if _is_exact(signalled[0]) and any(_was_spared(ends, r, signalled[0], r in firsts) for r in others):
         return Reach.PART
     statuses = [r.exit_status for r in firsts]
     if any(status is None for status in statuses):
         return Reach.UNCLEAR
-    if not all(status in (*CANCELLED_STATUS, *CANCELLED_EXIT) for status in statuses):
+    if not all(map(_had_signal, firsts)):
         return Reach.PART
     return Reach.UNCLEAR if may_be_alone else Reach.ALL
 
@@ -246,9 +252,23 @@ def _was_spared(ends: Ends, state: RankState, signalled: RankState, is_first: bo
     return gone_seconds(signalled) - gone_seconds(state) > ends.limits.spared_seconds
 
 
-def _first_gone(ranks: Sequence[RankState], unit: Callable[[RankState], tuple[str, str]]) -> list[RankState]:
-    """Return the rank of each host or launcher that has been gone longest."""
-    return list({unit(r): r for r in sorted(ranks, key=gone_seconds)}.values())
+def _first_gone(ends: Ends, ranks: Sequence[RankState], unit: Unit) -> list[RankState]:
+    """Return the rank of each host or launcher that has been gone longest.
+
+    Among ranks that ended together, a rank that ended by itself comes first: its launcher signalled the others.
+    """
+    firsts: dict[tuple[str, str], RankState] = {}
+    for state in sorted(ranks, key=gone_seconds, reverse=True):
+        first = firsts.setdefault(unit(state), state)
+        is_together = gone_seconds(first) - gone_seconds(state) <= ends.limits.together_seconds
+        if is_together and _had_signal(first) and state.exit_status is not None and not _had_signal(state):
+            firsts[unit(state)] = state
+    return list(firsts.values())
+
+
+def _had_signal(state: RankState) -> bool:
+    """Return True if the exit status is that of a signal, or of a job that handled one."""
+    return state.exit_status in (*CANCELLED_STATUS, *CANCELLED_EXIT)
 
 
 def _host(state: RankState) -> tuple[str, str]:

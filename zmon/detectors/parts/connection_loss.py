@@ -8,9 +8,9 @@ On two hosts these addresses must prove it. If the pair is not known, no host is
 from __future__ import annotations
 
 from zmon.detectors.parts.connection_errors import is_timeout, peer_address
-from zmon.detectors.parts.deaths import Death, began_seconds
 from zmon.detectors.parts.ends import Ends, with_first_words
 from zmon.detectors.parts.new_finding import drain
+from zmon.detectors.parts.own_death import Death, began_seconds
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding

@@ -1,8 +1,8 @@
 """Find ranks that entered the collectives of two groups in another order than the others, so that all wait for all.
 
-A rank inside a collective of one group then waits for the ranks inside a collective of another group, and those wait
-for it. Each of them is a member of both groups and has not entered the collective of the other side, so none of them
-can ever go on. Pure.
+A rank inside a collective of one group then waits for ranks inside a collective of another group, and those wait for
+it: each has not entered the collective of the other side, so none of them can ever go on. The ranks that are members of
+only the larger group wait as well, and say nothing about the order. Pure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from zmon.schema.rank import InFlight, RankState
 class CrossedOrder(NamedTuple):
     """Two collectives whose ranks wait for each other, the one with more ranks first."""
 
-    usual: list[RankState]
+    usual: list[RankState]  # only members of both groups
     collective: InFlight  # the usual one
     odd: list[RankState]
     other: InFlight
@@ -49,8 +49,10 @@ def crossed_order(ranks: Sequence[RankState]) -> CrossedOrder | None:
     usual, odd = sorted(sides.values(), key=len, reverse=True)
     if usual[0][1].group == odd[0][1].group:
         return None  # one side is ahead in the same sequence, as at the end of a collective
-    crossed = CrossedOrder([r for r, _ in usual], usual[0][1], [r for r, _ in odd], odd[0][1])
-    waits = _all_miss(crossed.odd, crossed.collective) and _all_miss(crossed.usual, crossed.other)
+    collective, other = usual[0][1], odd[0][1]
+    members = [r for r, _ in usual if r.sequences.get(other.group)]
+    crossed = CrossedOrder(members, collective, [r for r, _ in odd], other)
+    waits = bool(members) and _all_miss(crossed.odd, collective) and _all_miss(members, other)
     return crossed if waits else None
 
 

@@ -1,40 +1,24 @@
-"""Classify the way in which each rank ended, and put the deaths in order.
+"""Judge the deaths of all ranks together, and put them in order.
 
-A killed rank leaves no last words. A rank that raises leaves its exception. A peer that dies because its connection
-broke leaves a network error. A rank that its launcher ends leaves a signal. The times of last words are compared only
-within one host; across hosts only ages are compared, each measured on its own host. NCCL's watchdog aborts the ranks
-that wait, without last words, and not the rank that they wait for.
+The times of last words are compared only within one host; across hosts only ages are compared, each measured on its own
+host. NCCL's watchdog aborts the ranks that wait, without last words, and not the rank that they wait for.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from enum import Enum
 
-from zmon.detectors.parts.connection_errors import could_not_meet, is_broken_connection, is_timeout
+from zmon.detectors.parts.connection_errors import is_timeout
+from zmon.detectors.parts.own_death import (
+    Death,
+    began_seconds,
+    death,
+    ended_with_its_launcher,
+    gone_seconds,
+    may_follow_its_launcher,
+)
 from zmon.schema.rank import RankState
 
-
-class Death(Enum):
-    """The way in which a rank ended."""
-
-    KILLED = "killed"
-    RAISED = "raised"
-    HUNG = "hung until others gave up"
-    VICTIM = "disconnected"
-    NOT_MET = "never reached the others"
-    CANCELLED = "cancelled"
-    FINISHED = "finished"
-
-
-# Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
-_CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
-CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
-_CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
-CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
-_SIGKILL = "signal SIGKILL"
-_OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes
 # A rank that a launcher ended because of an abort may seem to have ended this much earlier: its last words have the
 # exact time, and a death without last words is seen 0.1 s late. The reports of two hosts add a little.
@@ -42,9 +26,6 @@ _SEEN_LATE_SECONDS = 0.3
 
 _CONSEQUENCES = (Death.CANCELLED, Death.VICTIM)
 
-# A launcher that a signal ended takes its ranks along: its children are interrupted, or killed after a grace.
-_LAUNCHER_LEAD_SECONDS = 0.3  # it certainly ended first: the agent looks ten times a second
-_LAUNCHER_GRACE_SECONDS = 60.0  # schedulers and containers wait 10 to 30 s before they kill
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
 _LEAVING_SECONDS = 5.0
 _LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the others may still finish the step they are in
@@ -52,59 +33,39 @@ _LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the others ma
 Dead = tuple[RankState, Death]
 
 
-def death(state: RankState) -> Death:
-    """Return the way in which a rank ended that is dead or has left its last words."""
-    kind = _own_death(state)
-    return Death.CANCELLED if _followed_its_launcher(state, kind) else kind
-
-
-def _own_death(state: RankState) -> Death:
-    words, status = state.last_words, state.exit_status
-    if status == "exit code 0":
-        return Death.FINISHED  # its last words do not matter then
-    if words is None:
-        return Death.CANCELLED if status in (*CANCELLED_STATUS, *CANCELLED_EXIT) else Death.KILLED
-    if words.kind == "signal":
-        return Death.CANCELLED if status in (None, *CANCELLED_STATUS) else Death.KILLED
-    if words.kind == "exit":
-        if status is None or status in CANCELLED_STATUS:
-            return Death.FINISHED  # it had finished, and its launcher ended the teardown
-        if status == _SIGKILL:
-            return Death.KILLED  # while it was ending
-        return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
-    if _CANCELLED_TYPE.search(words.type) or (
-        words.type == "builtins.SystemExit" and words.message in _CANCELLED_CODES
-    ):
-        return Death.CANCELLED
-    if could_not_meet(state):
-        return Death.NOT_MET
-    if not is_broken_connection(words):
-        return Death.RAISED
-    # A rank that waits in a collective handles a signal only when its peers are gone.
-    return Death.CANCELLED if status in (*CANCELLED_EXIT, *_OWNERS_STATUS) else Death.VICTIM
-
-
-def _followed_its_launcher(state: RankState, kind: Death) -> bool:
-    """Return True if an owner's signal ended the launcher, and the rank was killed or left cleanly because of it.
-
-    The processes of `torch.multiprocessing.spawn` swallow the interrupt that they get then, and exit with code 0.
-    """
-    if state.launcher_gone_seconds is None or state.launcher_status not in CANCELLED_STATUS:
-        return False
-    lead = state.launcher_gone_seconds - gone_seconds(state)
-    is_led = _LAUNCHER_LEAD_SECONDS <= lead <= _LAUNCHER_GRACE_SECONDS
-    return is_led and (kind is Death.FINISHED or (kind is Death.KILLED and state.exit_status in (None, _SIGKILL)))
-
-
 def deaths(ranks: Sequence[RankState]) -> list[Dead]:
     """Return each rank that has ended with the way in which it ended, judged together with the other ranks."""
-    dead = [(r, death(r)) for r in ended_ranks(ranks)]
+    dead = _without_containers([(r, death(r)) for r in ended_ranks(ranks)], ranks)
     hung = hung_ranks(ranks)
     if not hung and not _are_aborted(dead, ranks) and not _has_left_others(ranks):
         return dead
-    aborted = [(r, Death.VICTIM if _is_aborted(r) and r not in hung else kind) for r, kind in dead]
+    aborted = [(r, Death.VICTIM if is_aborted_while_waiting(r) and r not in hung else kind) for r, kind in dead]
     # A rank that hung until its launcher ended it was not cancelled with the others.
     return [(r, Death.HUNG if not r.alive and r in hung else kind) for r, kind in aborted]
+
+
+def _without_containers(dead: Sequence[Dead], ranks: Sequence[RankState]) -> list[Dead]:
+    """Return the deaths, with the ranks as cancelled that were all killed with their launcher."""
+    killed = {r.rank for r, kind in dead if kind is Death.KILLED and ended_with_its_launcher(r)}
+    spared = {(r.host, r.launcher) for r in ranks if r.rank not in killed}
+    is_cancelled = {r.rank for r, _ in dead if r.rank in killed and (r.host, r.launcher) not in spared}
+    return [(r, Death.CANCELLED if r.rank in is_cancelled else kind) for r, kind in dead]
+
+
+def ended_unclearly(dead: Sequence[Dead], together_seconds: float) -> bool:
+    """Return True if nothing shows whether the owner ended these ranks or whether they were killed.
+
+    No rank left last words, no exit status is known, and no rank certainly ended before the others; their launcher
+    ended too, or no agent watched them. An owner who signals ranks that are watched leaves their last words. Ranks that
+    stood still for as long as a timeout takes were aborted, which is clear.
+    """
+    ranks = [r for r, _ in dead]
+    if any(r.alive or r.last_words is not None or r.exit_status is not None for r in ranks):
+        return False
+    if not all(may_follow_its_launcher(r) for r in ranks) or all(_stood_still(r, gone_seconds(r)) for r in ranks):
+        return False
+    ages = [gone_seconds(r) for r in ranks]
+    return bool(ranks) and (not all(r.watched for r in ranks) or max(ages) - min(ages) <= together_seconds)
 
 
 def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
@@ -125,7 +86,8 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
         and (_was_overdue(r, first) or _hung_in_input(r, first))
         and (r.alive or (began_seconds(r) < latest and death(r) is not Death.FINISHED))
     ]
-    return [r for r in late if _is_behind(r, victims)]
+    furthest = _furthest(victims)
+    return [r for r in late if _is_behind(r, furthest)]
 
 
 def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
@@ -134,17 +96,21 @@ def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
     A single rank may have aborted because of a fault of its own, unless all ranks had waited for as long as it had. The
     launcher ends the others as soon as the first of them has been aborted.
     """
-    aborted = [r for r, _ in dead if _is_aborted(r)]
+    aborted = [r for r, _ in dead if is_aborted_while_waiting(r)]
     are_several = len(aborted) > 1 or (len(aborted) == 1 and _waited_with_all(aborted[0], ranks))
     return are_several and all(r in aborted or r.alive or kind in _CONSEQUENCES for r, kind in dead)
 
 
 def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
-    """Return True if all ranks had stood still for as long as a timeout takes when this one ended, and it led them."""
+    """Return True if all ranks had stood still for as long as a timeout takes when this one ended.
+
+    If it is the only rank that is behind the others, they had waited for it. The other ranks may all be unwatched, as
+    those of a host that is lost.
+    """
     ended = gone_seconds(state)
-    others = [r for r in ranks if r is not state]
-    is_behind = any(_is_behind(state, [r]) for r in others)
-    return bool(others) and not is_behind and all(_stood_still(r, ended) for r in ranks)
+    furthest = _furthest(ranks)
+    is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state]
+    return state.world_size > 1 and not is_awaited and all(_stood_still(r, ended) for r in ranks)
 
 
 def _stood_still(state: RankState, seconds_ago: float) -> bool:
@@ -170,24 +136,30 @@ def _has_left_others(ranks: Sequence[RankState]) -> bool:
     victims = _waiting_victims(ranks)
     first = max((began_seconds(r) for r in victims), default=0.0)
     left = [r for r in ranks if not r.alive and r not in victims and death(r) is Death.FINISHED]
-    return any(began_seconds(r) > first and _is_behind(r, victims) for r in left)
+    furthest = _furthest(victims)
+    return any(began_seconds(r) > first and _is_behind(r, furthest) for r in left)
 
 
 def _waiting_victims(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that NCCL may have aborted, or that gave up, while they waited."""
-    return [r for r in ranks if _is_aborted(r) or is_timeout(r.last_words)]
+    return [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
 
 
-def _is_behind(state: RankState, victims: Sequence[RankState]) -> bool:
-    """Return True if the rank has entered fewer collectives of a group than one of the victims."""
+def _furthest(ranks: Sequence[RankState]) -> dict[str, int]:
+    """Return the largest number of collectives that any of these ranks has entered, by group."""
     furthest: dict[str, int] = {}
-    for victim in victims:
-        for group, count in entered_counts(victim).items():
+    for state in ranks:
+        for group, count in entered_counts(state).items():
             furthest[group] = max(count, furthest.get(group, 0))
+    return furthest
+
+
+def _is_behind(state: RankState, furthest: dict[str, int]) -> bool:
+    """Return True if the rank has entered fewer collectives of a group than the furthest rank."""
     return any(count < furthest.get(group, 0) for group, count in state.sequences.items())
 
 
-def _is_aborted(state: RankState) -> bool:
+def is_aborted_while_waiting(state: RankState) -> bool:
     """Return True if the watchdog may have ended the rank while it waited (ProcessGroupNCCL.cpp).
 
     On older kernels there is no exit status.
@@ -210,16 +182,6 @@ def entered_counts(state: RankState) -> dict[str, int]:
     """Return the number of collectives that the rank has entered, by group, including the one it is in."""
     inside = {state.in_flight.group: state.in_flight.sequence} if state.in_flight else {}
     return {**state.sequences, **inside}
-
-
-def gone_seconds(state: RankState) -> float:
-    """Return the seconds since the rank was seen dead, or since it left its last words and began to end."""
-    return (state.leaving_seconds if state.alive else state.gone_seconds) or 0.0
-
-
-def began_seconds(state: RankState) -> float:
-    """Return the seconds since the rank began to end: since its last words, or else since it was seen dead."""
-    return gone_seconds(state) if state.last_words_seconds is None else state.last_words_seconds
 
 
 def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:

@@ -13,6 +13,7 @@ from zmon.detectors.parts import different_paths, flight_records
 from zmon.detectors.parts.awaited_ranks import awaited_ranks, have_issued_alike
 from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.diagnosis_result import Diagnosis
+from zmon.detectors.parts.host_links import answering_hosts
 from zmon.detectors.parts.network import NetworkCulprit, next_steps, stalled_network
 from zmon.detectors.parts.new_finding import drain
 from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
@@ -43,7 +44,8 @@ def diagnose(snapshot: Snapshot, unseen_seconds: float, num_timeouts: int, num_e
 
 
 def _lost_host(unseen_seconds: float, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
-    lost = [r for r in snapshot.unwatched if r.activity != "done"]
+    up = answering_hosts(snapshot)  # only their agents are silent
+    lost = [r for r in snapshot.unwatched if r.activity != "done" and r.host not in up]
     is_waiting = any(r.in_flight for r in alive) or have_issued_alike(alive)
     if not lost or not is_waiting or awaited_ranks(alive):
         return None  # no rank waits, or the others wait for a watched rank
@@ -69,7 +71,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None
     first = max(not_training, key=lambda r: r.overdue_seconds)
     if snapshot.missing and len(not_training) == len(alive):
-        missing = ranks_text(snapshot.missing)
+        missing = ranks_text(snapshot.missing, snapshot.num_missing)
         return Diagnosis(
             cause="lease_overrun",
             summary=f"{missing} never started; all others have been in {first.activity} for "
@@ -77,7 +79,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
-            evidence=Evidence(missing=snapshot.missing),
+            evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(

@@ -28,7 +28,8 @@ _PATHS = (
 def conflict(snapshot: Snapshot, num_even_steps: int) -> Diagnosis | None:
     """Return the diagnosis that all ranks are inside collectives that can never end; None if that is not proven."""
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-    return mismatch(num_even_steps, snapshot, alive) or crossed(snapshot, alive)
+    circle = crossed(snapshot, alive)
+    return mismatch(num_even_steps, snapshot, alive) or (circle and (skipped(snapshot, alive) or circle))
 
 
 def mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:

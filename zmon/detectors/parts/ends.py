@@ -8,8 +8,10 @@ from functools import cached_property
 
 import msgspec
 
-from zmon.detectors.parts.deaths import Dead, Death, began_seconds, culprits, deaths, ended_ranks, gone_seconds
+from zmon.detectors.parts.deaths import Dead, culprits, deaths, ended_ranks, ended_unclearly
+from zmon.detectors.parts.memory import out_of_memory
 from zmon.detectors.parts.new_finding import new_finding
+from zmon.detectors.parts.own_death import Death, began_seconds, gone_seconds
 from zmon.format import counted
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -105,7 +107,14 @@ class Ends:
     @cached_property
     def culprits(self) -> list[RankState]:
         """The ranks that died first and of their own accord."""
-        return culprits(self.dead, self.limits.together_seconds)
+        return [] if self.unclear else culprits(self.dead, self.limits.together_seconds)
+
+    @cached_property
+    def unclear(self) -> bool:
+        """True if all ranks have ended, and nothing shows whether the owner ended them or whether they were killed."""
+        if not self.complete or not ended_unclearly(self.dead, self.limits.together_seconds):
+            return False
+        return not any(out_of_memory(self.snapshot, state) for state in self.ended)
 
     @property
     def living(self) -> list[RankState]:

@@ -10,14 +10,16 @@ from collections.abc import Callable
 
 from zmon.detectors.parts.cancellation import is_owners_end, partial_signal
 from zmon.detectors.parts.connection_loss import connection_lost, lost_host
-from zmon.detectors.parts.deaths import gone_seconds, hung_ranks
+from zmon.detectors.parts.deaths import hung_ranks
 from zmon.detectors.parts.ends import Ends, Limits, with_first_words
 from zmon.detectors.parts.even_sizes import even_ops
 from zmon.detectors.parts.launcher import launcher_took_ranks
 from zmon.detectors.parts.memory import out_of_memory
+from zmon.detectors.parts.own_death import awaits_its_launchers_status, gone_seconds
 from zmon.detectors.parts.rendezvous import rendezvous_failed
 from zmon.detectors.parts.size_mismatch import fatal_mismatch, may_be_unseen
 from zmon.detectors.parts.storage_errors import disk_steps
+from zmon.detectors.parts.unclear_end import unclear_end
 from zmon.detectors.parts.uneven_end import uneven_end
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
@@ -30,6 +32,8 @@ def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
     ends = Ends(snapshot, detector, limits)
     if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
+        return None
+    if ends.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, ends.ended)):
         return None
     if ends.seconds_ago < limits.report_seconds and may_be_unseen(snapshot.ranks, ends.ended):
         return None
@@ -121,6 +125,7 @@ _FAULTS: tuple[Rule, ...] = (
 )
 # What ended a job in which no rank failed by itself, and which its owner did not end.
 _CONSEQUENCES: tuple[Rule, ...] = (
+    unclear_end,
     uneven_end,  # a rank that left breaks connections
     rendezvous_failed,
     lost_host,

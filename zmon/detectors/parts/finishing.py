@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.deaths import Death, death
 from zmon.detectors.parts.diagnosis_result import Diagnosis
+from zmon.detectors.parts.own_death import Death, death
 from zmon.detectors.parts.wording import ranks_on, verb
 from zmon.format import duration
 from zmon.schema.job_snapshot import Snapshot

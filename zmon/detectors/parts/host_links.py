@@ -53,6 +53,15 @@ def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
     return reached, silent - reached
 
 
+def answering_hosts(snapshot: Snapshot) -> set[str]:
+    """Return the hosts that answered another host just now, also those whose agents are silent."""
+    owners = _owners(snapshot.addresses.items())
+    questions = [w.now.tcp.answers for w in snapshot.hardware if w.now.tcp and w.now.tcp.answers]
+    return {
+        owners[address] for each in questions for address, answered in each.items() if answered and address in owners
+    }
+
+
 def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:
     """Return the pairs of hosts whose data timed out once more in the last few seconds, although the peer answered."""
     host_of = _host_by_address(snapshot.hardware)
@@ -80,8 +89,12 @@ def used_device(window: HostWindow) -> str | None:
 
 
 def _host_by_address(windows: Iterable[HostWindow]) -> dict[str, str]:
+    return _owners((w.host, w.now.tcp.addresses) for w in windows if w.now.tcp)
+
+
+def _owners(addresses_of_hosts: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
     """Return the host of each address; an address that several hosts have is left out."""
-    owners = [(address, w.host) for w in windows if w.now.tcp for address in w.now.tcp.addresses]
+    owners = [(address, host) for host, addresses in addresses_of_hosts for address in addresses]
     counts = Counter(address for address, _ in owners)
     return {address: host for address, host in owners if counts[address] == 1}
 

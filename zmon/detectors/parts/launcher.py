@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.deaths import Death, began_seconds
 from zmon.detectors.parts.ends import Ends
 from zmon.detectors.parts.new_finding import new_finding
+from zmon.detectors.parts.own_death import Death, began_seconds
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding

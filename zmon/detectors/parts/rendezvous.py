@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 from zmon.detectors.parts.connection_errors import peer_address
-from zmon.detectors.parts.deaths import Death
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.own_death import Death
 from zmon.detectors.parts.wording import ranks_on, ranks_text
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
@@ -48,7 +49,8 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
         who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
     elif missing:
-        who = f"{ranks_text(missing)} never appeared, and {ranks_on(unmet)} waited for them in vain"
+        who = f"{ranks_text(missing, ends.snapshot.num_missing)} never appeared, "
+        who += f"and {ranks_on(unmet)} waited for them in vain"
     elif absent:
         who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
     else:
@@ -63,8 +65,12 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         confidence=0.9 if refused else 0.6,
         culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
-        evidence=with_first_words(Evidence(missing=missing) if missing else Evidence(), first),
+        evidence=with_first_words(_missing_ranks(ends.snapshot), first),
     )
+
+
+def _missing_ranks(snapshot: Snapshot) -> Evidence:
+    return Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing) if snapshot.missing else Evidence()
 
 
 def _waited(state: RankState) -> bool:

@@ -5,7 +5,8 @@ milliseconds, and the other ranks die because of it. The rank at fault looks lik
 collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of a
 rank shows that they matter: the sizes of an all-to-all may differ, and then the rank whose size differs from the
 majority is the culprit. Kernels before 6.15 report no exit status, so a rank without last words may have been killed.
-Then sizes prove a mismatch only where they must be equal.
+Then sizes prove a mismatch only where they must be equal. NCCL compares nothing: the ranks wait until its watchdog
+aborts one of them.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.parts.awaited_ranks import SAME_SIZE, Contribution, Mismatch, first_mismatch
-from zmon.detectors.parts.deaths import entered_counts
+from zmon.detectors.parts.awaited_ranks import SAME_SIZE, SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.deaths import entered_counts, is_aborted_while_waiting
 from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
@@ -30,6 +31,8 @@ def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even:
 
     `even`: further operations whose size must be the same on every rank; see even_sizes.py.
     """
+    if any(map(is_aborted_while_waiting, ended)):
+        return _proven_mismatch(ranks, SAME_SIZE_ON_GPUS)
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if not fatal:
         if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
@@ -51,9 +54,9 @@ def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> boo
     return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
 
 
-def _proven_mismatch(ranks: Sequence[RankState]) -> Mismatch | None:
+def _proven_mismatch(ranks: Sequence[RankState], same_size: Sequence[str] = SAME_SIZE) -> Mismatch | None:
     """Return the first recent collective of another kind, or of another size where the sizes must be equal."""
-    return first_mismatch(_contribution(r, collective, SAME_SIZE) for r in ranks for collective in r.entered)
+    return first_mismatch(_contribution(r, collective, same_size) for r in ranks for collective in r.entered)
 
 
 def _probable_mismatch(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean, median
 
 from zmon.schema.aligned_step import AlignedStep, Baseline
+from zmon.schema.rank import RankState
 
 SHOWN = 8  # number of ranks in the evidence
 
@@ -60,6 +61,14 @@ def exposed_too_long(
 def exposed_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the median exposed time of the steps' critical ranks."""
     return median(step.exposed_seconds for step in steps)
+
+
+def may_stand_still(ranks: Sequence[RankState], steps: Sequence[AlignedStep]) -> bool:
+    """Return True if no rank has finished a step for longer than a typical one of these steps takes.
+
+    The traffic since then belongs to a step that may never end, so it does not show how fast a connection is.
+    """
+    return min(r.step_seconds for r in ranks) > median(step.seconds for step in steps)
 
 
 def ms(seconds: float) -> str:

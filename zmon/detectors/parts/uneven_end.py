@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.parts.deaths import Death, began_seconds, death
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.own_death import Death, began_seconds, death
 from zmon.detectors.parts.wording import ranks_on
 from zmon.format import counted
 from zmon.schema.evidence import Evidence

@@ -18,9 +18,12 @@ def ranks_on(ranks: Sequence[RankState]) -> str:
     return listed([f"rank {r.rank} on {r.host}" for r in ranks], _MAX_RANKS)
 
 
-def ranks_text(ranks: Sequence[int]) -> str:
-    """Return the first few ranks by their numbers, with the noun: `rank 3`, `ranks 3, 5`."""
-    return f"rank{'s' if len(ranks) != 1 else ''} {numbers(ranks)}"
+def ranks_text(ranks: Sequence[int], number: int | None = None) -> str:
+    """Return the first few ranks by their numbers, with the noun: `rank 3`, `ranks 3, 5`.
+
+    `number` is the number of all of them, if `ranks` has only the first ones.
+    """
+    return f"rank{'s' if (number or len(ranks)) != 1 else ''} {numbers(ranks, number)}"
 
 
 def verb(ranks: Sized, singular: str, plural: str) -> str:
@@ -28,9 +31,9 @@ def verb(ranks: Sized, singular: str, plural: str) -> str:
     return singular if len(ranks) == 1 else plural
 
 
-def numbers(ranks: Iterable[int]) -> str:
-    """Return the first few rank numbers, and the number of the others."""
-    return listed([str(rank) for rank in ranks], _MAX_NUMBERS)
+def numbers(ranks: Iterable[int], number: int | None = None) -> str:
+    """Return the first few rank numbers, and the number of the others; `number` as for `ranks_text`."""
+    return listed([str(rank) for rank in ranks], _MAX_NUMBERS, number)
 
 
 def tables(names: Sequence[str], number: int) -> str:

@@ -64,7 +64,10 @@ EVIDENCE: dict[What, Evidence] = {
 NOBODY: tuple[What, ...] = (
     "reset", "link_cut", "pair_cut", "jitter", "launcher_kill", "launcher_dies", "cancel", "finish", *PARTS,
 )  # fmt: skip
-SILENT: tuple[What, ...] = ("block", "block_all", "pause", "pause_all", "skip", "swallow")  # only the lease shows these
+# Only the lease shows these: data that waits, or an agent that is silent, proves no stall before.
+SILENT: tuple[What, ...] = (
+    "block", "block_all", "pause", "pause_all", "skip", "swallow", "pair_cut", "host_lost",
+)  # fmt: skip
 NOISY = 0.3  # with this noise, waiting for the slowest rank costs a tenth of each step, without any fault
 NOISY_CAUSES = ("input_jitter", "compute_jitter")
 OF_HOST: tuple[What, ...] = ("host_lost", "host_pause", "kill_host", "term_host")  # all ranks of a host are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web.asker import Asker, route_for
 from zmon.web.server import Refusal, route
+from zmon.web.shared_page import SharedPage
+from zmon.web.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from zmon.hub import Hub
@@ -51,8 +54,10 @@ _LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
 class Answers:
     """The handlers: each one takes a typed request and returns a typed answer."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, hub: Hub, large: WorkQueue) -> None:
+        """`large`: the queue of the hub's large answers."""
+        self._hub, self._large = hub, large
+        self._page = SharedPage(self.page)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
@@ -62,10 +67,13 @@ class Answers:
             route(endpoints.JOBS, self.jobs),
             route(endpoints.RANKS, self.ranks),
             route(endpoints.PLAN, self.plan),
-            route(endpoints.SCALING, self.scaling),
-            route_for(endpoints.FINDINGS, self.findings),
+            route(endpoints.SCALING, self.scaling, turn=lambda _: self._large.turn()),
+            route_for(endpoints.FINDINGS, self.findings, turn=self._findings_turn),
             route(endpoints.DETECTORS, self.detectors),
         ]
+
+    def _findings_turn(self, request: FindingsRequest) -> AbstractAsyncContextManager[None]:
+        return self._large.turn() if request.evidence else nullcontext()
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Return a view of every job, and whether the hub is blind."""
@@ -131,27 +139,32 @@ class Answers:
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
+            unwritten=hub.unwritten(),
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
         )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Return the page that Prometheus scrapes."""
+        return web.Response(body=await self._page.get(), headers={"Content-Type": metrics.CONTENT_TYPE})
+
+    async def page(self) -> bytes:
+        """Return the content of /metrics."""
         hub, histograms = self._hub, {}
         for snapshot in hub.snapshots:
             account = hub.job_states.state_of(snapshot).account
             if account.histogram:
                 histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
-        page = metrics.hub_page(
+        return metrics.hub_page(
             hub.reported_jobs(),
             histograms,
             hub.journal.published(),
             hub.pass_seconds,
             hub.last_pass_time,
             zmon.__version__,
+            {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
             hub.max_job_labels,
         )
-        return web.Response(body=page, headers={"Content-Type": metrics.CONTENT_TYPE})
 
 
 def rank_rows(snapshot: Snapshot) -> list[RankRow]:

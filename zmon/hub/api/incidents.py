@@ -18,19 +18,21 @@ from zmon.schema.incident import Capsule
 from zmon.schema.job_snapshot import Snapshot
 from zmon.web.asker import Asker, asker_of, route_for
 from zmon.web.server import Refusal, problem, route
+from zmon.web.work_queue import WorkQueue
 
 
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: CapsuleStore, snapshots: Callable[[], Iterable[Snapshot]]) -> None:
-        self._folder, self._snapshots = folder, snapshots
+    def __init__(self, folder: CapsuleStore, large: WorkQueue, snapshots: Callable[[], Iterable[Snapshot]]) -> None:
+        """`large`: the queue of the hub's large answers."""
+        self._folder, self._large, self._snapshots = folder, large, snapshots
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
         return [
-            route(endpoints.INCIDENTS, self.incidents),
-            route_for(endpoints.INCIDENT, self.incident),
+            route(endpoints.INCIDENTS, self.incidents, turn=lambda _: self._large.turn()),
+            route_for(endpoints.INCIDENT, self.incident, turn=lambda _: self._large.turn()),
             web.get("/api/v1/incidents/{id}/report.html", self.get_report),
         ]
 
@@ -53,9 +55,12 @@ class IncidentAnswers:
     async def get_report(self, request: web.Request) -> web.Response:
         """Return the report page of one incident."""
         try:
-            incident_id = request.match_info["id"]
-            page = await asyncio.to_thread((self._folder.directory(incident_id) / REPORT).read_bytes)
-            capsule = await asyncio.to_thread(self._folder.read, incident_id)
+            path = self._folder.directory(request.match_info["id"]) / REPORT
+            async with self._large.turn():
+                page = await asyncio.to_thread(path.read_bytes)
+                capsule = await asyncio.to_thread(self._folder.read, request.match_info["id"])
+        except Refusal as refusal:
+            return problem(str(refusal), refusal.status)
         except UsageError as error:
             return problem(str(error), 404)
         except OSError:
@@ -63,7 +68,7 @@ class IncidentAnswers:
         asker = await asker_of(request)
         if not may_read(asker, capsule.finding.job_id if capsule else "", self._snapshots()):
             return problem(f"uid {asker.uid} may not read what this job prints: see zmon incident", 403)
-        headers = {"Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff"}
+        headers = {"Content-Security-Policy": CSP}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)
 
 

@@ -40,6 +40,7 @@ def capsule(
         world_size=snapshot.world_size,
         ranks=tuple(rows),
         missing=snapshot.missing,
+        num_missing=snapshot.num_missing,
         hosts=hosts,
         stepped=tuple(sorted(by_rank)),
         left_out=(*left_out, *missing_hosts),

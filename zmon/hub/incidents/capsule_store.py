@@ -8,6 +8,7 @@ new files are written. A reader never sees half a file, and a full disk leaves t
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -19,7 +20,10 @@ from pathlib import Path
 
 import msgspec
 
+from zmon.child_path import child_path
 from zmon.errors import UsageError
+from zmon.files.steady_clock import SteadyClock
+from zmon.files.writing import write_all
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
 from zmon.schema.incident import Capsule, IncidentSummary
@@ -34,14 +38,15 @@ _ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 class CapsuleStore:
     """The incidents of one hub."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, clock: SteadyClock | None = None) -> None:
         self.root = data_dir / FOLDER
+        self._clock = clock or SteadyClock()
 
     def directory(self, incident_id: str) -> Path:
         """Return the directory of an incident. Raises UsageError if the id, which a user has sent, is malformed."""
         if not _ID.fullmatch(incident_id):
             raise UsageError(f"{incident_id[:80]!r} is not an incident id", "", "`zmon incident` lists the incidents")
-        return self.root / incident_id
+        return child_path(self.root, incident_id)
 
     def write(self, capsule: Capsule, rows: bytes | None = None) -> Path:
         """Write a capsule and return its directory. Raises OSError, and then leaves the old files.
@@ -54,8 +59,8 @@ class CapsuleStore:
             rows = _bytes(directory / STEPS)
         files = {
             STEPS: rows,
-            CAPSULE: msgspec.json.encode(capsule),
             REPORT: report(capsule, steps.read(rows)).encode(),
+            CAPSULE: msgspec.json.encode(capsule),
             FINDING: msgspec.json.encode(capsule.finding),
         }
         new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
@@ -92,15 +97,16 @@ class CapsuleStore:
     def prune(self, active: Collection[str]) -> list[str]:
         """Delete incidents older than 30 days, and the oldest ones if all together exceed 1 GiB; return their ids.
 
-        Active incidents are never deleted.
+        Active incidents are never deleted, and none by its age unless the clock is steady.
         """
+        max_age = MAX_AGE_SECONDS if self._clock.is_steady() else math.inf
         now, free_bytes, deleted = time.time(), MAX_BYTES, []
         ages = sorted(
             ((now - _modified(directory), directory) for directory in self._directories()), key=lambda pair: pair[0]
         )
         for age, directory in ages:
             free_bytes -= _size(directory)
-            if directory.name not in active and (age > MAX_AGE_SECONDS or free_bytes < 0):
+            if directory.name not in active and (age > max_age or free_bytes < 0):
                 shutil.rmtree(directory, ignore_errors=True)
                 deleted.append(directory.name)
         return deleted
@@ -119,10 +125,12 @@ class CapsuleStore:
 
 
 def _write(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _bytes(path: Path) -> bytes:

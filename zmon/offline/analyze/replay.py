@@ -9,6 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from zmon import detectors
 from zmon.detectors.straggler import Straggler
@@ -22,6 +23,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
+from zmon.schema.limits import MAX_NAMED_MISSING
 from zmon.schema.rank import RankState
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
@@ -100,7 +102,8 @@ def _snapshots(
     while steps_per_pass / every > HubConfig.about_records:
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
-    missing = tuple(sorted(set(range(states[0].world_size)) - {s.rank for s in states}))
+    reported = {s.rank for s in states}
+    missing = tuple(islice((r for r in range(states[0].world_size) if r not in reported), MAX_NAMED_MISSING))
     for begin in range(0, len(steps), steps_per_pass):
         sampled = [step for step in steps[begin : begin + steps_per_pass] if step % (every * log.every) == 0]
         records = {s.run_uid: _records(log, attempt, s.rank, sampled, every) for s in states}

@@ -16,11 +16,11 @@ from typing import Any
 
 from zmon.errors import UsageError
 from zmon.offline.analyze import files
+from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.schema.names import OPS, PHASES
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 MAX_RECORDS = 500_000  # about 1 GB of memory
-MAX_RANKS = 1 << 20  # more than the largest jobs have. A larger number is damage, and every lower rank costs memory
 _LIMIT = 1 << 63  # bytes or seconds; a value beyond it, or one that is not a number, is unknown
 UNKNOWN_OP = "unknown"  # op of the exposed time if the log has only phases
 _REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # prefixes of the columns of gauges, phases and ops
@@ -97,8 +97,8 @@ def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
     if not (math.isfinite(duration) and duration > 0 and math.isfinite(start) and rank >= 0):
         log.left_out["rank or duration is not positive"] += 1
         return
-    if rank >= MAX_RANKS:
-        log.left_out[f"rank is beyond {MAX_RANKS:,}"] += 1
+    if rank >= MAX_WORLD_SIZE:  # it is damage, and every lower rank costs memory
+        log.left_out[f"rank is beyond {MAX_WORLD_SIZE:,}"] += 1
         return
     if step % log.every == 0:
         key = attempt, rank

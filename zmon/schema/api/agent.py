@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostSample, SourceStatus
+from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
@@ -27,25 +28,44 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     plans: str = ""  # the version of the plans that the client has; empty: none
 
 
+UNREAD_KINDS = ("version", "refused", "damaged")  # what an agent says of a box that it cannot read
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadRank:
+    """A rank that lives, and whose state cannot be read: only its place is known."""
+
+    job_id: JobId
+    rank: Whole | None  # None: unknown
+    kind: str  # one of UNREAD_KINDS; or `report`: the hub cannot decode what the agent says about it
+    reason: str  # one line
+    seconds: Seconds  # since it was first seen like this
+
+
 @dataclass(frozen=True, slots=True)
 class AgentReport:
     """One agent's answer to `GET /api/v1/snapshot`."""
 
     host: str
-    time: float  # unix seconds on the agent's host, for display only
+    time: Seconds  # unix seconds on the agent's host, for display only
     version: str
     ranks: tuple[RankState, ...]
     sample: HostSample
     sources: tuple[SourceStatus, ...]
     # job id → run uid of a rank → records newer than `since`; filled only if the request has `since`
     records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
-    cursor: int = 0  # the value of `since` in the next request
-    monotonic: float | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
+    cursor: Whole = 0  # the value of `since` in the next request
+    monotonic: Seconds | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
     box_dir: str = ""  # the directory in which the agent looks for black boxes; "": several
     plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
     plans_version: str = ""  # the value of `plans` in the next request; empty: no plans
     leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
+    unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
     box_dirs: tuple[str, ...] = ()  # all directories in which it looks, with `*` for the number of a user
+    # What the client could not decode, because the agent has another version or is wrong: a count, and a line for each
+    # of the first ones. An agent sends neither.
+    num_left_out: int = 0
+    left_out: tuple[str, ...] = ()
     schema: int = SCHEMA
 
 
@@ -59,8 +79,8 @@ class SuspectsRequest(msgspec.Struct, frozen=True):
 class Suspicion(msgspec.Struct, frozen=True):
     """A rank that the hub should look at, and the reason."""
 
-    job_id: str
-    rank: int
+    job_id: JobId
+    rank: Whole
     reason: str  # exited · stopped · overdue
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer", covariant=True)
+MAX_ANSWER_BYTES = 32 << 20  # the report of 512 ranks with the records of 16 steps has 11 MiB
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -23,6 +24,7 @@ class Endpoint(Generic[Request, Answer]):
     request: type[Request]
     answer: type[Answer]
     summary: str
+    max_bytes: int = MAX_ANSWER_BYTES  # a client reads no longer answer
 
     @property
     def in_path(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ SUSPECTS = Endpoint(
     agent.SuspectsRequest,
     agent.Suspects,
     "Ranks that the hub should look at; a long poll.",
+    max_bytes=1 << 20,
 )
 EVIDENCE = Endpoint(
     "agent",
@@ -25,6 +26,7 @@ EVIDENCE = Endpoint(
     agent.EvidenceRequest,
     agent.RankEvidence,
     "Stacks, collectives in flight and the end of stderr of one rank.",
+    max_bytes=1 << 20,  # a stack and the end of stderr have at most 24 KiB, a flight record a few more
 )
 AGENT_HEALTH = Endpoint(
     "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Health of the agent and of its sources."

@@ -63,4 +63,6 @@ class HubHealth(msgspec.Struct, frozen=True):
     incidents_unwritten: str | None = None
     version: str | None = None
     thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: an older hub, without them
+    # By what the hub cannot write beside findings and incidents, the reason; None: not reported.
+    unwritten: Mapping[str, str] | None = None
     schema: int = SCHEMA

@@ -131,19 +131,24 @@ def is_dump(path: Path) -> bool:
             return True
         if begin[:1] != b"{":
             return False
-        rest = file.read(MAX_BYTES)
+        rest = file.read(_size_to_read(path))
     try:
         keys = msgspec.json.decode(begin + rest, type=dict[str, msgspec.Raw]).keys()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return "version" in keys and not keys.isdisjoint({"pg_config", "pg_status", "nccl_comm_state"})
+
+
+def _size_to_read(path: Path) -> int:
+    """Return how many bytes to read; Python allocates all of them at once. More than MAX_BYTES: the file is longer."""
+    return min(path.stat().st_size, MAX_BYTES) + 1
 
 
 def _read(path: Path) -> object:
     """Return the content of a file. Raises ValueError."""
     try:
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(_size_to_read(path))
     except OSError as error:
         raise ValueError(error.strerror or str(error)) from error
     if len(data) > MAX_BYTES:

@@ -1,0 +1,233 @@
+"""The answers of an agent and a hub under attack. Takes a minute.
+
+    python -m bench.attack [--seconds N] [--ranks N] [--files N]
+
+Each daemon may open 1,024 files. 1,100 clients send half a request, 10 a body of 100 MB, and 50 ask for large answers
+(bench/attackers.py), all at the same time from the address of Prometheus. Meanwhile a rank is killed. The table has the
+time of /metrics, and files and memory of the daemon at most and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import multiprocessing
+import os
+import resource
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from bench.agent import free_port, run_rank
+from bench.rows import MEBI, table_line
+
+HALF, BODIES, READERS = 1100, 10, 50
+AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
+HUB_PATHS = ("/api/v1/findings", "/api/v1/incidents", "/metrics", "/api/v1/jobs")
+_ASK_SECONDS = 0.1  # between two scrapes
+_TIMEOUT_SECONDS = 10.0  # Prometheus' own
+_START_SECONDS = 30.0
+_RECOVERY_SECONDS = 60.0
+_OWN_FILES = 16  # a daemon opens and closes some itself
+_HEADS = (
+    "daemon",
+    "scrapes",
+    "failed",
+    "p50",
+    "p99",
+    "slowest",
+    "files",
+    "at the end",
+    "resident",
+    "at the end",
+    "log",
+)
+
+
+@dataclass
+class Attacked:
+    """One daemon under attack."""
+
+    process: psutil.Process
+    url: str
+    log: Path
+    scrape_seconds: list[float] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    most_files: int = 0
+    most_bytes: int = 0
+    end_files: int = 0
+    end_bytes: int = 0
+    files_before: int = 0
+
+    def scrape(self) -> None:
+        """Get /metrics once, and look at the files and the memory of the daemon."""
+        begin = time.monotonic()
+        try:
+            with urllib.request.urlopen(f"{self.url}/metrics", timeout=_TIMEOUT_SECONDS) as answer:
+                answer.read()
+        except OSError as error:
+            self.failures.append(f"{time.monotonic() - begin:.1f} s: {error}")
+        self.scrape_seconds.append(time.monotonic() - begin)
+        self._look()
+        self.most_files, self.most_bytes = max(self.most_files, self.end_files), max(self.most_bytes, self.end_bytes)
+
+    def recovered(self) -> bool:
+        """Return True if the connections of the attackers are closed."""
+        self._look()
+        return self.recovered_files
+
+    @property
+    def recovered_files(self) -> bool:
+        """Return True if the daemon had about as many open files at last as before the attack."""
+        return self.end_files <= self.files_before + _OWN_FILES
+
+    def _look(self) -> None:
+        self.end_files, self.end_bytes = self.process.num_fds(), int(self.process.memory_info().rss)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an attack."""
+
+    agent: Attacked
+    hub: Attacked
+    finding_seconds: float | None  # from the death of a rank to its finding; None: no finding
+    statuses: dict[str, dict[str, int]]  # what the attackers were answered, by daemon
+
+
+@contextlib.contextmanager
+def daemons(folder: Path, num_ranks: int, files: int) -> Iterator[tuple[Attacked, Attacked, Sequence[int]]]:
+    """Run ranks, and an agent and a hub that may open so many files each; yield both daemons and the ranks' pids."""
+    spawn = multiprocessing.get_context("spawn")
+    ranks = [
+        spawn.Process(target=run_rank, args=(folder / "boxes", n, num_ranks), daemon=True) for n in range(num_ranks)
+    ]
+    urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
+    commands = [
+        ["agent", "--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent")],
+        ["hub", "--agents", urls[0], "--data-dir", str(folder / "hub")],
+    ]
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for rank in ranks:
+            rank.start()
+        for command, url in zip(commands, urls, strict=True):
+            with (folder / f"{command[0]}.log").open("wb") as log:
+                words = [sys.executable, "-m", "zmon", *command, "--port", url.rsplit(":", 1)[1]]
+                started.append(
+                    subprocess.Popen(
+                        words,
+                        stdout=log,
+                        stderr=log,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (files, files)),
+                    )
+                )
+        attacked = [
+            Attacked(psutil.Process(process.pid), url, folder / f"{command[0]}.log")
+            for process, url, command in zip(started, urls, commands, strict=True)
+        ]
+        _wait(lambda: _ask(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
+        yield attacked[0], attacked[1], [rank.pid or 0 for rank in ranks]
+    finally:
+        for process in started:
+            process.terminate()
+        for rank in ranks:
+            rank.kill()
+        for process in started:
+            process.wait(20)
+
+
+def attack(
+    folder: Path, seconds: float, num_ranks: int, files: int = 1024, half: int = HALF, readers: int = READERS
+) -> Outcome:
+    """Attack both daemons for this time, and until the death of a rank is reported, but for a minute at most.
+
+    Then wait until the daemons have recovered, for another minute at most.
+    """
+    with daemons(folder, num_ranks, files) as (agent, hub, pids):
+        for daemon in (agent, hub):
+            daemon.files_before = daemon.process.num_fds()
+        begin, killed_at, finding_seconds = time.monotonic(), 0.0, None
+        attackers = {
+            name: _attackers(daemon.url, half, readers, paths)
+            for name, daemon, paths in (("agent", agent, AGENT_PATHS), ("hub", hub, HUB_PATHS))
+        }
+        while (elapsed := time.monotonic() - begin) < (seconds if finding_seconds else _RECOVERY_SECONDS):
+            for daemon in (agent, hub):
+                daemon.scrape()
+            if not killed_at and elapsed > seconds / 3:
+                os.kill(pids[-1], signal.SIGKILL)
+                killed_at = time.monotonic()
+            if killed_at and finding_seconds is None and _ask(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
+                finding_seconds = time.monotonic() - killed_at
+            time.sleep(_ASK_SECONDS)
+        for process in attackers.values():
+            process.terminate()
+        statuses = {name: json.loads(process.communicate()[0]) for name, process in attackers.items()}
+        _wait(lambda: agent.recovered() and hub.recovered(), _RECOVERY_SECONDS)
+        return Outcome(agent, hub, finding_seconds, statuses)
+
+
+def _attackers(url: str, half: int, readers: int, paths: Sequence[str]) -> subprocess.Popen[bytes]:
+    numbers = (str(number) for number in (half, BODIES, readers))
+    return subprocess.Popen([sys.executable, "-m", "bench.attackers", url, *numbers, *paths], stdout=subprocess.PIPE)
+
+
+def _ask(url: str) -> list[object]:
+    """Return the list in an answer; empty without an answer."""
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            return next(value for value in json.load(answer).values() if isinstance(value, list))
+    except (OSError, ValueError):
+        return []
+
+
+def _wait(condition: Callable[[], object], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.1)
+
+
+def main() -> None:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0, help="seconds of the attack (30)")
+    parser.add_argument("--ranks", type=int, default=8, help="ranks on the node (8)")
+    parser.add_argument("--files", type=int, default=1024, help="open files that each daemon may have (1024)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
+        outcome = attack(Path(folder), arguments.seconds, arguments.ranks, arguments.files)
+        print(table_line(_HEADS, _HEADS))
+        for name, daemon in (("agent", outcome.agent), ("hub", outcome.hub)):
+            print(table_line((name, *_cells(daemon)), _HEADS))
+    for name, statuses in outcome.statuses.items():
+        print(f"the attackers of the {name}: " + ", ".join(f"{text} {n}" for text, n in sorted(statuses.items())))
+    finding = "none" if outcome.finding_seconds is None else f"{outcome.finding_seconds:.1f} s"
+    print(f"killed rank to finding: {finding} (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+
+
+def _cells(daemon: Attacked) -> tuple[str, ...]:
+    quantiles = statistics.quantiles(daemon.scrape_seconds, n=100)
+    return (
+        str(len(daemon.scrape_seconds)),
+        str(len(daemon.failures)),
+        *(f"{seconds * 1000:.0f} ms" for seconds in (quantiles[49], quantiles[98], max(daemon.scrape_seconds))),
+        str(daemon.most_files),
+        str(daemon.end_files),
+        *(f"{number * MEBI:.0f} MiB" for number in (daemon.most_bytes, daemon.end_bytes)),
+        f"{daemon.log.stat().st_size / 1000:.0f} kB",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""Tests of boxes that cannot be read although their rank lives: the agent reports such a rank, and only such a rank."""
+
+import os
+import struct
+from dataclasses import replace
+
+from tests.boxes import IDENTITY
+from tests.build import JOB
+from zmon.agent.sources.boxes import RETRY_NS
+from zmon.agent.sources.unread_boxes import MAX_UNREAD
+from zmon.box.versions import CURRENT
+
+VERSION_OFFSET = 8
+
+
+def set_version(box, version):
+    box.overwrite(VERSION_OFFSET, struct.pack("<I", version))
+
+
+def unread(boxes):
+    return [(r.job_id, r.rank, r.kind) for r in boxes.unread_ranks()]
+
+
+def test_living_rank_with_a_box_of_a_newer_layout_is_reported(make_live_box, boxes, clock):
+    set_version(make_live_box(3), CURRENT.version + 1)
+    boxes.scan()
+    (rank,) = boxes.unread_ranks()
+    assert (rank.job_id, rank.rank, rank.kind) == (JOB, 3, "version")
+    assert rank.seconds < 0.001
+    assert f"layout version {CURRENT.version + 1}" in rank.reason
+    clock.sleep(7)
+    boxes.scan()
+    assert boxes.unread_ranks()[0].seconds >= 7
+
+
+def test_rank_is_watched_and_no_longer_reported_once_its_box_can_be_read(make_live_box, boxes, clock):
+    box = make_live_box()
+    set_version(box, CURRENT.version + 1)
+    boxes.scan()
+    set_version(box, CURRENT.version)
+    clock.ns += RETRY_NS + 1
+    boxes.scan()
+    assert unread(boxes) == []
+    assert len(list(boxes.ranks())) == 1
+
+
+def test_rank_that_ends_is_no_longer_reported(make_live_box, boxes, clock):
+    box = make_live_box()
+    set_version(box, CURRENT.version + 1)
+    boxes.scan()
+    box.process.end()
+    clock.ns += RETRY_NS + 1
+    boxes.scan()
+    assert unread(boxes) == []
+    assert len(boxes.damaged) == 1
+
+
+def test_impossible_claim_of_a_living_rank_is_reported_with_the_job(make_live_box, boxes):
+    make_live_box().writer.identity(replace(IDENTITY, world_size=2_000_000_000))
+    boxes.scan()
+    (rank,) = boxes.unread_ranks()
+    assert (rank.job_id, rank.kind) == (JOB, "refused")
+    assert "2,000,000,000" in rank.reason
+
+
+def test_damaged_box_of_a_living_rank_is_reported(make_live_box, boxes):
+    box = make_live_box()
+    for offset in range(0, CURRENT.identity.end, 50):
+        box.flip(max(offset, 64))
+    boxes.scan()
+    assert unread(boxes) == [(JOB, 0, "damaged")]
+
+
+def test_dead_box_of_another_layout_and_a_file_that_nobody_holds_are_not_reported(tmp_path, make_live_box, boxes):
+    box = make_live_box()
+    set_version(box, CURRENT.version + 1)
+    box.process.end()
+    (box.path.parent / "rank-9.box").write_bytes(b"")
+    boxes.scan()
+    assert unread(boxes) == []
+    assert len(boxes.damaged) == 2
+
+
+def test_folder_whose_name_is_no_job_id_is_not_reported(tmp_path, stand_in, boxes):
+    folder = tmp_path / "no job\x1b[2J" / "0"
+    folder.mkdir(parents=True)
+    (folder / "rank-0.box").write_bytes(b"x")
+    stand_in().hold(folder / "rank-0.box")
+    boxes.scan()
+    assert unread(boxes) == []
+    (reason,) = boxes.read().dropped
+    assert "no job\\x1b[2J" in reason
+
+
+def test_names_that_are_not_utf_8_and_pipes_are_set_aside_with_plain_reasons(tmp_path, make_live_box, boxes):
+    folder = make_live_box().path.parent
+    (folder / os.fsdecode(b"rank-\xff.box")).write_bytes(b"")
+    os.mkfifo(folder / "rank-8.box")
+    boxes.scan()
+    assert len(list(boxes.ranks())) == 1
+    reasons = boxes.read().dropped
+    assert len(reasons) == 2
+    for reason in reasons:
+        reason.encode()
+    assert any("rank-\ufffd.box" in reason for reason in reasons)
+
+
+def test_number_of_reported_ranks_is_limited(tmp_path, stand_in, boxes):
+    process = stand_in()
+    folder = tmp_path / JOB / "0"
+    folder.mkdir(parents=True)
+    for rank in range(MAX_UNREAD + 6):
+        path = folder / f"rank-{rank}.box"
+        path.write_bytes(b"x")
+        process.hold(path)
+    boxes.scan()
+    assert len(boxes.unread_ranks()) == MAX_UNREAD

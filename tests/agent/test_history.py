@@ -1,0 +1,69 @@
+"""Tests of requests for the history of all steps. They wait for each other, and nobody else waits for them."""
+
+import asyncio
+import time
+
+import msgspec
+
+from tests.agent.agent_client import get_json, get_metrics, get_snapshot
+from zmon.agent.sources.rank_box import RankBox
+from zmon.schema.api.agent import AgentReport
+
+SLOW_SECONDS = 0.15  # the time to read the history of one rank in these tests
+
+
+def slow_histories(monkeypatch):
+    """Make each read of the history of a rank slow."""
+    read = RankBox.records_ended
+
+    def slowly(*arguments):
+        time.sleep(SLOW_SECONDS)
+        return read(*arguments)
+
+    monkeypatch.setattr(RankBox, "records_ended", slowly)
+
+
+def test_sixteen_histories_delay_neither_snapshots_nor_metrics(make_live_box, run_scenario, monkeypatch):
+    slow_histories(monkeypatch)
+    for rank in range(4):
+        make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
+
+    async def scenario(client):
+        assert len((await get_snapshot(client)).ranks) == 4
+        histories = [asyncio.create_task(get_json(client, f"/api/v1/snapshot?since={n}")) for n in range(16)]
+        await asyncio.sleep(0.2)
+        for number in range(5):
+            report = await get_snapshot(client, f"?since={number}&about=8")
+            assert len(report.records["job"]) == 4
+            assert 'rank="3"' in await get_metrics(client)
+            assert (await get_json(client, "/api/v1/suspects"))["suspects"] == []
+        assert not histories[-1].done()
+        reports = [msgspec.convert(answer, AgentReport) for answer in await asyncio.gather(*histories)]
+        assert all(len(report.records["job"]) == 4 for report in reports)
+
+    run_scenario(scenario)
+
+
+def test_scans_go_on_while_histories_are_read(make_live_box, run_scenario, monkeypatch):
+    slow_histories(monkeypatch)
+    for rank in range(4):
+        make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
+
+    async def scenario(client):
+        histories = [asyncio.create_task(get_snapshot(client, "?since=0")) for _ in range(4)]
+        while not all(task.done() for task in histories):
+            health = await get_json(client, "/healthz")
+            assert health["healthy"]
+            await asyncio.sleep(0.05)
+
+    run_scenario(scenario, scan_timeout_seconds=2 * SLOW_SECONDS)
+
+
+def test_large_about_is_a_history_and_is_bounded(make_live_box, run_scenario):
+    make_live_box().steps(50)
+
+    async def scenario(client):
+        report = await get_snapshot(client, "?since=0&about=1000000000")
+        assert len(report.records["job"].popitem()[1]) <= 20
+
+    run_scenario(scenario, max_records_per_rank=10)

@@ -1,0 +1,63 @@
+"""Tests of the finding about ranks that live and cannot be read."""
+
+import re
+
+import pytest
+
+from tests.build import JOB, NOW
+from tests.places import REPOSITORY
+from zmon.detectors import ALL
+from zmon.detectors.unread import Unread
+from zmon.schema.api.agent import UNREAD_KINDS, UnreadRank
+
+HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
+
+
+def unread(rank=0, kind="version", seconds=10.0, host="node-a", reason="layout version 6"):
+    return host, UnreadRank(JOB, rank, kind, reason, seconds)
+
+
+def test_box_of_a_newer_layout_is_a_warning_that_names_job_rank_and_host():
+    finding = Unread().detect(JOB, [unread(3), unread(1), unread(2, host="node-b")], NOW)
+    assert (finding.job_id, finding.cause, finding.severity, finding.ranks) == (JOB, "box_version", "warning", ())
+    assert finding.hosts == ("node-a", "node-b")
+    assert finding.summary.startswith("ranks 1, 2, 3 of job job on node-a, node-b live and cannot be watched: ")
+    assert finding.summary.endswith("layout version 6")
+    assert finding.onset == NOW - 10
+    assert finding.evidence.unread == ("layout version 6",) * 3
+
+
+@pytest.mark.parametrize("kind", [*UNREAD_KINDS, "report", "newer"])
+def test_each_kind_has_a_cause_with_a_runbook(kind):
+    finding = Unread().detect(JOB, [unread(None, kind)], NOW)
+    assert finding.cause in Unread().causes
+    assert finding.cause in HEADINGS
+    assert finding.runbook.endswith(f"#{finding.cause}")
+    assert finding.detail
+    assert "1 rank of job job on node-a lives" in finding.summary
+
+
+def test_kind_that_is_most_certain_names_the_cause():
+    assert Unread().detect(JOB, [unread(0, "damaged"), unread(1, "version")], NOW).cause == "box_version"
+
+
+def test_unread_is_quiet_for_a_box_that_failed_once():
+    assert Unread().detect(JOB, [unread(seconds=0.1)], NOW) is None
+
+
+def test_unread_is_quiet_without_such_ranks():
+    assert Unread().detect(JOB, [], NOW) is None
+
+
+def test_report_that_cannot_be_decoded_is_reported_at_once():
+    assert Unread().detect(JOB, [unread(kind="report", seconds=0.0)], NOW).cause == "report_unreadable"
+
+
+def test_name_of_the_detector_is_not_one_of_all():
+    assert Unread.name not in {detector.name for detector in ALL}
+
+
+def test_finding_of_a_thousand_ranks_is_short():
+    finding = Unread().detect(JOB, [unread(rank) for rank in range(1000)], NOW)
+    assert len(finding.summary) < 400
+    assert len(finding.evidence.unread) == 8

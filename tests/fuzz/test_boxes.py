@@ -1,0 +1,145 @@
+"""Random boxes with valid checksums, and boxes of living ranks: the agent reads what it can and answers always.
+
+tests/box/test_fuzz.py damages boxes without repairing their checksums; this is what a process may write on purpose.
+"""
+
+import os
+import struct
+from zlib import crc32
+
+import pytest
+
+from tests.box.written import write_box
+from tests.fuzz.draw import NUMBERS, text
+from tests.fuzz.running import check_few, check_many
+from zmon import metrics
+from zmon.agent.exported import exported
+from zmon.agent.snapshot import node_ranks
+from zmon.agent.sources.boxes import Boxes
+from zmon.box import layout
+from zmon.box.versions import CURRENT
+from zmon.hub.agent_link import AgentLink
+from zmon.job.timeline import snapshots
+from zmon.schema.api import SnapshotRequest
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.received import decode
+from zmon.schema.host import HostSample
+from zmon.schema.limits import MAX_WORLD_SIZE
+from zmon.web.server import json_response
+
+CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
+HEAD = CURRENT.ring + 24 * CURRENT.boundary_size  # the part of the file with values
+_BOUNDS = {"i": 31, "q": 63}
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory):
+    return write_box(tmp_path_factory.mktemp("pristine"), 0)[0]
+
+
+def random_number(code, chance):
+    bits = _BOUNDS[code]
+    number = chance.choice([n for n in NUMBERS if isinstance(n, int)])
+    return max(-(1 << bits), min(number, (1 << bits) - 1))
+
+
+def random_values(packing, chance):
+    """Return random values for this packing, one for each of its codes."""
+    values = []
+    for code in struct_codes(packing):
+        if code.endswith("s"):
+            values.append(text(chance).encode("utf-8", "replace") if chance.random() < 0.8 else chance.randbytes(9))
+        elif code == "d":
+            values.append(chance.choice((0.0, -1.0, 1e300, float("nan"), float("inf"))))
+        elif code == "B":
+            values.append(chance.randrange(256))
+        elif code == "Q":
+            values.append(chance.choice((0, 1, 5, (1 << 64) - 1, chance.randrange(30))))
+        else:
+            values.append(random_number(code, chance))
+    return values
+
+
+def struct_codes(packing):
+    """Return the codes of a format without counts: `2q` is q, q; `64s` stays as it is."""
+    codes, number = [], ""
+    for letter in packing.format[1:]:
+        if letter.isdigit():
+            number += letter
+            continue
+        if letter == "s":
+            codes.append(f"{number}s")
+        elif letter != "x":
+            codes += [letter] * int(number or 1)
+        number = ""
+    return codes
+
+
+def random_box(pristine, chance):
+    """Return the head of a box with random values in some cells, boundaries and live words, and valid checksums."""
+    data, seed = bytearray(pristine[:HEAD]), layout.PREFIX.unpack_from(pristine)[-1]
+    for cell in CELLS:
+        if chance.random() < 0.5:
+            values = list(cell.struct.unpack_from(data, cell.offset))
+            drawn = random_values(cell.struct, chance)
+            for index in chance.sample(range(1, len(values)), min(len(values) - 1, chance.choice((1, 1, 2, 30)))):
+                values[index] = drawn[index]
+            values[0] = 1 << 40
+            raw = cell.struct.pack(*values)
+            data[cell.offset : cell.offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
+    for slot in range(24):
+        if chance.random() < 0.3:
+            drawn = random_values(CURRENT.boundary, chance)
+            raw = CURRENT.boundary.pack(slot, *drawn[1:])
+            offset = CURRENT.ring + slot * CURRENT.boundary_size
+            data[offset : offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
+    for index in range(layout.NUM_LIVE):
+        if chance.random() < 0.1:
+            struct.pack_into("<q", data, CURRENT.live + 8 * index, random_number("q", chance))
+    if chance.random() < 0.5:
+        since = chance.choice((0, 5, 1 << 40, (1 << 62)))
+        word = layout.STATE_KEY + layout.STATE_PRIME * chance.randrange(layout.STATE_LIMIT) - since
+        struct.pack_into("<2q", data, CURRENT.live, since, word)
+    return bytes(data)
+
+
+def box_checker(pristine, folder):
+    path = folder / "job" / "0" / "rank-0.box"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(pristine)
+    file = os.open(path, os.O_RDWR)
+    times = iter(range(1, 1 << 60))
+
+    def check(chance):
+        os.pwrite(file, random_box(pristine, chance), 0)
+        boxes = Boxes(folder, "node-a", clock=lambda: 2_000_000_000_000 + next(times))
+        try:
+            reading = boxes.read()
+            node = node_ranks(boxes, SnapshotRequest(since=0, about=chance.choice((0, 8))), 64)
+        finally:
+            boxes.close()
+        states = tuple(state for state, _ in node.ranks)
+        assert all(line.isprintable() for line in reading.dropped)
+        assert all(0 <= state.rank < state.world_size <= MAX_WORLD_SIZE for state in states)
+        report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.records), node.cursor)
+        metrics.agent_page(report_with(report, exported(states)), 0.0, 0)
+        answer = json_response(report).body
+        link = AgentLink("http://node-a:9780")
+        link.record_report(decode(answer, AgentReport))
+        snapshots([link.report], [], [link.status()], 1.8e9)
+
+    return check
+
+
+def report_with(report, states):
+    return AgentReport(report.host, report.time, report.version, tuple(states), report.sample, ())
+
+
+def test_random_boxes(pristine, tmp_path):
+    check_few(box_checker(pristine, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_random_boxes(pristine, tmp_path, capsys):
+    check_many(box_checker(pristine, tmp_path), capsys)

@@ -1,0 +1,113 @@
+"""Random reports of an agent: the hub decodes what it can, and no report ends a pass or costs more than its size."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.build import JOB, NOW, agent_report, agent_status, killed, plan, rank_state, step_record, waiting
+from tests.fuzz.draw import body, changed
+from tests.fuzz.running import check_few, check_many
+from tests.metrics.scene import FULL_HOST, SOURCES
+from zmon.detectors import ALL
+from zmon.detectors.unread import Unread
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.api.answers import rank_rows
+from zmon.job.timeline import snapshots, superseded
+from zmon.schema.api import Suspects
+from zmon.schema.api.agent import AgentReport, RankEvidence
+from zmon.schema.api.received import Undecodable, decode
+from zmon.schema.limits import MAX_WORLD_SIZE
+from zmon.web import client
+from zmon.web.server import json_response
+
+FOUND = sorted((Path(__file__).parent / "found").glob("report-*.json"))
+RANKS = (rank_state(0), waiting(1), killed(2), rank_state(3, report={"loss": None}, labels={"name": "a"}))
+VALID = json.loads(
+    msgspec.json.encode(
+        agent_report(
+            *RANKS, sample=FULL_HOST, sources=SOURCES, cursor=7, monotonic=5.0, plans={"uid-0": plan()},
+            plans_version="1",
+            records={JOB: {r.run_uid: tuple(map(step_record, (1, 2))) for r in RANKS}},
+        )
+    )
+)  # fmt: skip
+SUSPECTS = {"version": 1, "suspects": [{"job_id": JOB, "rank": 1, "reason": "stopped"}]}
+EVIDENCE = {"job_id": JOB, "rank": 1, "stack": "f\n", "flight": {"pending": [], "num_pending": 0, "last": {"0": 1}}}
+
+
+def decoded(raw, type_):
+    """Return the answer, or None if it is refused with one line."""
+    try:
+        return decode(raw, type_)
+    except Undecodable as error:
+        line = str(error)
+    assert line.isprintable()
+    return None
+
+
+def pass_of_hub(raw):
+    """Do with a report what a pass of the hub does."""
+    report = decoded(raw, AgentReport)
+    if report is None:
+        return
+    link = AgentLink("http://node-a:9780")
+    link.record_report(report)
+    link.record_report(report)
+    present = link.present_report()
+    window = link.window()
+    aligned = snapshots([present], [], [agent_status()], NOW, [window])
+    list(superseded([present], aligned, NOW))
+    for snapshot in aligned:
+        assert snapshot.world_size <= MAX_WORLD_SIZE
+        assert len(snapshot.missing) <= 64
+        json_response(rank_rows(snapshot))
+        for detector in ALL:
+            for finding in detector.detect(snapshot):
+                assert finding.summary.isprintable()
+                json_response(finding)
+    for job_id in {rank.job_id for rank in report.unread}:
+        unread = [(report.host, rank) for rank in report.unread if rank.job_id == job_id]
+        json_response(Unread().detect(job_id, unread, NOW))
+    json_response(link.status())
+
+
+def check_report(chance):
+    pass_of_hub(body(changed(VALID, chance), chance))
+
+
+def check_other_answer(chance):
+    for valid, type_ in ((SUSPECTS, Suspects), (EVIDENCE, RankEvidence)):
+        raw = body(changed(valid, chance), chance)
+        json_response(decoded(raw, type_))
+        if (answer := decoded(raw, dict)) is not None:
+            json_response(client.read_evidence(answer))
+
+
+def test_valid_report_is_decoded_completely():
+    report = decode(json.dumps(VALID).encode(), AgentReport)
+    assert (len(report.ranks), report.num_left_out) == (4, 0)
+    pass_of_hub(json.dumps(VALID).encode())
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_report_that_once_failed(path):
+    pass_of_hub(path.read_bytes())
+
+
+@pytest.mark.parametrize("check", [check_report, check_other_answer])
+def test_random_reports(check):
+    check_few(check)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_random_reports(capsys):
+    check_many(check_report, capsys)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_other_answers(capsys):
+    check_many(check_other_answer, capsys)

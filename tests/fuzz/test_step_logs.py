@@ -1,0 +1,75 @@
+"""Random step logs: `zmon steps` names what is damaged and uses the rest, and no file becomes large in memory."""
+
+import json
+import zlib
+
+import pytest
+
+from tests.fuzz.draw import body, changed, damaged
+from tests.fuzz.running import check_few, check_many
+from tests.steplog.build import append_once, rank_box, segments
+from zmon.steplog import read_runs
+from zmon.steplog.format import _BLOCK, _BLOCK_MAGIC, _CRC, _HEADER, _MAGIC, _VERSION, read_header
+from zmon.web.server import json_response
+
+PACKED = [zlib.compress(bytes(size) + b"end", 9) for size in (10, 1 << 20, 64 << 20)]
+
+
+@pytest.fixture(scope="module")
+def segment(tmp_path_factory):
+    """Return the bytes of a segment with some steps, and the values of its header."""
+    root = tmp_path_factory.mktemp("log")
+    box = rank_box(root / "boxes")
+    box.steps(40)
+    box.ledger.report({"loss": 0.5})
+    box.steps(10)
+    append_once(root / "steps", box)
+    data = segments(root / "steps")[0].read_bytes()
+    size = _HEADER.unpack_from(data)[3]
+    return data, json.loads(data[_HEADER.size : _HEADER.size + size])
+
+
+def random_segment(segment, chance):
+    """Return a segment with a changed header, changed blocks with valid checksums, or damaged bytes."""
+    data, header = segment
+    run, offset = read_header(data)
+    blocks = data[offset:]
+    if chance.random() < 0.5:
+        version = chance.choice((4, 5, run.box_version, chance.randrange(1 << 32)))
+        identity = body(changed({**header, "box_version": version}, chance), chance)
+        head = _HEADER.pack(_MAGIC, _VERSION, version, len(identity), zlib.crc32(identity)) + identity
+    else:
+        head = data[:offset]
+    if chance.random() < 0.3:  # a block that claims more than it has, or unpacks to more than it claims
+        packed = chance.choice(PACKED)
+        count = chance.choice((1, 2, 100, 4096, (1 << 32) - 1))
+        begin = _BLOCK.pack(_BLOCK_MAGIC, len(packed), chance.choice((0, 1, 51, (1 << 64) - 1)), count)
+        blocks += begin + _CRC.pack(zlib.crc32(packed, zlib.crc32(begin))) + packed
+    whole = head + blocks
+    return damaged(whole, chance) if chance.random() < 0.5 else whole
+
+
+def log_checker(segment, folder):
+    def check(chance):
+        for number in range(chance.choice((1, 2))):
+            (folder / f"0-rank-0-{number}.000000000001.steps").write_bytes(random_segment(segment, chance))
+        runs, unusable = read_runs(folder)
+        assert all(line.isprintable() for line in unusable)
+        for run in runs:
+            steps = list(run.steps())
+            assert len(steps) <= 200
+            run.num_boundaries()
+            json_response([[record, reported] for _, record, reported in steps])
+            json_response(run.run)
+
+    return check
+
+
+def test_random_step_logs(segment, tmp_path):
+    check_few(log_checker(segment, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_many_random_step_logs(segment, tmp_path, capsys):
+    check_many(log_checker(segment, tmp_path), capsys)

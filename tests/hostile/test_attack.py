@@ -1,0 +1,52 @@
+"""Tests of an agent and a hub under attack, from outside. Everybody is answered, and nothing stays behind.
+
+The table of `python -m bench.attack` has the times, which depend on the machine and its other load.
+"""
+
+import pytest
+
+from bench.attack import attack
+
+pytestmark = pytest.mark.e2e
+SECONDS = 6.0
+
+
+@pytest.fixture(scope="module")
+def outcome(tmp_path_factory):
+    """1,100 half-sent requests, ten bodies of 100 MB and 50 readers of large answers at each daemon, all at once."""
+    return attack(tmp_path_factory.mktemp("attack"), SECONDS, num_ranks=2)
+
+
+@pytest.fixture(params=["agent", "hub"])
+def attacked(outcome, request):
+    return getattr(outcome, request.param)
+
+
+def test_every_scrape_is_answered_under_attack(attacked):
+    assert attacked.scrape_seconds
+    assert attacked.failures == []
+
+
+def test_death_of_a_rank_is_found_under_attack(outcome):
+    assert outcome.finding_seconds is not None
+
+
+def test_large_answers_are_still_given_under_attack(outcome):
+    assert all(statuses.get("large 200") for statuses in outcome.statuses.values())
+
+
+def test_half_sent_requests_are_closed_under_attack(outcome):
+    assert all(statuses.get("half closed") for statuses in outcome.statuses.values())
+
+
+def test_open_files_stay_below_the_limit_and_are_closed_afterwards(attacked):
+    assert attacked.most_files < 1000
+    assert attacked.recovered_files
+
+
+def test_memory_stays_bounded_under_attack(attacked):
+    assert attacked.most_bytes < 400 << 20
+
+
+def test_log_stays_small_under_attack(attacked):
+    assert attacked.log.stat().st_size < 1_000_000

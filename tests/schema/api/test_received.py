@@ -1,0 +1,149 @@
+"""Tests of the decoder of a daemon's answer: a wrong part costs that part, and never the report or the hub."""
+
+import json
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import JOB, NOW, agent_report, plan, rank_state, step_record, words
+from zmon.schema.api.agent import AgentReport, Suspects
+from zmon.schema.api.received import Undecodable, decode
+from zmon.schema.host import HostSample, NicSample, SourceStatus
+from zmon.schema.limits import MAX_RANKS_OF_AGENT
+
+NICS = (NicSample("eth0", "tcp", True, None, 1, 2, {}),)
+SOURCES = (SourceStatus("boxes", True, False, 0.1, NOW, 0, None),)
+
+
+def report_json(*ranks, **changes):
+    """Return the report of an agent as plain data, to be changed by a test."""
+    ranks = ranks or (rank_state(0), rank_state(1))
+    sent = agent_report(*ranks, sample=HostSample(nics=NICS), sources=SOURCES, **changes)
+    return json.loads(msgspec.json.encode(sent))
+
+
+def received(report):
+    return decode(json.dumps(report).encode(), AgentReport)
+
+
+def test_valid_report_is_decoded_unchanged():
+    sent = agent_report(rank_state(0), records={JOB: {"uid-0": (step_record(1),)}}, plans={"uid-0": plan()})
+    assert decode(msgspec.json.encode(sent), AgentReport) == sent
+
+
+def test_rank_that_cannot_be_decoded_is_left_out_and_named():
+    report = report_json()
+    report["ranks"][1]["activity"] = ["a newer zmon"]
+    result = received(report)
+    assert [r.rank for r in result.ranks] == [0]
+    assert result.sample.nics == NICS
+    assert result.sources == SOURCES
+    assert result.num_left_out == 1
+    (line,) = result.left_out
+    assert line == "rank 1 of job job: Expected `str`, got `array` - at `$.activity`"
+    (unread,) = result.unread
+    assert (unread.job_id, unread.rank, unread.kind) == (JOB, 1, "report")
+
+
+def test_missing_field_of_an_older_or_newer_agent_costs_only_that_rank():
+    report = report_json()
+    del report["ranks"][0]["lease_seconds"]
+    assert [r.rank for r in received(report).ranks] == [1]
+
+
+def test_source_of_another_form_is_left_out():
+    report = report_json()
+    report["sample"]["nics"] = {"eth0": 5}
+    report["sample"]["quantum"] = [1]
+    report["sources"].append({"name": 7})
+    result = received(report)
+    assert (result.sample, result.num_left_out) == (HostSample(), 2)
+    assert len(result.ranks) == 2
+    assert result.sources == SOURCES
+
+
+def test_steps_and_plans_of_another_form_are_left_out_rank_by_rank():
+    steps = (step_record(1),)
+    report = report_json(records={JOB: {"uid-0": steps, "uid-1": steps}}, plans={"uid-0": plan(), "uid-1": plan()})
+    report["records"][JOB]["uid-1"] = [{"step": "one"}]
+    report["plans"]["uid-1"]["lookups"] = [1]
+    result = received(report)
+    assert result.records == {JOB: {"uid-0": steps}}
+    assert [*result.plans] == ["uid-0"]
+    assert result.num_left_out == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"world_size": 2_000_000_000}, "claims a world of 2,000,000,000 ranks"),
+        ({"rank": 4}, "claims to be rank 4 of 4"),
+        ({"rank": -1}, "claims to be rank -1 of 4"),
+    ],
+)
+def test_impossible_rank_is_left_out_and_named(changes, reason):
+    result = received(report_json(rank_state(0), replace(rank_state(1), **changes)))
+    assert [r.rank for r in result.ranks] == [0]
+    assert reason in result.left_out[0]
+    assert result.unread[0].job_id == JOB
+
+
+@pytest.mark.parametrize("job_id", ["/../../../tmp/x", "..", "a\nb", "", "\x1b[2J"])
+def test_rank_with_an_invalid_job_id_is_left_out(job_id):
+    report = report_json()
+    report["ranks"][0]["job_id"] = job_id
+    result = received(report)
+    assert [r.job_id for r in result.ranks] == [JOB]
+    assert result.num_left_out == 1
+    assert result.unread == ()
+
+
+@pytest.mark.parametrize("field", ["step", "pid", "restart_count", "steps"])
+def test_rank_with_a_number_beyond_64_bits_is_left_out(field):
+    report = report_json()
+    report["ranks"][0][field] = 10**30
+    assert [r.rank for r in received(report).ranks] == [1]
+
+
+def test_rank_with_a_time_that_is_no_date_is_left_out():
+    report = report_json()
+    report["ranks"][0]["last_step_time"] = 1e300
+    assert [r.rank for r in received(report).ranks] == [1]
+
+
+def test_ranks_beyond_the_number_of_a_node_are_counted():
+    (rank,) = report_json(rank_state(0))["ranks"]
+    result = received({**report_json(), "ranks": [rank] * (MAX_RANKS_OF_AGENT + 7)})
+    assert len(result.ranks) == MAX_RANKS_OF_AGENT
+    assert result.num_left_out
+
+
+def test_agent_speaks_for_its_own_host_only():
+    result = received(report_json(rank_state(0), rank_state(1, host="node-b"), host="node-a"))
+    assert {r.host for r in result.ranks} == {"node-a"}
+    assert received(report_json(host="a;reboot\n")).host == "a_reboot_"
+
+
+def test_texts_of_a_report_are_plain():
+    last = words("exception", "ValueError", "bad\n\x1b[31mbatch")
+    result = received(
+        report_json(rank_state(0, report={"lo\x1b[2Jss\n": 1.0}, last_words=last, labels={"a\n": "\x07"}))
+    )
+    (state,) = result.ranks
+    assert state.report == {"lo\\x1b[2Jss ": 1.0}
+    assert state.labels == {"a ": "\\x07"}
+    assert state.last_words.message == "bad\n\\x1b[31mbatch"
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b"null", b"[" * 100_000, b'{"host": 5}', b"\xff\xfe", b'{"a":"\\'])
+def test_body_that_is_no_report_raises_one_line(body):
+    with pytest.raises(Undecodable) as caught:
+        decode(body, AgentReport)
+    assert "\n" not in str(caught.value)
+
+
+def test_suspicion_with_an_invalid_job_id_is_refused():
+    body = {"version": 1, "suspects": [{"job_id": "../x", "rank": 0, "reason": "exited"}]}
+    with pytest.raises(Undecodable):
+        decode(json.dumps(body).encode(), Suspects)

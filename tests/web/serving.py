@@ -1,0 +1,81 @@
+"""A server of zmon in this process, and clients that misbehave."""
+
+import asyncio
+import contextlib
+
+from aiohttp import web
+from aiohttp.test_utils import unused_port
+
+from zmon.web.server import application, serve
+
+HALF = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Wait"
+WHOLE = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+class Server:
+    """A running server with the pages `/metrics`, `/slow` (answers once `released` is set) and `/large` (64 MB)."""
+
+    def __init__(self):
+        self.port = unused_port()
+        self.released = asyncio.Event()
+        self.sockets = []
+
+    async def metrics(self, request):
+        return web.Response(text="up 1\n")
+
+    async def slow(self, request):
+        await self.released.wait()
+        return web.Response(text="done\n")
+
+    async def large(self, request):
+        return web.Response(body=b"x" * (64 << 20))
+
+    async def send(self, data):
+        """Open a connection, send these bytes, and return its streams."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 10)
+        self.sockets.append(writer)
+        writer.write(data)
+        await writer.drain()
+        return reader, writer
+
+    async def status(self, data=WHOLE, seconds=2.0):
+        """Send a request and return the status of the answer; None if the connection is closed without one."""
+        reader, _ = await self.send(data)
+        async with asyncio.timeout(seconds):
+            line = await reader.readline()
+        return int(line.split()[1]) if line else None
+
+
+async def is_closed(reader, seconds):
+    """Return True if the server closes the connection within this time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return not await reader.read(1)
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def with_server(scenario, most=8):
+    """Run a scenario with a server that allows this number of connections."""
+
+    async def main():
+        server = Server()
+        app = application()
+        app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
+        running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most))
+        try:
+            while True:
+                with contextlib.suppress(OSError):
+                    await server.status()
+                    break
+                await asyncio.sleep(0.01)
+            await asyncio.wait_for(scenario(server), 20)
+        finally:
+            for writer in server.sockets:
+                writer.close()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())

@@ -1,0 +1,108 @@
+"""Tests of connections of a server. Whoever sends no complete request does not keep others from an answer."""
+
+import asyncio
+
+from tests.web.serving import HALF, is_closed, with_server
+from zmon.web import connections
+
+
+def test_half_sent_request_is_closed_at_its_deadline(monkeypatch):
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.3)
+
+    async def scenario(server):
+        reader, writer = await server.send(HALF)
+        for _ in range(4):  # further bytes do not extend the deadline
+            await asyncio.sleep(0.1)
+            writer.write(b"x")
+        assert await is_closed(reader, 2.0)
+
+    with_server(scenario)
+
+
+def test_second_half_sent_request_of_a_connection_is_closed_as_well(monkeypatch):
+    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.3)
+
+    async def scenario(server):
+        reader, writer = await server.send(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"up 1\n")
+        writer.write(HALF)
+        assert await is_closed(reader, 2.0)
+
+    with_server(scenario)
+
+
+def test_oldest_half_sent_requests_make_room_for_new_connections():
+    async def scenario(server):
+        readers = [(await server.send(HALF))[0] for _ in range(40)]
+        assert await server.status() == 200
+        closed = [await is_closed(reader, 0.3 if number > 32 else 2.0) for number, reader in enumerate(readers)]
+        assert closed[:32] == [True] * 32
+        assert not closed[-1]
+
+    with_server(scenario, most=8)
+
+
+def test_idle_connection_that_was_answered_outlives_half_sent_requests():
+    async def scenario(server):
+        reader, writer = await server.send(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await reader.readuntil(b"up 1\n")
+        for _ in range(20):
+            await server.send(HALF)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert (await reader.readline()).split()[1] == b"200"
+
+    with_server(scenario, most=8)
+
+
+def test_request_that_is_being_answered_is_never_closed_to_make_room():
+    async def scenario(server):
+        reader, _ = await server.send(b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.sleep(0.1)
+        for _ in range(20):
+            await server.send(HALF)
+        server.released.set()
+        assert (await reader.readline()).split()[1] == b"200"
+
+    with_server(scenario, most=8)
+
+
+def test_new_connection_is_closed_if_all_others_are_being_answered():
+    async def scenario(server):
+        for _ in range(8):
+            await server.send(b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.sleep(0.1)
+        reader, _ = await server.send(HALF)
+        assert await is_closed(reader, 2.0)
+
+    with_server(scenario, most=8)
+
+
+def test_request_with_a_body_that_never_ends_is_answered_and_closed(monkeypatch):
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.2)
+
+    async def scenario(server):
+        reader, _ = await server.send(
+            b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 104857600\r\n\r\n" + bytes(4 << 20)
+        )
+        assert (await reader.readline()).split()[1] == b"200"
+        await reader.readuntil(b"up 1\n")
+        assert await is_closed(reader, 2.0)
+
+    with_server(scenario)
+
+
+def test_client_that_does_not_take_its_answer_is_closed(monkeypatch):
+    monkeypatch.setattr(connections, "SEND_SECONDS", 0.3)
+
+    async def scenario(server):
+        reader, _ = await server.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        await asyncio.sleep(1.0)
+        received = 0
+        try:
+            while data := await reader.read(1 << 20):
+                received += len(data)
+        except ConnectionError:
+            pass
+        assert received < 64 << 20
+
+    with_server(scenario)

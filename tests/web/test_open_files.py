@@ -1,0 +1,75 @@
+"""Tests of the limit of open files. It is raised at the start, and a daemon that cannot work with it does not start."""
+
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+from aiohttp.test_utils import unused_port
+
+from zmon.errors import UsageError
+from zmon.web.open_files import LIMITS, connections_within
+
+RAISE = "import json, resource; from zmon.web.open_files import raise_limit; " \
+    "print(json.dumps([raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)]))"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "limit"), [(256, 2048, 2048), (1024, 1024, 1024), (256, None, None)],
+)  # fmt: skip
+def test_limit_is_raised_as_far_as_the_process_may(soft, hard, limit):
+    now = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    hard = now if hard is None else hard
+    child = subprocess.run(
+        [sys.executable, "-c", RAISE],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(child.stdout) == [limit or min(hard, 65_536), limit or min(hard, 65_536), hard]
+
+
+def test_clients_get_what_the_daemon_does_not_need():
+    assert connections_within(1024, 384) == LIMITS.most
+    assert connections_within(800, 384) == 800 - 384 - 3 * LIMITS.accepted_at_once
+    assert connections_within(65_536, 384) == LIMITS.most
+
+
+def test_refusal_says_the_number_of_files_that_are_needed():
+    with pytest.raises(UsageError, match=r"1,024 files, but it needs 1,728.*ulimit -n 1728") as refused:
+        connections_within(1024, 1424)
+    assert connections_within(1728, 1424) == LIMITS.fewest
+    assert "\n" not in str(refused.value)
+
+
+def run_hub(tmp_path, num_agents, soft, hard):
+    """Start a hub of so many agents under these limits; return its first line and its exit code, None if it runs."""
+    agents = ",".join(f"http://127.0.0.1:{20000 + number}" for number in range(num_agents))
+    hub = subprocess.Popen(
+        [sys.executable, "-m", "zmon", "hub", "--agents", agents, "--data-dir", str(tmp_path), "--port",
+         str(unused_port())],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    line = next(line for line in hub.stdout if "WARNING" not in line)
+    try:
+        return line, hub.wait(1.0 if "listens" in line else 60.0)
+    except subprocess.TimeoutExpired:
+        return line, None
+    finally:
+        hub.kill()
+        hub.communicate()
+
+
+def test_hub_of_600_agents_refuses_to_start_with_too_few_files(tmp_path):
+    line, code = run_hub(tmp_path, 600, 1024, 1024)
+    assert code == 2
+    assert "may open 1,024 files, but it needs 1,728" in line
+    assert "ulimit -n 1728" in line
+
+
+def test_hub_of_600_agents_raises_the_limit_and_starts(tmp_path):
+    line, code = run_hub(tmp_path, 600, 1024, 1728)
+    assert "listens" in line
+    assert code is None

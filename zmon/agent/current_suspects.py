@@ -1,0 +1,33 @@
+"""The ranks that are suspected now, and the requests that wait until they change."""
+
+from __future__ import annotations
+
+from zmon.schema.api import Suspects, SuspectsRequest, Suspicion
+from zmon.web.long_polls import LongPolls
+
+
+class CurrentSuspects:
+    """The suspects of the last scan, and a version that each change increases. Only for the event loop."""
+
+    def __init__(self) -> None:
+        self.now: frozenset[Suspicion] = frozenset()
+        self._version = 0
+        self._polls = LongPolls()
+
+    def update(self, suspects: frozenset[Suspicion]) -> None:
+        """Take over the suspects of a scan; if they changed, answer the requests that wait."""
+        if suspects != self.now:
+            self.now = suspects
+            self._version += 1
+            self._polls.answer_all()
+
+    async def answer(self, request: SuspectsRequest, max_wait_seconds: float) -> Suspects:
+        """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
+        wait, since = min(request.wait, max_wait_seconds), request.since
+        if since < 0 and self.now:
+            wait = 0
+        previous = self._version if since < 0 else since
+        if self._version == previous and wait > 0:
+            await self._polls.wait(wait)
+        suspects = sorted(self.now, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
+        return Suspects(self._version, suspects)

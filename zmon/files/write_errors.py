@@ -1,0 +1,39 @@
+"""Says what a part of a daemon cannot write, in its health and in its log, and says it once in a while only."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+LOG_SECONDS = 60.0  # shortest time between two lines of one part
+
+
+class WriteErrors:
+    """The write errors of one part."""
+
+    def __init__(self, log: logging.Logger, consequence: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`consequence`: what happens to that which cannot be written."""
+        self._log, self._consequence, self._clock = log, consequence, clock
+        self._logged_at = -LOG_SECONDS
+        self.error: str | None = None  # of the last write; None if it succeeded
+
+    @contextlib.contextmanager
+    def watched(self, path: Path) -> Iterator[None]:
+        """Note an OSError of the block, or its success. The error ends the block, and nothing else."""
+        try:
+            yield
+        except OSError as error:
+            self.add(path, error)
+        else:
+            self.error = None
+
+    def add(self, path: Path, error: OSError) -> None:
+        """Note an error."""
+        self.error = f"cannot write {path}: {error.strerror or error}"
+        now = self._clock()
+        if now - self._logged_at >= LOG_SECONDS:
+            self._logged_at = now
+            self._log.error("%s; %s", self.error, self._consequence)

@@ -1,0 +1,52 @@
+"""Publish findings about ranks that live and cannot be read, also of jobs of which no rank can be read."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from zmon.detectors.unread import UNREAD, Unread
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.journal import Journal
+from zmon.schema.api.agent import UnreadRank
+
+log = logging.getLogger("zmon.hub")
+
+MAX_JOBS = 256  # jobs with such a finding at a time; a folder's name is all that it takes to make one
+
+
+class UnreadJobs:
+    """The ranks that live and cannot be read, by job."""
+
+    def __init__(self, journal: Journal, detector: Unread) -> None:
+        self._journal, self._detector = journal, detector
+
+    def update(self, links: Sequence[AgentLink], now: float) -> None:
+        """Open, update and resolve the findings; call it in every pass.
+
+        What an agent reported last counts until it is forgotten: it may be silent because it restarts.
+        """
+        by_job = _by_job(links)
+        for job_id in sorted(by_job)[:MAX_JOBS]:
+            finding = self._detector.detect(job_id, by_job[job_id], now)
+            if finding is None:
+                continue
+            if self._journal.open_or_update(finding, now):
+                log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
+        for job_id in _jobs_of(self._journal):
+            if job_id not in by_job:
+                self._journal.resolve(job_id, UNREAD, now)
+
+
+def _by_job(links: Iterable[AgentLink]) -> dict[str, list[tuple[str, UnreadRank]]]:
+    by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
+    for link in links:
+        if link.report is not None:
+            for rank in link.report.unread:
+                by_job[rank.job_id].append((link.report.host, rank))
+    return by_job
+
+
+def _jobs_of(journal: Journal) -> Iterator[str]:
+    yield from sorted({finding.job_id for finding in journal.active() if finding.detector == UNREAD})

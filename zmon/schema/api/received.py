@@ -1,0 +1,206 @@
+"""Decode what another daemon has answered: everything is checked here, and nowhere else.
+
+Text is made plain, numbers are within their limits (`zmon.schema.limits`), and each rank of an agent's report is a
+possible one. A report is first decoded as a whole. If that fails, because the agent has another version, or because one
+of its ranks is wrong, each rank, source and plan is decoded on its own: what cannot be decoded is left out and counted.
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar, cast, get_type_hints
+
+import msgspec
+
+from zmon.plain import plain, plain_json
+from zmon.schema.api.agent import AgentReport, UnreadRank
+from zmon.schema.host import HostSample, SourceStatus
+from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Whole, check_job_id, check_rank, host_name
+from zmon.schema.plan import Plan, check_plan
+from zmon.schema.rank import RankState
+from zmon.schema.step import StepRecord
+from zmon.schema.thresholds import Threshold
+
+T = TypeVar("T")
+_MAX_LINES = 8  # things left out that are named; the others are only counted
+_MAX_LINE = 300  # letters
+_UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
+_SAMPLE_TYPES: Mapping[str, Any] = get_type_hints(HostSample)
+
+
+class Undecodable(Exception):
+    """An answer that cannot be decoded; carries one line with the reason, which never repeats the answer."""
+
+
+def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
+    """Return the answer in the body of a response. Raises Undecodable.
+
+    `lines`: keep the lines of every text, as in the configuration of another program.
+    """
+    body = plain_json(body, lines)
+    try:
+        value = msgspec.json.decode(body, type=answer)
+        return cast(T, _with_possible_ranks(value, _LeftOut())) if isinstance(value, AgentReport) else value
+    except _UNDECODABLE as error:
+        if answer is not AgentReport:
+            raise Undecodable(_reason(error)) from error
+    return cast(T, _piecewise(body))
+
+
+class _LeftOut:
+    """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.lines: list[str] = []
+        self.ranks: list[UnreadRank] = []
+
+    def add(self, what: str, error: Exception | str) -> None:
+        self.number += 1
+        if len(self.lines) < _MAX_LINES:
+            self.lines.append(f"{what}: {_reason(error)}"[:_MAX_LINE])
+
+    def add_rank(self, job_id: str, rank: int | None, error: Exception | str) -> None:
+        who = f"a rank of job {job_id}" if rank is None else f"rank {rank} of job {job_id}"
+        self.add(who, error)
+        if len(self.ranks) < _MAX_LINES:
+            self.ranks.append(UnreadRank(job_id, rank, "report", _reason(error), 0.0))
+
+    def complete(self, report: AgentReport) -> AgentReport:
+        """Return the report with what was left out of it."""
+        if not self.number:
+            return report
+        unread = (*report.unread, *self.ranks)
+        return replace(report, unread=unread, num_left_out=self.number, left_out=tuple(self.lines))
+
+
+class _Pieces(msgspec.Struct):
+    """A report whose parts are not decoded yet; only what every version has is required."""
+
+    host: str
+    time: Seconds
+    version: str
+    ranks: list[msgspec.Raw]
+    sample: dict[str, msgspec.Raw] = {}
+    sources: list[msgspec.Raw] = []
+    records: dict[str, dict[str, msgspec.Raw]] = {}
+    cursor: Whole = 0
+    monotonic: Seconds | None = None
+    box_dir: str = ""
+    plans: dict[str, msgspec.Raw] = {}
+    plans_version: str = ""
+    leases: msgspec.Raw | None = None
+    unread: list[msgspec.Raw] = []
+
+
+class _Who(msgspec.Struct):
+    """The place of a rank that cannot be decoded."""
+
+    job_id: str = ""
+    rank: Whole | None = None
+
+
+def _piecewise(body: bytes) -> AgentReport:
+    """Return a report without the parts that cannot be decoded. Raises Undecodable."""
+    try:
+        pieces = msgspec.json.decode(body, type=_Pieces)
+    except _UNDECODABLE as error:
+        raise Undecodable(_reason(error)) from error
+    left_out = _LeftOut()
+
+    def decoded(raw: msgspec.Raw, type_: Any, what: str) -> Any:
+        """Return the decoded part, or None."""
+        try:
+            return msgspec.json.decode(raw, type=type_)
+        except _UNDECODABLE as error:
+            left_out.add(what, error)
+            return None
+
+    def each(raws: Sequence[msgspec.Raw], type_: Any, what: str) -> tuple[Any, ...]:
+        return tuple(value for raw in raws if (value := decoded(raw, type_, what)) is not None)
+
+    sample = {
+        name: decoded(raw, _SAMPLE_TYPES[name], f"source {plain(name)}")
+        for name, raw in pieces.sample.items()
+        if name in _SAMPLE_TYPES
+    }
+    records: dict[str, dict[str, tuple[StepRecord, ...]]] = {
+        job_id: {
+            uid: steps
+            for uid, raw in by_uid.items()
+            if (steps := decoded(raw, tuple[StepRecord, ...], f"steps of job {plain(job_id)}")) is not None
+        }
+        for job_id, by_uid in pieces.records.items()
+    }
+    plans = {uid: plan for uid, raw in pieces.plans.items() if (plan := decoded(raw, Plan, "a plan")) is not None}
+    report = AgentReport(
+        host=pieces.host,
+        time=pieces.time,
+        version=pieces.version,
+        ranks=_ranks(pieces.ranks, left_out),
+        sample=HostSample(**sample),
+        sources=each(pieces.sources, SourceStatus, "the state of a source"),
+        records=records,
+        cursor=pieces.cursor,
+        monotonic=pieces.monotonic,
+        box_dir=pieces.box_dir,
+        plans=plans,
+        plans_version=pieces.plans_version,
+        leases=None if pieces.leases is None else decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
+        unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
+    )
+    return _with_possible_ranks(report, left_out)
+
+
+def _ranks(raws: Sequence[msgspec.Raw], left_out: _LeftOut) -> tuple[RankState, ...]:
+    states: list[RankState] = []
+    decode_rank: Callable[[msgspec.Raw], RankState] = msgspec.json.Decoder(RankState).decode
+    for raw in raws[:MAX_RANKS_OF_AGENT]:
+        try:
+            states.append(decode_rank(raw))
+        except _UNDECODABLE as error:
+            try:
+                who = msgspec.json.decode(raw, type=_Who)
+                check_job_id(who.job_id)
+            except _UNDECODABLE:
+                left_out.add("a rank", error)
+            else:
+                left_out.add_rank(who.job_id, who.rank, error)
+    left_out.number += max(0, len(raws) - MAX_RANKS_OF_AGENT)
+    return tuple(states)
+
+
+def _with_possible_ranks(report: AgentReport, left_out: _LeftOut) -> AgentReport:
+    """Return the report with the ranks that can exist, all on the agent's host, and with the plans that fit.
+
+    An agent speaks for its own host only. Its name is text for people and the argument of commands that zmon proposes.
+    """
+    host = host_name(report.host)
+    ranks: list[RankState] = []
+    for state in report.ranks[:MAX_RANKS_OF_AGENT]:
+        try:
+            check_rank(state.rank, state.world_size)
+        except ValueError as error:
+            left_out.add_rank(state.job_id, state.rank, error)
+        else:
+            ranks.append(state if state.host == host else replace(state, host=host))
+    if len(report.ranks) > MAX_RANKS_OF_AGENT:
+        left_out.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
+    plans = {}
+    for uid, plan in report.plans.items():
+        try:
+            check_plan(plan)
+            plans[uid] = plan
+        except ValueError as error:
+            left_out.add("a plan", error)
+    if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
+        report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
+    elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
+        report = replace(report, ranks=tuple(ranks))
+    return left_out.complete(report)
+
+
+def _reason(error: Exception | str) -> str:
+    return plain(str(error))[:_MAX_LINE]

@@ -1,0 +1,126 @@
+"""The connections of a server: their number is limited, and whoever sends no complete request is closed first.
+
+On loopback an attacker has the same address as Prometheus and the hub, so the address does not tell them apart. What
+does is the request: theirs is complete within a millisecond. A connection in the middle of an answer is never closed to
+make room, because the server limits how many requests it works on at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+
+from aiohttp import web
+
+# aiohttp closes a connection that is idle, or whose request has not arrived, after this time. No usual interval of
+# scrapes is as long: a connection should not be closed just when the next scrape begins.
+IDLE_SECONDS = 45.0
+# No endpoint reads a body. After its answer, aiohttp reads and drops the body for so long that the client sees the
+# answer.
+BODY_SECONDS = 1.0
+SEND_SECONDS = 30.0  # a client that has not taken its answer after this time is closed
+
+
+class Connections:
+    """All open connections of one server."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # By what they are in, each the oldest first: no complete request yet, between two requests, being answered.
+        self._new: dict[HttpConnection, None] = {}
+        self._idle: dict[HttpConnection, None] = {}
+        self._busy: dict[HttpConnection, None] = {}
+
+    def add(self, connection: HttpConnection) -> None:
+        """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one."""
+        if len(self._new) + len(self._idle) + len(self._busy) >= self._most:
+            victim = next(iter(self._new or self._idle), connection)
+            victim.abort()
+            self.remove(victim)
+            if victim is connection:
+                return
+        self._new[connection] = None
+
+    def remove(self, connection: HttpConnection) -> None:
+        """Forget a connection that is closed."""
+        for state in (self._new, self._idle, self._busy):
+            state.pop(connection, None)
+
+    @contextlib.contextmanager
+    def answering(self, connection: HttpConnection) -> Iterator[None]:
+        """Mark a connection as one with a complete request, from the arrival of a request until its answer is sent."""
+        self.remove(connection)
+        self._busy[connection] = None
+        try:
+            yield
+        finally:
+            if connection in self._busy:  # else it was closed meanwhile
+                del self._busy[connection]
+                self._idle[connection] = None
+
+
+class HttpConnection(web.RequestHandler):
+    """One connection, as aiohttp handles it, with what `Connections` must know about it."""
+
+    def __init__(self, server: web.Server, connections: Connections) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # aiohttp takes None, and then writes no access log
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=BODY_SECONDS,
+        )
+        self._connections, self._socket = connections, None
+
+    _socket: asyncio.BaseTransport | None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Called by asyncio."""
+        super().connection_made(transport)
+        self._socket = transport
+        self._connections.add(self)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Called by asyncio."""
+        self._connections.remove(self)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Close at once, without sending what the client has not taken yet."""
+        if isinstance(self._socket, asyncio.WriteTransport):
+            self._socket.abort()
+
+    def request(self) -> contextlib.AbstractContextManager[None]:
+        """Return the context in which a request of this connection is answered."""
+        return self._connections.answering(self)
+
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def send_in_time(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a request; close the connection if the client does not take the answer in time."""
+    connection = request.protocol
+    with connection.request() if isinstance(connection, HttpConnection) else contextlib.nullcontext():
+        try:
+            response = await handler(request)
+        except web.HTTPException as answer:
+            await send(request, answer)
+            raise
+        await send(request, response)
+        return response
+
+
+async def send(request: web.Request, response: web.StreamResponse) -> None:
+    """Send an answer. A client that takes too long for it is closed, so that the answer does not stay in memory."""
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            await response.prepare(request)
+            await response.write_eof()
+    except TimeoutError:
+        if isinstance(request.protocol, HttpConnection):
+            request.protocol.abort()
+    except ConnectionError:
+        pass  # the client is gone, which aiohttp notices as well

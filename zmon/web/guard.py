@@ -1,0 +1,72 @@
+"""Refuses requests that a web page from elsewhere sends through somebody's browser.
+
+A page of another site may send requests to this machine, and may even read the answers if the name of its own site
+resolves to this machine (DNS rebinding). Its requests carry its name in `Host` or in `Origin`. A program such as
+Prometheus or curl sends no `Origin`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from zmon.web.connections import Handler
+
+# Browsers must not guess that an answer is a script or a page, nor show it inside a page of another site.
+HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "same-origin"}
+_NO_DOT = re.compile(r"[\w-]+")
+
+
+def guard(allowed_hosts: Collection[str] = ()) -> object:
+    """Return a middleware that refuses requests for other names and from other sites.
+
+    `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows.
+    """
+
+    @web.middleware
+    async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host, origin = request.headers.get("Host"), request.headers.get("Origin")
+        if host is not None and not names_this_machine(host, allowed_hosts):
+            raise web.HTTPForbidden(
+                text="the name in the URL is not a name of this machine: use its address, or start zmon with "
+                "--allowed-hosts NAME\n"
+            )
+        if origin is not None and origin.partition("://")[2].lower() != (host or "").lower():
+            raise web.HTTPForbidden(text="pages of other sites may not ask zmon\n")
+        return await handler(request)
+
+    return refuse_other_sites
+
+
+def names_this_machine(host: str, allowed_hosts: Collection[str] = ()) -> bool:
+    """Return True if a `Host` header cannot be the name of a web site of somebody else.
+
+    An address is never a name. A name without a dot is resolved within the network only.
+    """
+    name = _without_port(host).lower()
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return bool(_NO_DOT.fullmatch(name)) or name in {
+            os.uname().nodename.lower(),
+            *(other.lower() for other in allowed_hosts),
+        }
+    return True
+
+
+def _without_port(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return host
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Add `HEADERS` to an answer. Called by aiohttp for every answer."""
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)

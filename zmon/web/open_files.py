@@ -1,0 +1,57 @@
+"""The limit of open files: raised at the start of a daemon, and divided between its own work and its clients.
+
+Every connection is an open file. A daemon at its limit can open neither a source nor the connection of another client,
+so clients together get a part of the limit only, and a daemon whose own work does not fit refuses to start.
+"""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+from zmon.errors import UsageError
+
+# Enough for 30,000 agents. Some containers allow a billion, and programs that close every possible file take minutes.
+_HIGHEST = 65_536
+
+
+@dataclass(frozen=True)
+class ConnectionLimits:
+    """Limits of a server on its clients. Each number is a number of connections."""
+
+    most: int = 512  # hub, Prometheus and dashboards need about a hundred; each costs some 10 KB
+    # Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (`LongPolls`,
+    # `WorkQueue`); with fewer than this, they could keep everybody else out.
+    fewest: int = 256
+    # asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
+    accepted_at_once: int = 16
+    backlog: int = 1024  # the kernel keeps connections waiting, else a client tries again after a second
+
+
+LIMITS = ConnectionLimits()
+
+
+def connections_within(limit: int, reserved: int, limits: ConnectionLimits = LIMITS) -> int:
+    """Return how many connections may be open at a limit of open files. Raises UsageError if they are too few.
+
+    `reserved`: the files that the daemon needs for its own work.
+    """
+    own = reserved + 3 * limits.accepted_at_once
+    if limit - own < limits.fewest:
+        needed = own + limits.fewest
+        raise UsageError(
+            f"this process may open {limit:,} files, but it needs {needed:,}",
+            f"{reserved:,} for its own work and the rest for its clients",
+            f"Raise the limit first: `ulimit -n {needed}`, or LimitNOFILE={needed} in the systemd unit",
+        )
+    return min(limits.most, limit - own)
+
+
+def raise_limit() -> int:
+    """Raise the limit of open files as far as this process may; return the limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _HIGHEST if hard == resource.RLIM_INFINITY else min(hard, _HIGHEST)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return _HIGHEST if soft == resource.RLIM_INFINITY else soft
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return wanted
