@@ -48,7 +48,7 @@ def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> Ra
     if box is None:
         return None
     socket = worker_socket(box.path, box.owner, box.socket_name)
-    return RankLocation(box.identity.run_uid, box.pid, socket, box.alive)
+    return RankLocation(box.run_uid, box.pid, socket, box.alive)
 
 
 class StderrTails:

@@ -59,7 +59,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> Node
             continue
         ranks.append((state, box.pid))
         if (plan := boxes.plan(box)) is not None:
-            plans.append(plan)
+            plans.append(plan._replace(run_uid=box.run_uid))
         if request.since >= 0 and not is_history(request):
             read = _records(box, request, cursor, max_records)
             if read is not None:

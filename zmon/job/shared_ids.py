@@ -36,13 +36,13 @@ class SharedIds:
                     by_job[state.job_id][state.owner].append(state)
         users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
         names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
-        result: dict[str, dict[str, str]] = {}
+        result: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for report in reports:
             for state in report.ranks:
                 first = users[state.job_id][state.owner] if state.owner is not None else None
                 if first is not None and (name := names[state.job_id, first]) != state.job_id:
-                    result.setdefault(report.host, {})[state.job_id] = name
-        return result
+                    result[report.host][state.job_id] = name
+        return {**result}
 
 
 def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, int]:

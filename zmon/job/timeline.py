@@ -107,8 +107,8 @@ def snapshots(
     for report in (*reports, *silent):
         for state in report.ranks:
             jobs[state.job_id].append(state)
-    unwatched = {state.run_uid for report in silent for state in report.ranks}
-    unwatched -= {state.run_uid for report in reports for state in report.ranks}
+    unwatched = {(state.host, state.run_uid) for report in silent for state in report.ranks}
+    unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
     return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
 
 
@@ -136,7 +136,7 @@ def superseded(reports: Sequence[AgentReport], newest: Iterable[Snapshot], time:
 def _snapshot(
     job_id: str,
     states: Sequence[RankState],
-    unwatched: set[str],
+    unwatched: set[tuple[str, str]],  # host and run uid
     agents: Sequence[AgentStatus],
     time: float,
     hardware: Sequence[HostWindow],
@@ -149,10 +149,10 @@ def _snapshot(
         time=time,
         attempt=launch[0].attempt,
         world_size=launch[0].world_size,
-        ranks=tuple(r for r in launch if r.run_uid not in unwatched),
+        ranks=tuple(r for r in launch if (r.host, r.run_uid) not in unwatched),
         # Nothing is as large as the size that a job claims.
         missing=tuple(islice((r for r in range(launch[0].world_size) if r not in reported), MAX_NAMED_MISSING)),
-        unwatched=tuple(r for r in launch if r.run_uid in unwatched),
+        unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),
     )

@@ -200,8 +200,12 @@ class Evidence(msgspec.Struct, frozen=True):
 
     def without_bulk(self) -> Evidence:
         """Return this evidence without the fields that grow with the number of ranks; `dropped` names them."""
-        bulky = {"ranks": self.ranks, "in_flight": self.in_flight, "stacks": self.stacks}
-        dropped = tuple(name for name, value in bulky.items() if value is not UNSET)
-        if not dropped:
+        return self.without("ranks", "in_flight", "stacks")
+
+    def without(self, *names: str) -> Evidence:
+        """Return the evidence without these fields; `dropped` names those that were set."""
+        lost = tuple(name for name in names if getattr(self, name) is not UNSET)
+        if not lost:
             return self
-        return msgspec.structs.replace(self, ranks=UNSET, in_flight=UNSET, stacks=UNSET, dropped=dropped)
+        earlier = () if self.dropped is UNSET else self.dropped
+        return msgspec.structs.replace(self, **dict.fromkeys(lost, UNSET), dropped=(*earlier, *lost))

@@ -31,6 +31,7 @@ class Asker(NamedTuple):
 
     uid: int | None
     reason: str = ""  # why the user is unknown
+    is_local: bool = True  # False: the request came from another address than a loopback one
 
 
 def route_for(
@@ -41,9 +42,7 @@ def route_for(
     """Return the route of an endpoint whose handler must know who asks; `turn` as for `route`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        transport = request.transport
-        peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
-        asker = await asyncio.to_thread(find_asker, peer, own)
+        asker = await asker_of(request)
 
         async def handle(typed: Request) -> Answer:
             return await handler(typed, asker)
@@ -53,13 +52,20 @@ def route_for(
     return web.get(endpoint.path, answer)
 
 
+async def asker_of(request: web.Request) -> Asker:
+    """Return the user who sent a request."""
+    transport = request.transport
+    peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
+    return await asyncio.to_thread(find_asker, peer, own)
+
+
 def find_asker(peer: tuple[object, ...] | None, own: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
     """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
     if not peer or not own:
         return Asker(None, "the connection is closed")
     remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(own[0]), int(str(own[1])))
     if not remote[0].is_loopback:
-        return Asker(None, f"{remote[0]} is not a loopback address")
+        return Asker(None, f"{remote[0]} is not a loopback address", is_local=False)
     for name in ("tcp", "tcp6"):
         try:
             table = (proc / "net" / name).read_text()

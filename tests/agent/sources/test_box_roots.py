@@ -6,6 +6,7 @@ import pytest
 
 from tests.boxes import Box
 from tests.hostile.users import ANN, BOB, needs_root
+from zmon.agent.rank_evidence import locate_rank
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.roots import Places
@@ -122,3 +123,16 @@ def test_two_jobs_keep_their_names_when_one_ends(places, stand_in, clock):
     clock.sleep(70)
     boxes.scan()
     assert [state.job_id for _, state in boxes.ranks()] == [f"train.uid{BOB}"]
+
+
+def test_copied_run_uid_leads_to_no_process_of_another_user(places, stand_in, clock):
+    """Run uids are public, and the agent finds the stderr of a rank by its run uid."""
+    first = box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1e9)
+    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    boxes.scan()
+    copied = box(places.in_shm(BOB), BOB, stand_in, clock, job_id="other", start_unix=2e9)
+    boxes.scan()
+    (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
+    assert boxes.runs() == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
+    assert locate_rank(boxes, "other", "0", None).run_uid == f"{run_uid}.uid{BOB}"
+    assert locate_rank(boxes, "other", "0", run_uid).owner == ANN

@@ -63,7 +63,7 @@ class Boxes:
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
         self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
-        self._limit, self._owners = RankLimit(), JobOwners()
+        self._limit, self._owners, self._run_uids = RankLimit(), JobOwners(), JobOwners()
         self._plans = Plans()
         self._pruned_at: int | None = None
         self._pids: dict[int, tuple[str, int]] = {}
@@ -124,7 +124,7 @@ class Boxes:
         self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
         living = [box for box in self._open.values() if box.alive and box.pid]
         self._pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
-        self._runs = {box.identity.run_uid: box.pid for box in living}
+        self._runs = {box.run_uid: box.pid for box in living}
         return frozenset(s for box in self._relevant() if (s := box.suspicion()))
 
     def _forget(self, listing: Listing) -> None:
@@ -154,11 +154,13 @@ class Boxes:
         self._damaged_boxes.pop(path, None)
 
     def _name_jobs(self) -> None:
-        """Give each job its name: a job id that two users chose is two jobs."""
+        """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""
         by_start = sorted(self._open.values(), key=lambda box: (box.identity.start_unix, box.owner))
         names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)
+        run_uids = self._run_uids.update((box.identity.run_uid, box.owner) for box in by_start)
         for box in by_start:
             box.job_id = names[box.identity.job_id, box.owner]
+            box.run_uid = run_uids[box.identity.run_uid, box.owner]
         self._renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
@@ -188,7 +190,7 @@ class Boxes:
 
     def box(self, run_uid: str) -> RankBox | None:
         """Return the box of this start of a rank, or None if it is not open any more."""
-        return next((box for box in self._open.values() if box.identity.run_uid == run_uid), None)
+        return next((box for box in self._open.values() if box.run_uid == run_uid), None)
 
     def close(self) -> None:
         """Close all boxes."""

@@ -82,7 +82,7 @@ class RankBox:
         try:
             check_box_owner(path, self.owner, owner)
             self.identity = self.reader.identity()
-            self.job_id = self.identity.job_id  # the boxes change it if the job of another user has this id
+            self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # changed if another user has them
             self.labels = bounded_labels(self.identity.labels)
             self._lease = LearnedLease(leases, starts or StartTimes(), self.identity, self.owner)
             self._open(self.reader)
@@ -209,7 +209,7 @@ class RankBox:
         return RankState(
             job_id=self.job_id,
             attempt=identity.attempt,
-            run_uid=identity.run_uid,
+            run_uid=self.run_uid,
             start=identity.start_unix,
             rank=identity.rank,
             local_rank=identity.local_rank,

@@ -15,6 +15,7 @@ from zmon import detectors, metrics
 from zmon.detectors.parts.new_finding import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.plan import plan_table
+from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
 from zmon.schema.api import (
@@ -39,6 +40,7 @@ from zmon.schema.api import (
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.web.asker import Asker, route_for
 from zmon.web.server import Refusal, route
 from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
@@ -66,7 +68,7 @@ class Answers:
             route(endpoints.RANKS, self.ranks),
             route(endpoints.PLAN, self.plan),
             route(endpoints.SCALING, self.scaling, turn=lambda _: self._large.turn()),
-            route(endpoints.FINDINGS, self.findings, turn=self._findings_turn),
+            route_for(endpoints.FINDINGS, self.findings, turn=self._findings_turn),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
@@ -101,8 +103,8 @@ class Answers:
             raise Refusal(404, f"no agent reports a job {job_id}")
         return snapshot
 
-    async def findings(self, request: FindingsRequest) -> FindingList:
-        """Return the findings of all jobs or of one, newest first."""
+    async def findings(self, request: FindingsRequest, asker: Asker) -> FindingList:
+        """Return the findings of all jobs or of one, newest first, without what the asker may not read."""
         findings = [
             finding
             for finding in self._hub.journal.all()
@@ -110,6 +112,8 @@ class Answers:
         ]
         if not request.evidence:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
+        jobs = {f.job_id: may_read(asker, f.job_id, self._hub.snapshots) for f in findings}
+        findings = [finding if jobs[finding.job_id] else without_output(finding) for finding in findings]
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from aiohttp import web
 
 from zmon.errors import UsageError
+from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.incidents.report import CSP
 from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule
+from zmon.schema.job_snapshot import Snapshot
+from zmon.web.asker import Asker, asker_of, route_for
 from zmon.web.server import Refusal, problem, route
 from zmon.web.work_queue import WorkQueue
 
@@ -19,15 +24,15 @@ from zmon.web.work_queue import WorkQueue
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: CapsuleStore, large: WorkQueue) -> None:
+    def __init__(self, folder: CapsuleStore, large: WorkQueue, snapshots: Callable[[], Iterable[Snapshot]]) -> None:
         """`large`: the queue of the hub's large answers."""
-        self._folder, self._large = folder, large
+        self._folder, self._large, self._snapshots = folder, large, snapshots
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
         return [
             route(endpoints.INCIDENTS, self.incidents, turn=lambda _: self._large.turn()),
-            route(endpoints.INCIDENT, self.incident, turn=lambda _: self._large.turn()),
+            route_for(endpoints.INCIDENT, self.incident, turn=lambda _: self._large.turn()),
             web.get("/api/v1/incidents/{id}/report.html", self.get_report),
         ]
 
@@ -35,15 +40,17 @@ class IncidentAnswers:
         """Return every incident on disk, newest first."""
         return IncidentList(await asyncio.to_thread(self._folder.summaries))
 
-    async def incident(self, request: IncidentRequest) -> Capsule:
-        """Return the content of one capsule.json."""
+    async def incident(self, request: IncidentRequest, asker: Asker) -> Capsule:
+        """Return the content of one capsule.json, without what the asker may not read."""
         try:
             capsule = await asyncio.to_thread(self._folder.read, request.id)
         except UsageError as error:
             raise Refusal(404, str(error)) from error
         if capsule is None:
             raise Refusal(404, _no_capsule(request.id))
-        return capsule
+        if may_read(asker, capsule.finding.job_id, self._snapshots()):
+            return capsule
+        return replace(capsule, finding=without_output(capsule.finding))
 
     async def get_report(self, request: web.Request) -> web.Response:
         """Return the report page of one incident."""
@@ -51,12 +58,16 @@ class IncidentAnswers:
             path = self._folder.directory(request.match_info["id"]) / REPORT
             async with self._large.turn():
                 page = await asyncio.to_thread(path.read_bytes)
+                capsule = await asyncio.to_thread(self._folder.read, request.match_info["id"])
         except Refusal as refusal:
             return problem(str(refusal), refusal.status)
         except UsageError as error:
             return problem(str(error), 404)
         except OSError:
             return problem(_no_capsule(request.match_info["id"]), 404)
+        asker = await asker_of(request)
+        if not may_read(asker, capsule.finding.job_id if capsule else "", self._snapshots()):
+            return problem(f"uid {asker.uid} may not read what this job prints: see zmon incident", 403)
         headers = {"Content-Security-Policy": CSP}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)
 

@@ -1,0 +1,34 @@
+"""Two users of a hub's machine: what a job prints is not in the answers to the user of another job."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tests.hostile.users import ANN, BOB, get_as, needs_root
+from tests.hub.conftest import run_scenario  # noqa: F401  # a fixture
+from tests.hub.fakes import FakeAgent, frozen, poll
+
+pytestmark = needs_root
+
+
+@pytest.mark.parametrize(("uid", "readable"), [(0, True), (ANN, True), (BOB, False)], ids=["root", "own", "other"])
+def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(run_scenario, uid, readable):  # noqa: F811
+    agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
+
+    async def scenario(hub_client):
+        async def gathered():
+            findings = await hub_client.findings()
+            return findings and "stacks" in findings[0]["evidence"] and findings[0]
+
+        finding = await poll(gathered)
+        base = str(hub_client.client.make_url("")).rstrip("/")
+        status, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings?active=1")
+        (received,) = answer["findings"]
+        assert (status, received["summary"]) == (200, finding["summary"])
+        assert {name for name in ("stacks", "stderr_tail") if name in received["evidence"]} == (
+            {"stacks", "stderr_tail"} if readable else set()
+        )
+        assert ("stacks" in received["evidence"].get("dropped", ())) is not readable
+
+    run_scenario(scenario, agent)

@@ -1,0 +1,41 @@
+"""Tests of who reads what a job prints: stacks and stderr in findings."""
+
+import os
+
+import pytest
+
+from tests.build import JOB, finding, rank_state, snapshot
+from tests.hostile.users import ANN, BOB
+from zmon.hub.api.privacy import may_read, without_output
+from zmon.web.asker import Asker
+
+SNAPSHOTS = [snapshot(*[rank_state(rank, owner=ANN) for rank in range(4)])]
+
+
+@pytest.mark.parametrize("uid", [0, os.geteuid(), ANN])
+def test_root_the_hub_and_the_user_of_the_job_may_read(uid):
+    assert may_read(Asker(uid), JOB, SNAPSHOTS)
+
+
+@pytest.mark.parametrize("asker", [Asker(BOB), Asker(None, "the connection is closed")], ids=["other", "unknown"])
+def test_other_users_may_not_read(asker):
+    assert not may_read(asker, JOB, SNAPSHOTS)
+
+
+def test_user_of_some_ranks_or_of_another_job_may_not_read():
+    mixed = [snapshot(rank_state(0, owner=ANN), rank_state(1, owner=BOB))]
+    assert not may_read(Asker(ANN), JOB, mixed)
+    assert not may_read(Asker(ANN), "gone", SNAPSHOTS)
+
+
+def test_other_machine_may_read_what_a_public_hub_has():
+    assert may_read(Asker(None, "10.0.0.3 is not a loopback address", is_local=False), JOB, SNAPSHOTS)
+
+
+def test_finding_for_others_lacks_stacks_and_stderr_and_says_so():
+    tail = {"text": "token", "error": None, "path": "/log", "shared": False}
+    full = finding(evidence={"stacks": {"2": {"stack": "File x"}}, "stderr_tail": {"2": tail}, "pids": [7]})
+    short = without_output(full)
+    assert short.evidence.names == ("pids", "dropped")
+    assert short.evidence.dropped == ("stacks", "stderr_tail")
+    assert short.summary == full.summary
