@@ -15,6 +15,7 @@ from zmon.detectors.unread import Unread
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.api.answers import rank_rows
 from zmon.job.timeline import snapshots, superseded
+from zmon.plain import plain
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
 from zmon.schema.api.received import Undecodable, decode
@@ -43,7 +44,7 @@ def decoded(raw, type_):
         return decode(raw, type_)
     except Undecodable as error:
         line = str(error)
-    assert line.isprintable()
+    assert plain(line) == line
     return None
 
 
@@ -65,7 +66,7 @@ def pass_of_hub(raw):
         json_response(rank_rows(snapshot))
         for detector in ALL:
             for finding in detector.detect(snapshot):
-                assert finding.summary.isprintable()
+                assert plain(finding.summary) == finding.summary
                 json_response(finding)
     for job_id in {rank.job_id for rank in report.unread}:
         unread = [(report.host, rank) for rank in report.unread if rank.job_id == job_id]

@@ -20,6 +20,7 @@ from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.pipeline import with_replayed_saving
+from zmon.plain import plain
 from zmon.schema.names import JOB_ID
 
 
@@ -70,7 +71,7 @@ def analyze(
         log, what_ifs = trace.steps, trace.what_ifs
     else:
         log = kineto.read(files) if form is Format.KINETO else read(files, job)
-    log.notes = [*selected.notes, *log.notes]
+    log.notes = [plain(note) for note in (*selected.notes, *log.notes)]  # they repeat names of files
     attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
@@ -89,7 +90,9 @@ def analyze(
 def _stuck(selected: Chosen) -> FlightAnalysis:
     dumps = flight_recorder.read(selected.files)
     name = selected.files[0].absolute().parent.name
-    return analyze_dumps(dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", (*selected.notes, *dumps.notes))
+    return analyze_dumps(
+        dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", [*map(plain, (*selected.notes, *dumps.notes))]
+    )
 
 
 def _print(answer: object | None, text: RenderableType) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from zmon.plain import plain_json
+from zmon.plain import plain, plain_json
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.names import OPS
 
@@ -59,6 +59,11 @@ class Entry(msgspec.Struct):
     input_dtypes: list[str] = []
     output_sizes: list[_Shape] = []
     output_dtypes: list[str] = []
+
+    def __post_init__(self) -> None:
+        """Make the texts plain: a dump is a file or the answer of a rank, as JSON or as a pickle."""
+        self.process_group = [plain(name) for name in self.process_group]
+        self.profiling_name, self.state = plain(self.profiling_name), plain(self.state)
 
     @property
     def backend(self) -> str:

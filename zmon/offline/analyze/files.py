@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from zmon.errors import UsageError
+from zmon.plain import plain, plain_json
 
 Row = Mapping[str, Any]
 
@@ -54,8 +55,8 @@ def _json_lines(path: Path) -> Iterator[Row | None]:
         for line in file:
             if line.strip():
                 try:
-                    row = msgspec.json.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
+                    row = msgspec.json.decode(plain_json(line))
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     row = None
                 yield row if isinstance(row, dict) else None
 
@@ -68,7 +69,10 @@ def _parquet(path: Path) -> tuple[int, Iterator[Row | None]]:
 
         try:
             for batch in file.iter_batches():
-                yield from batch.to_pylist()
+                for row in batch.to_pylist():
+                    yield {
+                        plain(name): plain(value) if isinstance(value, str) else value for name, value in row.items()
+                    }
         except (pyarrow.ArrowException, ValueError) as error:
             raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
 

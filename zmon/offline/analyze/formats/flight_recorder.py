@@ -21,6 +21,7 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.job.flight import Entry, flight_record
+from zmon.plain import plain
 from zmon.schema.flight import FlightRecord
 
 MAX_BYTES = 256 << 20  # 2,000 entries with stacks are about 4 MB
@@ -37,6 +38,10 @@ class Frame(msgspec.Struct):
     name: str = ""
     filename: str = ""
     line: int = 0
+
+    def __post_init__(self) -> None:
+        """Make the texts plain."""
+        self.name, self.filename = plain(self.name), plain(self.filename)
 
     @property
     def is_of_job(self) -> bool:
@@ -177,7 +182,7 @@ def _dump(rank: int, content: object) -> RankDump:
         except msgspec.ValidationError:
             continue
         if members := group.members():
-            groups[key] = groups[group.name or key] = members
+            groups[plain(key)] = groups[plain(group.name or key)] = members
     return RankDump(rank, tuple(entries), groups)
 
 

@@ -21,6 +21,7 @@ from zmon.offline.analyze import files
 from zmon.offline.analyze.formats.kineto_parts import TraceEvent
 from zmon.offline.analyze.formats.kineto_steps import steps
 from zmon.offline.analyze.rows import StepTable
+from zmon.plain import plain
 from zmon.schema.names import JOB_ID
 
 MAX_BYTES = 2 << 30  # of one file, unpacked
@@ -57,7 +58,7 @@ def read(paths: Sequence[Path]) -> StepTable:
         if not records:
             table.notes.append(f"{path} has no ProfilerStep marks: call profiler.step() in the training loop")
             continue
-        table.hosts[0, rank] = trace.host_name or "unknown"
+        table.hosts[0, rank] = plain(trace.host_name or "unknown")
         table.records[0, rank] = {record.step: record for record in records}
         table.has_exposed_time |= any(record.measures.ops for record in records)
     if len(sizes) > 1:
