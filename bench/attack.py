@@ -162,17 +162,19 @@ def attack(
             name: _attackers(daemon.url, half, readers, paths)
             for name, daemon, paths in (("agent", agent, AGENT_PATHS), ("hub", hub, HUB_PATHS))
         }
-        while (elapsed := time.monotonic() - begin) < (seconds if finding_seconds else _RECOVERY_SECONDS):
-            for daemon in (agent, hub):
-                daemon.scrape()
-            if not killed_at and elapsed > seconds / 3:
-                os.kill(pids[-1], signal.SIGKILL)
-                killed_at = time.monotonic()
-            if killed_at and finding_seconds is None and _ask(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
-                finding_seconds = time.monotonic() - killed_at
-            time.sleep(_ASK_SECONDS)
-        for process in attackers.values():
-            process.terminate()
+        try:
+            while (elapsed := time.monotonic() - begin) < (seconds if finding_seconds else _RECOVERY_SECONDS):
+                for daemon in (agent, hub):
+                    daemon.scrape()
+                if not killed_at and elapsed > seconds / 3:
+                    os.kill(pids[-1], signal.SIGKILL)
+                    killed_at = time.monotonic()
+                if killed_at and finding_seconds is None and _ask(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
+                    finding_seconds = time.monotonic() - killed_at
+                time.sleep(_ASK_SECONDS)
+        finally:
+            for process in attackers.values():
+                process.terminate()
         statuses = {name: json.loads(process.communicate()[0]) for name, process in attackers.items()}
         _wait(lambda: agent.recovered() and hub.recovered(), _RECOVERY_SECONDS)
         return Outcome(agent, hub, finding_seconds, statuses)
