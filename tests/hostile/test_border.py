@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pickle
 import struct
 import subprocess
 import sys
@@ -27,7 +26,6 @@ from tests.agent.conftest import make_live_box
 from tests.boxes import IDENTITY
 from tests.build import JOB, NOW, agent_report, agent_status, rank_state
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
-from tests.job.test_flight import dump, entry
 from zmon.agent import Agent, AgentConfig
 from zmon.box.versions import CURRENT
 from zmon.detectors import ALL
@@ -274,36 +272,3 @@ def test_escape_sequences_of_an_agent_reach_neither_the_terminal_nor_the_log(tmp
 
     asyncio.run(asyncio.wait_for(main(), 40))
     assert not any("\x1b" in record.getMessage() or "\n" in record.getMessage() for record in caplog.records)
-
-
-@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_escape_sequences_of_a_step_log_do_not_reach_the_terminal(ending, tmp_path, command):
-    evil = "\x1b[2J\n\u202ehost"
-    rows = [
-        {"job_id": evil, "rank": rank, "step": step, "duration": 0.02 + rank, "host": evil, "role": evil,
-         "phase_data": 0.01, f"exposed_{evil}": 0.005, f"report_{evil}": 1.0}
-        for step in range(200)
-        for rank in range(2)
-    ]  # fmt: skip
-    path = tmp_path / f"steps.{ending}"
-    if ending == "parquet":
-        pyarrow = pytest.importorskip("pyarrow")
-        pytest.importorskip("pyarrow.parquet")
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    else:
-        path.write_text("\n".join(map(json.dumps, rows)))
-    _, out, err = command("analyze", path)
-    assert "\\x1b[2J" in out + err
-    assert not set("\x1b\u202e") & {*out, *err}
-
-
-def test_escape_sequences_of_a_flight_record_do_not_reach_the_terminal(tmp_path, command):
-    evil = "\x1b[2J\n\u202ename"
-    for rank in (0, 1):
-        content = {**json.loads(dump(entry(1 + rank, name=f"nccl:{evil}", group=evil, state=evil))), "version": "2.10"}
-        content["pg_config"] = {evil: {"name": evil, "desc": evil, "ranks": "[0, 1]"}}
-        raw = json.dumps(content).encode() if rank else pickle.dumps(content)
-        (tmp_path / f"nccl_trace_rank_{rank}").write_bytes(raw)
-    _, out, err = command("analyze", tmp_path)
-    assert "name" in out + err
-    assert not set("\x1b\u202e") & {*out, *err}
