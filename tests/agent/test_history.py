@@ -50,13 +50,14 @@ def test_scans_go_on_while_histories_are_read(make_live_box, run_scenario, monke
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
 
     async def scenario(client):
+        assert len((await get_snapshot(client)).ranks) == 4
         histories = [asyncio.create_task(get_snapshot(client, "?since=0")) for _ in range(4)]
         while not all(task.done() for task in histories):
             health = await get_json(client, "/healthz")
             assert health["healthy"]
             await asyncio.sleep(0.05)
 
-    run_scenario(scenario, scan_timeout_seconds=2 * SLOW_SECONDS)
+    run_scenario(scenario, scan_timeout_seconds=4 * SLOW_SECONDS)  # sixteen ranks are read meanwhile
 
 
 def test_large_about_is_a_history_and_is_bounded(make_live_box, run_scenario):
