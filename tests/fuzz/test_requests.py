@@ -66,7 +66,7 @@ async def status_of(port, raw):
         if not raw.endswith(b"\r\n\r\n"):  # damaged: the server waits for the rest
             writer.write_eof()
         async with asyncio.timeout(ANSWER_SECONDS):
-            answer = await reader.read()
+            answer = await reader.readline()  # a damaged header may keep the connection open
     except ConnectionError:
         return None
     finally:

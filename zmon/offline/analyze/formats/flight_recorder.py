@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from zmon.schema.flight import FlightRecord
 MAX_BYTES = 256 << 20  # 2,000 entries with stacks are about 4 MB
 MAX_RANKS = 1 << 17
 _RANK = re.compile(r"(\d{1,6})$")
+_MEMO_OPCODES = ("PUT", "BINPUT", "LONG_BINPUT")
 _SUFFIXES = (".json", ".pickle", ".pkl", ".bin")
 
 _JobRanks = Annotated[list[Annotated[int, msgspec.Meta(ge=0, lt=MAX_RANKS)]], msgspec.Meta(max_length=MAX_RANKS)]
@@ -164,6 +166,7 @@ def _read(path: Path) -> object:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"it is not JSON: {error}") from error
     try:
+        _check_sizes(data)
         return _Unpickler(io.BytesIO(data)).load()
     except Exception as error:  # a damaged pickle may raise anything
         raise ValueError(f"it is not a flight record: {error or type(error).__name__}") from error
@@ -184,6 +187,16 @@ def _dump(rank: int, content: object) -> RankDump:
         if members := group.members():
             groups[plain(key)] = groups[plain(group.name or key)] = members
     return RankDump(rank, tuple(entries), groups)
+
+
+def _check_sizes(data: bytes) -> None:
+    """Raise UnpicklingError or ValueError if a number in the pickle would make the unpickler allocate more than it has.
+
+    The unpickler allocates its memo for the largest number that the file names, and texts before it reads them.
+    """
+    for opcode, argument, _ in pickletools.genops(data):
+        if opcode.name in _MEMO_OPCODES and argument > len(data):
+            raise pickle.UnpicklingError("a number in it is larger than the file")
 
 
 class _Unpickler(pickle.Unpickler):
