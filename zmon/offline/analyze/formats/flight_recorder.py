@@ -195,7 +195,7 @@ def _check_sizes(data: bytes) -> None:
     The unpickler allocates its memo for the largest number that the file names, and texts before it reads them.
     """
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name in _MEMO_OPCODES and argument > len(data):
+        if opcode.name in _MEMO_OPCODES and isinstance(argument, int) and argument > len(data):
             raise pickle.UnpicklingError("a number in it is larger than the file")
 
 
