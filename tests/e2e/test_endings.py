@@ -45,16 +45,13 @@ class Ending:
     summary: str  # part of it
     detail: str = ""  # part of it
     launcher: tuple[str, ...] = TORCHRUN
-    unproven: tuple[int, ...] = ()  # ranks that may be named as well
 
 
 ENDINGS = {
     "storage": Ending("storage", "rank_exited", (1,), REFUSED),
     "storage_under_spawn": Ending("storage", "rank_exited", (1,), REFUSED, launcher=SPAWN),
     "connection_shut": Ending("reset", "connection_lost", (), "no rank had failed before", "conntrack"),
-    # Rank 0 hosts the store, and waits for rank 1 in the call in which rank 1 connects. If rank 2 gives up first, and
-    # the launcher ends both, their stacks are the same.
-    "rendezvous": Ending("unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR", unproven=(0,)),
+    "rendezvous": Ending("unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR"),
     "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
@@ -108,13 +105,12 @@ def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, job
     job = jobs.start(ending.fault, ending.launcher)
     finding = await_finding(stack, job.job_id, ending.cause, "critical")
     print(f"{finding['ranks']} {finding['summary']}\n{finding['detail']}")
-    named = tuple(finding["ranks"])
-    assert named in (ending.ranks, tuple(sorted({*ending.ranks, *ending.unproven})))
+    assert tuple(finding["ranks"]) == ending.ranks
     assert ending.summary in finding["summary"]
     assert ending.detail in finding["detail"]
     assert finding["evidence"].get("pair") in (None, [], [1, 2])  # the pair, if it is known
     assert job.process.wait(timeout=60) != 0
-    assert_only_finding(stack, job.job_id, ending.cause, named)
+    assert_only_finding(stack, job.job_id, ending.cause, ending.ranks)
 
 
 @pytest.mark.slow  # it starts a job four times

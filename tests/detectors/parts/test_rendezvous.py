@@ -41,6 +41,22 @@ def test_rank_that_waited_until_the_launcher_ended_it_is_not_named():
     assert (finding.cause, finding.ranks) == ("rendezvous_failed", (1,))
 
 
+def test_rank_0_that_hosts_the_store_and_waited_there_for_another_rank_is_not_named():
+    finding = detect(terminated(0, 2.0, CONNECTING), terminated(1, 2.0, CONNECTING), gave_up(2, 3.0), gave_up(3, 2.9))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", (1,))
+
+
+def test_rank_0_that_alone_did_not_reach_the_store_of_torchruns_agent_is_named():
+    finding = detect(terminated(0, 2.0, CONNECTING), *(gave_up(rank, 3.0) for rank in (1, 2, 3)))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", (0,))
+
+
+def test_rank_0_that_was_not_yet_at_the_store_is_named_with_the_other():
+    loading = 'File "dataset.py", line 12 in read'
+    finding = detect(terminated(0, 2.0, loading), terminated(1, 2.0, CONNECTING), gave_up(2, 3.0), gave_up(3, 2.9))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", (0, 1))
+
+
 def test_ranks_in_init_are_not_named_while_they_may_be_about_to_give_up():
     assert detect(gave_up(0, 1.0), starting(1), starting(2), starting(3)) is None
 

@@ -20,6 +20,9 @@ _WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNO
 _MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
 # Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
 _WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
+# torch/distributed/rendezvous.py: here a rank connects to the store. Without a store of torchrun's agent, rank 0 hosts
+# the store, and waits in the same function until the last rank has connected.
+_CONNECTS = re.compile(r"\b_create_c10d_store\b")
 
 # In torch 2.13 the starts of one torchrun share a store, so that a rank may find another one's address of an earlier
 # start, and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
@@ -39,7 +42,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     is_stale = is_mesh and any(r.restart_count for r in refused)
     if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
         return None  # the others may have waited as well, and be about to give up
-    absent = [r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)]
+    absent = _without_host_of_store([r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)])
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
@@ -84,9 +87,23 @@ def _says(state: RankState, text: re.Pattern[str]) -> bool:
 
 def _may_be_absent(state: RankState) -> bool:
     """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
+    return not state.steps and state.activity == "init" and not _was_in(state, _WAITS)
+
+
+def _without_host_of_store(absent: list[RankState]) -> list[RankState]:
+    """Leave out a rank 0 that may have waited for the other absent ranks as the host of the store.
+
+    The ranks that reached the store prove nothing against it: they could not have reached a store that it did not host.
+    A rank 0 that alone is absent had nobody to wait for.
+    """
+    others = [r for r in absent if r.rank or not _was_in(r, _CONNECTS)]
+    return others or absent
+
+
+def _was_in(state: RankState, frame: re.Pattern[str]) -> bool:
+    """Return True if a signal left the rank's stack, and this frame is in it."""
     words = state.last_words
-    waits = words is not None and words.kind == "signal" and _WAITS.search(words.message) is not None
-    return not state.steps and state.activity == "init" and not waits
+    return words is not None and words.kind == "signal" and frame.search(words.message) is not None
 
 
 def _first_line(state: RankState) -> str:
