@@ -1,6 +1,7 @@
 """A simulated cluster: agents that answer over HTTP like real ones, with ranks that step every 250 ms.
 
-One process simulates all agents, each under its own path. A POST to `/strike/<rank>` stops that rank.
+One process simulates all agents, each under its own path. A POST to `/strike/<rank>` stops that rank, and one to
+`/continue` lets it go on.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Cluster:
         self._num_ranks = num_ranks
         self._begin = time.monotonic()
         self._stopped: tuple[int, float] | None = None  # the stopped rank, and when it stopped
+        self._changes = 0  # ranks stopped and continued so far
         self._changed = asyncio.Event()
 
     def app(self) -> web.Application:
@@ -48,6 +50,7 @@ class Cluster:
                 web.get("/agent/{agent}/api/v1/suspects", self.get_suspects),
                 web.get("/agent/{agent}/api/v1/evidence/{job_id}/{rank}", self.get_evidence),
                 web.post("/strike/{rank}", self.strike),
+                web.post("/continue", self.go_on),
             ]
         )
         return app
@@ -55,7 +58,19 @@ class Cluster:
     async def strike(self, request: web.Request) -> web.Response:
         """Stop a rank."""
         self._stopped = int(request.match_info["rank"]), time.monotonic()
+        return self._report_change()
+
+    async def go_on(self, request: web.Request) -> web.Response:
+        """Let the stopped rank go on."""
+        if self._stopped is not None:
+            self._begin += time.monotonic() - self._stopped[1]
+            self._stopped = None
+        return self._report_change()
+
+    def _report_change(self) -> web.Response:
+        self._changes += 1
         self._changed.set()
+        self._changed = asyncio.Event()
         return web.Response()
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
@@ -72,15 +87,13 @@ class Cluster:
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
         agent, since = int(request.match_info["agent"]), int(request.query.get("since", 0))
-        if since == 0 or self._stopped is None:
+        if since == self._changes:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(float(request.query.get("wait", 0))):
                     await self._changed.wait()
-        elif since == 1:
-            await asyncio.sleep(float(request.query.get("wait", 0)))
         is_local = self._stopped is not None and self._stopped[0] // RANKS_PER_AGENT == agent
         suspects = [{"job_id": "bench", "rank": self._stopped[0]}] if is_local and self._stopped else []
-        return json_response({"schema": 1, "version": int(self._stopped is not None), "suspects": suspects})
+        return json_response({"schema": 1, "version": self._changes, "suspects": suspects})
 
     async def get_evidence(self, request: web.Request) -> web.Response:
         """Answer with a stack of 60 lines."""

@@ -66,7 +66,7 @@ def main() -> None:
 
 def measure(num_ranks: int, seconds: float) -> Cost:
     """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, _cluster(num_ranks) as cluster:
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster_url(num_ranks) as cluster:
         agents = ",".join(f"{cluster}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
         port = free_port()
         with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
@@ -103,7 +103,8 @@ def _get(url: str) -> dict[str, list[dict[str, object]]]:
 
 
 @contextlib.contextmanager
-def _cluster(num_ranks: int) -> Iterator[str]:
+def cluster_url(num_ranks: int) -> Iterator[str]:
+    """Run a simulated cluster; yield its URL."""
     port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(num_ranks, port), daemon=True)
     process.start()

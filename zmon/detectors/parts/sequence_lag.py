@@ -9,7 +9,7 @@ agents look at different moments. Only operations count whose size is the same o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE
@@ -29,16 +29,19 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     steps = snapshot.steps
     if not _trains(snapshot):
         return None  # the end of the job has a finding of its own, and the shift does not matter any more
-    if len(steps) < limits.num_lag_steps or all(_is_even(step) for step in steps):
+    if len(steps) < limits.num_lag_steps:
         return None
-    usual = median(median(_sent(step)) for step in steps)
-    lags = _lags(steps, usual, limits.lag_ratio) if usual > 0 else []
+    sent = [_sent(step) for step in steps]
+    if all(_is_even(each.own) and _is_even(each.mean) for each in sent):
+        return None
+    usual = median(each.usual for each in sent)
+    lags = _lags(sent, usual, limits.lag_ratio) if usual > 0 else []
     lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
     first = lagging[0]
     number = lags[first.rank]
-    worst = max(steps, key=lambda step: abs(_whole(step, first.rank) - usual * step.stands_for))
+    worst = max(sent, key=lambda each: abs(each.mean[first.rank] - usual) * each.step.stands_for).step
     count = counted(abs(number), "step")
     finding = new_finding(
         snapshot,
@@ -72,35 +75,43 @@ def _trains(snapshot: Snapshot) -> bool:
     return any(r.alive and r.activity != "done" for r in snapshot.reported_ranks)
 
 
-def _lags(steps: Sequence[AlignedStep], usual: float, lag_ratio: float) -> list[int]:
+@dataclass(frozen=True)
+class _Sent:
+    """The bytes that each rank sent in a step, in the collectives that have the same size everywhere."""
+
+    step: AlignedStep
+    own: list[int]
+    mean: list[int]  # over the steps that this one stands for
+    usual: float
+
+
+def _lags(sent: Sequence[_Sent], usual: float, lag_ratio: float) -> list[int]:
     """Return for each rank by how many whole steps its collectives are shifted; empty if that explains no rank.
 
     A rank whose bytes differ in many steps does other work than the others.
     """
-    ranks = range(len(steps[0].self_seconds))
-    totals = [sum(_whole(step, rank) for step in steps) / usual for rank in ranks]
-    number = sum(step.stands_for for step in steps)
+    ranks = range(len(sent[0].own))
+    totals = [sum(each.mean[rank] * each.step.stands_for for each in sent) / usual for rank in ranks]
+    number = sum(each.step.stands_for for each in sent)
     # With two ranks neither is a majority, so the one with the usual bytes in every step is right.
     reference = median(totals) if len(totals) > 2 else min(totals, key=lambda total: abs(total - number))
     shifts = [total - reference for total in totals]
     if any(abs(shift - round(shift)) > lag_ratio for shift in shifts):
         return []
-    uneven = [sum(_sent(step)[rank] != median(_sent(step)) for step in steps) for rank in ranks]
-    is_rare = all(count <= max(1, len(steps) * lag_ratio) for count in uneven) if len(totals) > 2 else True
+    uneven = [sum(each.own[rank] != each.usual for each in sent) for rank in ranks]
+    is_rare = all(count <= max(1, len(sent) * lag_ratio) for count in uneven) if len(totals) > 2 else True
     return [round(shift) for shift in shifts] if is_rare else []
 
 
-def _is_even(step: AlignedStep) -> bool:
-    sent = [_sent(each) for each in (step, step.mean) if each is not None]
-    return all(min(amounts, default=0) == max(amounts, default=0) for amounts in sent)
+def _sent(step: AlignedStep) -> _Sent:
+    own = _sent_bytes(step)
+    return _Sent(step, own, own if step.mean is None else _sent_bytes(step.mean), median(own))
 
 
-def _sent(step: AlignedStep) -> list[int]:
-    """Return the bytes that each rank sent in the collectives that have the same size everywhere."""
+def _sent_bytes(step: AlignedStep) -> list[int]:
     columns = [step.sent_bytes[op] for op in SAME_SIZE if op in step.sent_bytes]
     return [sum(amounts) for amounts in zip(*columns, strict=True)] or [0] * len(step.self_seconds)
 
 
-def _whole(step: AlignedStep, rank: int) -> float:
-    """Return the bytes that a rank sent in this step and in those that it stands for."""
-    return float(_sent(step.mean or step)[rank]) * step.stands_for
+def _is_even(amounts: Sequence[int]) -> bool:
+    return min(amounts, default=0) == max(amounts, default=0)
