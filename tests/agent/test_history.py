@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import msgspec
+import pytest
 
 from tests.agent.agent_client import get_json, get_metrics, get_snapshot
 from zmon.agent.sources.rank_box import RankBox
@@ -12,8 +13,9 @@ from zmon.schema.api.agent import AgentReport
 SLOW_SECONDS = 0.15  # the time to read the history of one rank in these tests
 
 
-def slow_histories(monkeypatch):
-    """Make each read of the history of a rank slow."""
+@pytest.fixture
+def four_slow_ranks(make_live_box, monkeypatch):
+    """Make the boxes of four ranks, and each read of the history of a rank slow."""
     read = RankBox.records_ended
 
     def slowly(*arguments):
@@ -21,13 +23,12 @@ def slow_histories(monkeypatch):
         return read(*arguments)
 
     monkeypatch.setattr(RankBox, "records_ended", slowly)
-
-
-def test_sixteen_histories_delay_neither_snapshots_nor_metrics(make_live_box, run_scenario, monkeypatch):
-    slow_histories(monkeypatch)
     for rank in range(4):
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
 
+
+@pytest.mark.usefixtures("four_slow_ranks")
+def test_sixteen_histories_delay_neither_snapshots_nor_metrics(run_scenario):
     async def scenario(client):
         assert len((await get_snapshot(client)).ranks) == 4
         histories = [asyncio.create_task(get_json(client, f"/api/v1/snapshot?since={n}")) for n in range(16)]
@@ -44,11 +45,8 @@ def test_sixteen_histories_delay_neither_snapshots_nor_metrics(make_live_box, ru
     run_scenario(scenario)
 
 
-def test_scans_go_on_while_histories_are_read(make_live_box, run_scenario, monkeypatch):
-    slow_histories(monkeypatch)
-    for rank in range(4):
-        make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
-
+@pytest.mark.usefixtures("four_slow_ranks")
+def test_scans_go_on_while_histories_are_read(run_scenario):
     async def scenario(client):
         assert len((await get_snapshot(client)).ranks) == 4
         histories = [asyncio.create_task(get_snapshot(client, "?since=0")) for _ in range(4)]

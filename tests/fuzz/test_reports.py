@@ -104,11 +104,6 @@ def test_random_reports(check):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_many_random_reports(capsys):
-    check_many(check_report, capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_other_answers(capsys):
-    check_many(check_other_answer, capsys)
+@pytest.mark.parametrize("check", [check_report, check_other_answer])
+def test_many_random_reports(check, capsys):
+    check_many(check, capsys)

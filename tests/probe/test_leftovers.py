@@ -1,5 +1,6 @@
 """Tests of the deletion of what dead ranks of this user left, by the next rank of the user."""
 
+import fcntl
 import os
 import socket
 import time
@@ -8,7 +9,9 @@ import pytest
 
 from tests.boxes import Box, Clock
 from tests.hostile.users import BOB, needs_root
-from zmon.probe.leftovers import GRACE_SECONDS, sweep
+from zmon.box.rank_files import GRACE_SECONDS
+from zmon.probe import leftovers
+from zmon.probe.leftovers import sweep
 from zmon.schema.plan import PLAN_FILE
 
 LONG_AGO = time.time() - GRACE_SECONDS - 60
@@ -72,6 +75,32 @@ def test_launch_with_a_living_rank_is_left_alone(left_box, root, sockets, stand_
     sweep(root, sockets)
     assert dead.path.exists()
     assert alive.path.exists()
+
+
+def test_folder_whose_lock_a_starting_rank_holds_is_left_alone(left_box, root, sockets):
+    box = left_box()
+    folder = os.open(box.path.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    sweep(root, sockets)
+    assert box.path.exists()
+    os.close(folder)
+    sweep(root, sockets)
+    assert list(root.iterdir()) == []
+
+
+def test_box_that_a_rank_begins_during_the_sweep_is_kept(left_box, root, sockets, monkeypatch):
+    box, is_long_dead = left_box(), leftovers._is_long_dead
+    begun = box.path.with_name(".rank-1.box.4711.0a1b2c3d")
+
+    def look(path):
+        begun.touch()
+        os.utime(begun, (LONG_AGO, LONG_AGO))  # only the sweep's own listing can save it
+        return is_long_dead(path)
+
+    monkeypatch.setattr(leftovers, "_is_long_dead", look)
+    sweep(root, sockets)
+    assert not box.path.exists()
+    assert begun.exists()
 
 
 @needs_root

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-SHORT_PATHS = Path("/tmp")
-_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
+from zmon.box.rank_files import SHORT_PATHS, is_short_socket
+
 NO_SERVER = "the job has no worker server (torch < 2.9?)"
 
 
@@ -59,5 +58,5 @@ def worker_socket(box: Path, owner: int, named: str, short_paths: Path = SHORT_P
     In a container the path in the box may differ from the path that the agent sees.
     """
     path = Path(named)
-    is_short = path.parent == short_paths and _SHORT_NAME.fullmatch(path.name)
+    is_short = path.parent == short_paths and is_short_socket(path.name)
     return WorkerSocket(path if is_short else box.with_suffix(".sock"), owner, named)

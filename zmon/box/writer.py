@@ -25,7 +25,7 @@ from zmon.box.versions import CURRENT, Cell
 from zmon.errors import BoxUnavailable
 
 _MAX_TRIES = 3  # attempts to create a file in a folder that others delete when it is empty
-_LOCK_SECONDS = 2.0  # how long to wait for the directory's lock, which others hold for microseconds
+_LOCK_SECONDS = 2.0  # how long to wait for the directory's lock, which others hold to publish or delete a few boxes
 
 Write = Callable[..., None]
 

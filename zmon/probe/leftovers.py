@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import socket
@@ -20,15 +21,12 @@ from pathlib import Path
 from zmon.box import live
 from zmon.box.layout import NUM_LIVE, PREFIX
 from zmon.box.lock import holder
+from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS, is_plan, is_short_socket
 from zmon.box.roots import PLACES
 from zmon.box.versions import LAYOUTS
-from zmon.schema.plan import PLAN_FILE
 
-GRACE_SECONDS = 900.0  # the agent leaves them to people for this long, too
-SHORT_PATHS = Path("/tmp")
 MAX_FILES = 16_384  # of a folder, and folders of one sweep: it must not delay the rank
 _BOX = re.compile(r"\.?rank-\d+\.box.*")
-_SHORT_NAME = re.compile(r"zmon-[0-9a-f]{16}\.sock")
 _LIVE = struct.Struct(f"<{NUM_LIVE}q")
 
 
@@ -39,18 +37,35 @@ def sweep(root: Path, short_paths: Path = SHORT_PATHS) -> None:
     ranks may start in it. This process must not have a box yet: to open and close a box would drop its lock on it.
     """
     for folder in filter(_is_old, islice(_own_folders(root), MAX_FILES)):
-        if not all(_is_long_dead(path) for path in _files(folder) if _BOX.fullmatch(path.name)):
-            continue
-        for path in _files(folder):
-            is_plan = path.name == PLAN_FILE or path.name.startswith(f".{PLAN_FILE}.")
-            if is_plan or _BOX.fullmatch(path.name) or path.suffix == ".sock":
-                _delete(path)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-            folder.parent.rmdir()  # fails while it has other attempts
+        with contextlib.suppress(OSError), _locked(folder):
+            _sweep_folder(folder)
     for path in _files(short_paths):
-        if _SHORT_NAME.fullmatch(path.name) and _is_own(path) and _is_old(path) and _is_refused(path):
+        if is_short_socket(path.name) and _is_own(path) and _is_old(path) and _is_refused(path):
             _delete(path)
+
+
+def _sweep_folder(folder: Path) -> None:
+    """Delete the files of one attempt if all its ranks died long ago. Raises OSError if others have files there."""
+    paths = list(_files(folder))
+    if not _is_old(folder):  # looked at after the listing: what a starting rank creates is not in the list then
+        return
+    if all(_is_long_dead(path) for path in paths if _BOX.fullmatch(path.name)):
+        for path in paths:
+            if is_plan(path.name) or _BOX.fullmatch(path.name) or path.suffix == ".sock":
+                _delete(path)
+        folder.rmdir()
+        folder.parent.rmdir()  # fails while it has other attempts
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder: no rank publishes a box meanwhile. Raises OSError if another process has it."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(fd)
 
 
 def _own_folders(root: Path) -> Iterator[Path]:

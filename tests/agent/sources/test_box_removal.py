@@ -1,6 +1,8 @@
 """Tests of the deletion of a dead rank's files by an agent that is root, while the user exchanges folders for links."""
 
+import fcntl
 import os
+import socket
 
 import pytest
 
@@ -27,29 +29,51 @@ def box_of(tmp_path):
 
 def test_own_files_are_deleted_with_their_empty_folders(box_of, tmp_path):
     box = box_of(ANN)
-    remove_rank(box, ANN, "", tmp_path)
+    remove_rank(box, box.stat().st_ino, ANN, "", tmp_path)
     assert list((tmp_path / f"zmon-{ANN}").iterdir()) == []
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2], ids=["attempt", "job", "root"])
 def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
     own, foreign = box_of(BOB), box_of(ANN)
-    folder = own.parents[depth]
+    inode, folder = own.stat().st_ino, own.parents[depth]
     folder.rename(tmp_path / "away")
     folder.symlink_to(foreign.parents[depth])
     os.chown(folder, BOB, -1, follow_symlinks=False)
     with pytest.raises(OSError, match=r"does not belong to uid|Not a directory|Too many levels"):
-        remove_rank(own, BOB, "", tmp_path)
+        remove_rank(own, inode, BOB, "", tmp_path)
     assert foreign.exists()
 
 
 def test_socket_of_another_user_beside_the_box_is_kept(box_of, tmp_path):
-    import socket
-
     box = box_of(ANN)
     beside = box.with_suffix(".sock")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(beside))
-    remove_rank(box, ANN, str(beside), tmp_path)
+    remove_rank(box, box.stat().st_ino, ANN, str(beside), tmp_path)
     assert beside.exists()
     assert not box.exists()
+
+
+def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, tmp_path):
+    box = box_of(ANN)
+    inode = box.stat().st_ino
+    new, beside = box.with_name("new"), box.with_suffix(".sock")
+    new.touch()
+    new.rename(box)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(beside))
+    os.chown(beside, ANN, -1)
+    remove_rank(box, inode, ANN, str(beside), tmp_path)
+    assert box.exists()
+    assert beside.exists()
+
+
+def test_nothing_is_deleted_while_a_rank_publishes_its_box(box_of, tmp_path):
+    box = box_of(ANN)
+    folder = os.open(box.parent, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    with pytest.raises(BlockingIOError):
+        remove_rank(box, box.stat().st_ino, ANN, "", tmp_path)
+    os.close(folder)
+    assert box.exists()

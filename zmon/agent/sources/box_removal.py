@@ -7,6 +7,7 @@ So the owner of each folder is checked after it is opened, and only what that us
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import stat
@@ -15,17 +16,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zmon.agent.worker_socket import worker_socket
-from zmon.schema.plan import PLAN_FILE
+from zmon.box.rank_files import is_plan
 
 UNFINISHED_SECONDS = 60.0  # a living rank needs less time than this to make its box
 _BOX = re.compile(r"rank-\d+\.box")
 _UNFINISHED_BOX = re.compile(r"\.rank-\d+\.box\..+")
 
 
-def remove_rank(box: Path, owner: int, named_socket: str, short_paths: Path) -> None:
-    """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted."""
+def remove_rank(box: Path, inode: int, owner: int, named_socket: str, short_paths: Path) -> None:
+    """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted.
+
+    If a rank that has just started has replaced the box, nothing is deleted.
+    """
     with _opened(box.parent, owner) as (folder, job, root):
-        _unlink(box.name, folder)
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no rank publishes a box meanwhile
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(box.name, dir_fd=folder, follow_symlinks=False).st_ino != inode:
+                return
+            os.unlink(box.name, dir_fd=folder)
         socket = worker_socket(box, owner, named_socket, short_paths).path
         _unlink_socket(box.with_suffix(".sock").name, folder, owner)
         if socket.parent == short_paths:
@@ -48,7 +56,7 @@ def _leftovers(folder: int) -> Iterator[str]:
                 if time.time() - status.st_mtime > UNFINISHED_SECONDS:
                     yield name
     if not any(_BOX.fullmatch(name) for name in names):
-        yield from (name for name in names if name == PLAN_FILE or name.startswith(f".{PLAN_FILE}."))
+        yield from filter(is_plan, names)
 
 
 @contextlib.contextmanager

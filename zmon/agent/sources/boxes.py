@@ -21,7 +21,7 @@ from zmon.agent.sources.rank_box import RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.unread_boxes import UnreadBoxes
-from zmon.agent.worker_socket import SHORT_PATHS
+from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS
 from zmon.box.roots import PLACES, Places
 from zmon.errors import BoxError
 from zmon.format import counted
@@ -35,7 +35,6 @@ from zmon.schema.rank import RankState
 
 log = logging.getLogger("zmon.boxes")
 
-GRACE_SECONDS = 900.0  # how long the box of a dead rank stays for people to read
 RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
 _MAX_LOGGED = 100  # damaged boxes that the log names; the status of the source counts all of them
 PRUNE_NS = 60_000_000_000  # time between two deletions of old boxes
@@ -51,7 +50,7 @@ class Boxes:
         leases: Leases | None = None,
         clock: Callable[[], int] = time.monotonic_ns,
         proc: Path = Path("/proc"),
-        socket_dir: Path = SHORT_PATHS,  # folder of sockets whose path beside the box would be too long
+        socket_dir: Path = SHORT_PATHS,
         places: Places = PLACES,
     ) -> None:
         self.roots = BoxRoots(root, places)
@@ -226,7 +225,7 @@ class Boxes:
             if gone is None or 0 <= gone <= GRACE_SECONDS or not opened_long_ago or box.launch in living:
                 continue
             try:
-                remove_rank(box.path, box.owner, box.socket_name, self._socket_dir)
+                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir)
             except (OSError, BoxError) as error:
                 self._undeletable[path] = box.owner, reason(path, error, "delete")
             else:

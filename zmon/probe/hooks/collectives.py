@@ -99,7 +99,7 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
                     op, numbered[0], sent, received
                 )
         except Exception:
-            timeline.ledger.dropped += 1  # torch itself will raise an error for this call
+            timeline.ledger.dropped += 1  # exported; if the call is wrong, torch itself raises the error
         timeline.overhead_ns += monotonic_ns() - begin
         if not entered or numbered is None:
             return original(*args, **kwargs)

@@ -91,7 +91,7 @@ def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> 
                 sent = size(args[0] if args else kwargs[names[0]])
             entered = enter(timeline, op, group, sent, 0)
         except Exception:
-            timeline.ledger.dropped += 1  # torch itself will raise an error for this call
+            timeline.ledger.dropped += 1  # exported; if the call is wrong, torch itself raises the error
         issued = timeline.issue()
         timeline.overhead_ns += monotonic_ns() - begin
         if not entered:

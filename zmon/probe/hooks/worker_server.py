@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zmon import probe
+from zmon.box.rank_files import SHORT_PATHS
 
 _MAX_PATH = 107
 _ERROR = 2  # c10/util/Logging.h: INFO 0, WARNING 1, ERROR 2, FATAL 3
@@ -82,4 +83,4 @@ def socket_path(box: Path) -> Path:
     beside = box.with_suffix(".sock")
     if len(os.fsencode(beside)) <= _MAX_PATH:
         return beside
-    return Path(f"/tmp/zmon-{hashlib.blake2b(os.fsencode(beside), digest_size=8).hexdigest()}.sock")
+    return SHORT_PATHS / f"zmon-{hashlib.blake2b(os.fsencode(beside), digest_size=8).hexdigest()}.sock"
