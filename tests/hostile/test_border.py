@@ -1,6 +1,6 @@
 """Tests of hostile and careless neighbours, through boxes, environment and HTTP, from the box up to `zmon status`.
 
-Each one is told by its owner's name, costs nobody else anything, and reaches nothing outside its own place.
+Each one is reported with the job's name, costs nobody else anything, and reaches nothing outside its own place.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import pytest
 
 from tests.hostile.users import ANN, BOB, get_as, needs_root
 from tests.hub.conftest import run_scenario  # noqa: F401  # a fixture
-from tests.hub.fakes import FakeAgent, frozen, poll
+from tests.hub.fakes import FakeAgent, frozen, healthy, poll
 
 pytestmark = needs_root
 
@@ -30,5 +30,27 @@ def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(run_scenario
             {"stacks", "stderr_tail"} if readable else set()
         )
         assert ("stacks" in received["evidence"].get("dropped", ())) is not readable
+
+    run_scenario(scenario, agent)
+
+
+def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(run_scenario):  # noqa: F811
+    agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
+
+    async def scenario(hub_client):
+        async def gathered():
+            findings = await hub_client.findings()
+            return findings and "stacks" in findings[0]["evidence"]
+
+        async def resolved():
+            return not await hub_client.findings()  # the open ones
+
+        await poll(gathered)
+        agent.ranks = [replace(state, owner=BOB, run_uid=f"bob-{state.rank}") for state in healthy()]
+        await poll(resolved)
+        base = str(hub_client.client.make_url("")).rstrip("/")
+        for uid, readable in ((BOB, False), (ANN, True)):
+            _, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings")
+            assert ("stderr_tail" in answer["findings"][0]["evidence"]) is readable
 
     run_scenario(scenario, agent)

@@ -7,9 +7,11 @@ from zmon.job.shared_ids import SharedIds, renamed
 from zmon.job.timeline import snapshots
 
 
-def report(host, ranks, owner, start=NOW - 60, world_size=4, **changes):
+def report(host, ranks, owner, start=NOW - 60, world_size=4, run="run", **changes):
     states = [
-        rank_state(r, host=host, owner=owner, start=start, world_size=world_size, run_uid=f"{host}-{r}", **changes)
+        rank_state(
+            r, host=host, owner=owner, start=start, world_size=world_size, run_uid=f"{host}-{run}-{r}", **changes
+        )
         for r in ranks
     ]
     return replace(agent_report(*states), host=host)
@@ -56,9 +58,31 @@ def test_later_user_does_not_take_the_name_of_a_job_that_has_it():
     assert jobs(forged, ids=ids) == {f"{JOB}.uid1": ["b"]}
 
 
+def on_host_of_another_user(owner, ranks, start=NOW - 60):
+    """Return the report of host `a`: a job of user 1, and ranks of another user, which the agent has renamed."""
+    ours, other = report("a", range(4), 1, start=NOW - 600), report("a", ranks, owner, start, run="other")
+    named = [replace(r, job_id=f"{JOB}.uid{owner}", wanted_job_id=JOB) for r in other.ranks]
+    return replace(agent_report(*ours.ranks, *named), host="a")
+
+
+def test_job_that_one_of_its_agents_has_renamed_is_one_job():
+    assert jobs(on_host_of_another_user(2, (0, 1)), report("b", (2, 3), 2)) == {JOB: ["a"], f"{JOB}.uid2": ["a", "b"]}
+
+
+def test_ranks_that_an_agent_has_separated_are_not_joined():
+    ours = on_host_of_another_user(2, (2, 3))
+    ours = replace(ours, ranks=tuple(r for r in ours.ranks if r.wanted_job_id or r.rank < 2))
+    assert jobs(ours) == {JOB: ["a"], f"{JOB}.uid2": ["a"]}
+
+
+def test_user_whom_an_agent_has_renamed_does_not_become_the_first():
+    forged = on_host_of_another_user(2, range(4), start=0.0)
+    assert SharedIds().names([forged]) == {}
+
+
 def test_steps_and_hardware_follow_their_job():
     ours, other = report("a", range(4), 1, start=NOW - 600), report("b", range(4), 2)
-    other = replace(other, records={JOB: {"b-0": ()}, "else": {}})
+    other = replace(other, records={JOB: {"b-run-0": ()}, "else": {}})
     later = renamed(other, SharedIds().names([ours, other]))
-    assert later.records == {f"{JOB}.uid2": {"b-0": ()}, "else": {}}
+    assert later.records == {f"{JOB}.uid2": {"b-run-0": ()}, "else": {}}
     assert renamed(ours, SharedIds().names([ours, other])) is ours

@@ -106,7 +106,7 @@ class Coverage(Thresholds):
             stalled=False,
             summary=f"uid {first.owner} started ranks of a job {first.wanted_job_id} on {', '.join(hosts[:4])}, where "
             f"another user has a job with this id; they are watched as {snapshot.job_id}",
-            detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the job may "
-            f"still be called {first.wanted_job_id}.",
+            detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the metrics and "
+            f"step log of the agent may have it as {first.wanted_job_id}.",
             evidence=Evidence(),
         )

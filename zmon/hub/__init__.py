@@ -239,7 +239,7 @@ class Hub:
         """Return the HTTP application; the hub's loops run while it is served."""
         app = application(self._config.allowed_hosts)
         large = WorkQueue()
-        incidents = IncidentAnswers(self.incidents.folder, large, lambda: self.snapshots)
+        incidents = IncidentAnswers(self.incidents.folder, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
         app.cleanup_ctx.append(self._run)
         return app

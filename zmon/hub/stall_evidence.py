@@ -111,6 +111,7 @@ class StallEvidence:
             in_flight=flight_table(snapshot, alive_answers),
             stacks=stacks if stack_ranks else UNSET,
             stderr_tail=tails if finding.ranks else UNSET,
+            owners=tuple(dict.fromkeys(r.owner for r in ranks)) if stack_ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
 

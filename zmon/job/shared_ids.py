@@ -1,7 +1,8 @@
 """Separate the jobs of several users who chose the same job id on different hosts. Pure.
 
 A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if both have a rank
-with the same number, or if their launches differ in size. On one host the agent has separated them already.
+with the same number, or if their launches differ in size. On one host the agent has separated them already: ranks that
+it has given another name are judged by the id that they have by themselves.
 """
 
 from __future__ import annotations
@@ -33,29 +34,43 @@ class SharedIds:
         for report in reports:
             for state in report.ranks:
                 if state.owner is not None:
-                    by_job[state.job_id][state.owner].append(state)
+                    by_job[_own_id(state)][state.owner].append(state)
         users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
         names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
         result: defaultdict[str, dict[str, str]] = defaultdict(dict)
         for report in reports:
             for state in report.ranks:
-                first = users[state.job_id][state.owner] if state.owner is not None else None
-                if first is not None and (name := names[state.job_id, first]) != state.job_id:
+                if state.owner is None:
+                    continue
+                job_id = _own_id(state)
+                if (name := names[job_id, users[job_id][state.owner]]) != state.job_id:
                     result[report.host][state.job_id] = name
         return {**result}
 
 
+def _own_id(state: RankState) -> str:
+    return state.wanted_job_id or state.job_id
+
+
 def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, int]:
-    """Return for each user the first one with whom the ranks form one job, in order of their starts."""
+    """Return for each user the first one with whom the ranks form one job."""
     if len(by_owner) == 1:
         return {owner: owner for owner in by_owner}
     firsts: dict[int, int] = {}
     launches: dict[int, set[tuple[int, int]]] = {}  # world size and number of each rank, by first user
-    for owner in sorted(by_owner, key=lambda uid: (min(r.start for r in by_owner[uid]), uid)):
-        ranks = {(r.world_size, r.rank) for r in newest_attempt(by_owner[owner])}
-        first = next((f for f, others in launches.items() if _complement(ranks, others)), owner)
+    hosts: defaultdict[int, set[str]] = defaultdict(set)
+
+    def order(owner: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
+        ranks = by_owner[owner]
+        return any(r.wanted_job_id for r in ranks), min(r.start for r in ranks), owner
+
+    for owner in sorted(by_owner, key=order):
+        newest = newest_attempt(by_owner[owner])
+        ranks, own_hosts = {(r.world_size, r.rank) for r in newest}, {r.host for r in newest}
+        first = next((f for f, o in launches.items() if _complement(ranks, o) and not own_hosts & hosts[f]), owner)
         firsts[owner] = first
         launches.setdefault(first, set()).update(ranks)
+        hosts[first] |= own_hosts
     return firsts
 
 

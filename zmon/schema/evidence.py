@@ -186,6 +186,7 @@ class Evidence(msgspec.Struct, frozen=True):
     in_flight: Mapping[str, FlightRow] | UnsetType = UNSET
     stacks: Mapping[str, RankStack] | UnsetType = UNSET
     stderr_tail: Mapping[str, StderrTail] | UnsetType = UNSET
+    owners: tuple[int | None, ...] | UnsetType = UNSET  # uids of the users of these ranks; None: an agent reports none
     # the fields that the journal does not keep, or that only the capsule has
     dropped: tuple[str, ...] | UnsetType = UNSET
 

@@ -1,8 +1,8 @@
-"""The answer of a handler that has no other."""
+"""The refusal of a request: an error status and one line with the reason."""
 
 
 class Refusal(Exception):
-    """Raised by a handler that has no answer; carries the status and one line with the reason."""
+    """Raised by a handler that refuses a request."""
 
     def __init__(self, status: int, line: str) -> None:
         super().__init__(line)

@@ -4,32 +4,38 @@ import os
 
 import pytest
 
-from tests.build import JOB, finding, rank_state, snapshot
+from tests.build import finding
 from tests.hostile.users import ANN, BOB
 from zmon.hub.api.privacy import may_read, without_output
 from zmon.web.asker import Asker
 
-SNAPSHOTS = [snapshot(*[rank_state(rank, owner=ANN) for rank in range(4)])]
+STACKS = {"2": {"stack": "File x"}}
+OF_ANN = finding(evidence={"stacks": STACKS, "owners": [ANN]})
 
 
 @pytest.mark.parametrize("uid", [0, os.geteuid(), ANN])
 def test_root_the_hub_and_the_user_of_the_job_may_read(uid):
-    assert may_read(Asker(uid), JOB, SNAPSHOTS)
+    assert may_read(Asker(uid), OF_ANN)
 
 
 @pytest.mark.parametrize("asker", [Asker(BOB), Asker(None, "the connection is closed")], ids=["other", "unknown"])
 def test_other_users_may_not_read(asker):
-    assert not may_read(asker, JOB, SNAPSHOTS)
+    assert not may_read(asker, OF_ANN)
+    assert not may_read(asker, None)
 
 
-def test_user_of_some_ranks_or_of_another_job_may_not_read():
-    mixed = [snapshot(rank_state(0, owner=ANN), rank_state(1, owner=BOB))]
-    assert not may_read(Asker(ANN), JOB, mixed)
-    assert not may_read(Asker(ANN), "gone", SNAPSHOTS)
+@pytest.mark.parametrize("owners", [[ANN, BOB], [None], None], ids=["two", "older-agent", "older-hub"])
+def test_user_of_some_ranks_or_of_unknown_ones_may_not_read(owners):
+    evidence = {"stderr_tail": {"2": {"text": "token", "error": None, "path": "/log", "shared": False}}}
+    assert not may_read(Asker(ANN), finding(evidence=evidence | ({"owners": owners} if owners else {})))
+
+
+def test_finding_without_output_is_for_everybody():
+    assert may_read(Asker(BOB), finding())
 
 
 def test_other_machine_may_read_what_a_public_hub_has():
-    assert may_read(Asker(None, "10.0.0.3 is not a loopback address", is_local=False), JOB, SNAPSHOTS)
+    assert may_read(Asker(None, "10.0.0.3 is not a loopback address", is_local=False), OF_ANN)
 
 
 def test_finding_for_others_lacks_stacks_and_stderr_and_says_so():

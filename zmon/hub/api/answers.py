@@ -112,9 +112,7 @@ class Answers:
         ]
         if not request.evidence:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
-        jobs = {f.job_id: may_read(asker, f.job_id, self._hub.snapshots) for f in findings}
-        findings = [finding if jobs[finding.job_id] else without_output(finding) for finding in findings]
-        return FindingList(findings)
+        return FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from aiohttp import web
@@ -15,7 +14,6 @@ from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.incidents.report import CSP
 from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule
-from zmon.schema.job_snapshot import Snapshot
 from zmon.web.asker import Asker, asker_of, route_for
 from zmon.web.server import Refusal, problem, route
 from zmon.web.work_queue import WorkQueue
@@ -24,9 +22,9 @@ from zmon.web.work_queue import WorkQueue
 class IncidentAnswers:
     """The handlers; they read the disk in a thread."""
 
-    def __init__(self, folder: CapsuleStore, large: WorkQueue, snapshots: Callable[[], Iterable[Snapshot]]) -> None:
+    def __init__(self, folder: CapsuleStore, large: WorkQueue) -> None:
         """`large`: the queue of the hub's large answers."""
-        self._folder, self._large, self._snapshots = folder, large, snapshots
+        self._folder, self._large = folder, large
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
@@ -48,7 +46,7 @@ class IncidentAnswers:
             raise Refusal(404, str(error)) from error
         if capsule is None:
             raise Refusal(404, _no_capsule(request.id))
-        if may_read(asker, capsule.finding.job_id, self._snapshots()):
+        if may_read(asker, capsule.finding):
             return capsule
         return replace(capsule, finding=without_output(capsule.finding))
 
@@ -66,7 +64,7 @@ class IncidentAnswers:
         except OSError:
             return problem(_no_capsule(request.match_info["id"]), 404)
         asker = await asker_of(request)
-        if not may_read(asker, capsule.finding.job_id if capsule else "", self._snapshots()):
+        if not may_read(asker, capsule.finding if capsule else None):
             return problem(f"uid {asker.uid} may not read what this job prints: see zmon incident", 403)
         headers = {"Content-Security-Policy": CSP}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)

@@ -6,20 +6,26 @@ A request from another machine, which only a hub with `--public` gets, is answer
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from dataclasses import replace
 
+from msgspec import UNSET
+
 from zmon.schema.finding import Finding
-from zmon.schema.job_snapshot import Snapshot
 from zmon.web.asker import Asker
 
 
-def may_read(asker: Asker, job_id: str, snapshots: Iterable[Snapshot]) -> bool:
-    """Return True if the asker may read what this job prints."""
+def may_read(asker: Asker, finding: Finding | None) -> bool:
+    """Return True if the asker may read all of a finding; None: a finding that cannot be read.
+
+    The finding itself says whose ranks its stacks are of: after a job has ended, anybody may start one with its id.
+    """
     if not asker.is_local or asker.uid in (0, os.geteuid()):
         return True
-    owners = {r.owner for snapshot in snapshots if snapshot.job_id == job_id for r in snapshot.reported_ranks}
-    return asker.uid is not None and owners == {asker.uid}
+    if finding is None:
+        return False
+    evidence = finding.evidence
+    is_public = evidence.stacks is UNSET and evidence.stderr_tail is UNSET
+    return is_public or (asker.uid is not None and evidence.owners == (asker.uid,))
 
 
 def without_output(finding: Finding) -> Finding:

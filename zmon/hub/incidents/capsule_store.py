@@ -59,8 +59,8 @@ class CapsuleStore:
             rows = _bytes(directory / STEPS)
         files = {
             STEPS: rows,
+            CAPSULE: msgspec.json.encode(capsule),  # before the page: it says who may read the page
             REPORT: report(capsule, steps.read(rows)).encode(),
-            CAPSULE: msgspec.json.encode(capsule),
             FINDING: msgspec.json.encode(capsule.finding),
         }
         new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
