@@ -137,16 +137,16 @@ class Journal:
             return overlap.joined(current, finding)
         loses_fault = set(finding.ranks) < set(current.ranks) and current.evidence.joined
         if loses_fault or (finding.cause == current.cause and _culprits(current) and not _culprits(finding)):
-            return replace(current, severity=severity)  # a proof may be gone with its process, or with a sample
+            return overlap.raised(current, severity)  # a proof may be gone with its process, or with a sample
         if set(finding.ranks) > set(current.ranks) and current.ranks and finding.evidence.joined:
             finding, publish = replace(finding, cause=current.cause, runbook=current.runbook), True
         if overlap.are_victims(current, finding):
-            summary = current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary
-            return replace(current, severity=severity, summary=summary)
+            current = overlap.raised(current, severity)
+            return replace(current, summary=current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary)
         if severity == current.severity and not publish:
             return current
         return replace(
-            finding, id=current.id, onset=current.onset, detected=current.detected, severity=severity,
+            overlap.raised(finding, severity), id=current.id, onset=current.onset, detected=current.detected,
             evidence=current.evidence.updated(finding.evidence), capsule=current.capsule,
         )  # fmt: skip
 

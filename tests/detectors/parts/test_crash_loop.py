@@ -62,6 +62,23 @@ def test_second_failure_is_an_ordinary_warning():
     assert (finding.cause, finding.severity) == ("rank_exited", "warning")
 
 
+def test_failure_of_a_launch_that_a_supervisor_started_does_not_say_that_nothing_will_start_it():
+    """The verdict stays: nobody knows whether the supervisor will start it once more."""
+    finding = detect(end(0, attempt=0), ranks=failing(restart_count=0, max_restarts=0))
+    assert (finding.cause, finding.severity, finding.ranks) == ("rank_exited", "critical", (2,))
+    assert finding.summary.endswith(
+        "no launcher will restart the job, but something started it again 10 s after its last end"
+    )
+
+
+def test_failure_after_the_last_restart_of_a_launcher_or_a_start_by_a_person_says_that_nothing_will_restart_it():
+    by_launcher = failing(restart_count=1, max_restarts=1, attempt=1)
+    by_person = failing(restart_count=0, max_restarts=0)
+    now = end(0).ended + 1000
+    for finding in (detect(end(0, attempt=0), ranks=by_launcher), detect(end(0), ranks=by_person, time=now)):
+        assert "nothing will restart the job" in finding.summary
+
+
 def test_failures_with_a_later_step_each_time_are_ordinary_warnings():
     finding = detect(end(0, step=100), end(1, step=500), end(2, step=900), ranks=failing(step=2000))
     assert (finding.cause, finding.severity) == ("rank_exited", "warning")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import agent_status, rank_state, snapshot, waiting
+from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
 from tests.detectors.stalls import detect, inside, outside
 from zmon.detectors.stall import Stall
 from zmon.schema.host import HostSample, HostWindow, TcpSample
@@ -116,3 +116,41 @@ def test_no_rank_is_named_while_the_agent_of_a_rank_is_silent():
     """All watched ranks wait for data, and the unwatched one may be the reason."""
     reading = [outside(rank, "data") for rank in (0, 1)]
     assert detect(*reading, unwatched=AWAY, agents=agents(5.0)).cause == "unknown"
+
+
+# -- all watched ranks have died ---------------------------------------------------------------------------
+
+
+def diagnose_deaths(answers, silent=(8.0, 8.0), step_seconds=7.0):
+    """Return the finding after all ranks of node-a died of broken connections; node-b and node-c are silent."""
+    unwatched = [*AWAY, *(waiting(rank, host="node-c", in_flight=None) for rank in (4, 5))]
+    agents_ = [agent_status("node-a"), agent_status("node-b", silent[0]), agent_status("node-c", silent[1])]
+    ranks = [disconnected(rank, 6.0, world_size=6, step_seconds=step_seconds) for rank in (0, 1)]
+    job = snapshot(*ranks, unwatched=unwatched, agents=agents_, hardware=[in_doubt(answers)])
+    return next(iter(Stall().detect(replace(job, addresses=ADDRESSES))))
+
+
+def test_host_that_still_answers_is_not_named_after_the_others_have_died():
+    finding = diagnose_deaths({"10.0.0.2": False, "10.0.0.3": True})
+    assert (finding.cause, finding.ranks, set(finding.hosts)) == ("host_lost", (2, 3), {"node-b"})
+    assert "node-c" not in finding.summary
+
+
+def test_host_whose_agent_died_long_before_the_last_step_is_not_named_after_the_others_have_died():
+    finding = diagnose_deaths(None, silent=(8.0, 3600.0))
+    assert (finding.cause, finding.ranks, set(finding.hosts)) == ("host_lost", (2, 3), {"node-b"})
+
+
+@pytest.mark.parametrize(
+    ("answers", "silent"),
+    [({"10.0.0.2": True, "10.0.0.3": True}, (8.0, 8.0)), (None, (3600.0, 3600.0))],
+    ids=["all answer", "all agents died long ago"],
+)
+def test_dead_job_is_reported_without_a_name_if_no_silent_host_can_be_lost(answers, silent):
+    finding = diagnose_deaths(answers, silent)
+    assert (finding.cause, finding.severity, finding.ranks, finding.hosts) == ("unknown", "critical", (), ())
+    assert "agents of node-b, node-c do not answer" in finding.summary
+
+
+def test_all_silent_hosts_are_named_after_the_others_have_died_if_nothing_shows_that_one_is_up():
+    assert diagnose_deaths(None).ranks == (2, 3, 4, 5)

@@ -40,6 +40,25 @@ def test_joined_finding_has_the_higher_severity():
     assert (finding_.cause, finding_.severity) == ("rank_exited", "critical")
 
 
+def test_summary_that_a_second_fault_made_critical_does_not_promise_that_it_will_be():
+    blocked = rank_state(3, process_state="D", blocked_seconds=8.0, overdue_seconds=6.0, step_seconds=8.0)
+    finding_ = both(blocked, killed(0, 2.0))
+    assert (finding_.cause, finding_.severity, finding_.ranks) == ("rank_frozen", "critical", (3, 0))
+    assert "critical" not in finding_.summary
+    assert finding_.summary.count("; also: rank 0 on node-a exited") == 1
+    assert finding_.evidence.silence.critical_seconds == 20.0
+
+
+def test_second_fault_that_is_not_critical_alone_does_not_promise_a_later_page():
+    """A launch after failed ones hangs: the finding of the crash loop is critical already."""
+    late = detect(*(waiting(rank, 5.0) for rank in range(3)), waiting(3, 5.0, in_flight=None, phase="forward"))
+    both_ = joined(finding(severity="critical", summary="3 starts failed"), late)
+    assert "it becomes critical" in late.summary
+    assert both_.summary.startswith("3 starts failed; also: ")
+    assert "critical" not in both_.summary
+    assert both_.evidence.joined[-1].severity == "warning"
+
+
 @pytest.mark.parametrize(
     "victim",
     [

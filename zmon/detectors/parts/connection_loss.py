@@ -7,11 +7,15 @@ On two hosts these addresses must prove it. If the pair is not known, no host is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from zmon.detectors.parts.connection_errors import is_timeout, peer_address
 from zmon.detectors.parts.ends import Ends, with_first_words
+from zmon.detectors.parts.host_links import answering_hosts
 from zmon.detectors.parts.new_finding import drain
-from zmon.detectors.parts.own_death import Death, began_seconds
+from zmon.detectors.parts.own_death import Death, began_seconds, gone_seconds
 from zmon.detectors.parts.wording import ranks_on
+from zmon.format import counted, listed
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
@@ -25,7 +29,10 @@ def lost_host(ends: Ends) -> Finding | None:
     silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
     if not all(silent.get(r.host, 0.0) >= ends.limits.lost_seconds for r in unwatched):
         return None
-    hosts = sorted({r.host for r in unwatched})
+    hosts = sorted(_lost_hosts(ends, silent))
+    if not hosts:
+        return _unwatched_culprit(ends)
+    lost = [r for r in unwatched if r.host in hosts]
     return ends.finding(
         cause="host_lost",
         summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
@@ -33,8 +40,35 @@ def lost_host(ends: Ends) -> Finding | None:
         detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
         "job elsewhere.",
         confidence=0.8,
-        culprits=unwatched,
+        culprits=lost,
         evidence=Evidence(hosts=tuple(hosts)),
+    )
+
+
+def _lost_hosts(ends: Ends, silent: Mapping[str | None, float]) -> set[str]:
+    """Return the silent hosts that may be down: they answer no other host, and the job has made no step without them.
+
+    An agent that fell silent while its ranks trained on had died alone.
+    """
+    snapshot = ends.snapshot
+    last_step = min(max(r.step_seconds, gone_seconds(r)) for r in snapshot.ranks)
+    longest = max(ends.limits.lost_seconds, *(r.lease_seconds or 0.0 for r in snapshot.ranks))
+    hosts = {r.host for r in snapshot.unwatched} - answering_hosts(snapshot)
+    return {host for host in hosts if silent[host] - last_step <= longest}
+
+
+def _unwatched_culprit(ends: Ends) -> Finding:
+    """Return the finding about ranks whose culprit no agent reports, on hosts that are probably up."""
+    victims, unwatched = ends.of(Death.VICTIM), ends.snapshot.unwatched
+    hosts = sorted({r.host for r in unwatched})
+    return ends.finding(
+        cause="unknown",
+        summary=f"{counted(len(victims), 'rank')} died of broken connections at step {victims[0].step}, and the agents "
+        f"of {listed(hosts, 4)} do not answer: {counted(len(unwatched), 'rank')} there may have failed first",
+        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again . Once it "
+        "answers, it reports how its ranks ended.",
+        confidence=0.3,
+        evidence=with_first_words(Evidence(), victims[0]),
     )
 
 

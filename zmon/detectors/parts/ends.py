@@ -12,7 +12,8 @@ from zmon.detectors.parts.deaths import Dead, culprits, deaths, ended_ranks, end
 from zmon.detectors.parts.memory import out_of_memory
 from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.own_death import Death, began_seconds, gone_seconds
-from zmon.format import counted
+from zmon.format import counted, duration
+from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -149,6 +150,9 @@ class Ends:
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
         expected, next_start = restarts(self.dead[0][0], self.seconds_ago, self.limits)
+        if expected == "critical" and (seconds := _seconds_until_supervised_start(self.snapshot)) is not None:
+            started = f"something started it again {duration(seconds)} after its last end"
+            next_start = f"no launcher will restart the job, but {started}"
         return new_finding(
             self.snapshot,
             detector=self.detector,
@@ -176,6 +180,18 @@ def restarts(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Seve
         return "critical", f"nothing will restart the job{reason}"
     severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
     return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
+
+
+def _seconds_until_supervised_start(snapshot: Snapshot) -> float | None:
+    """Return the time after which something other than a launcher started this launch; None if that is not known.
+
+    A launcher that starts its ranks again counts the attempts, and a new launcher begins to count anew.
+    """
+    last = snapshot.earlier_ends[-1] if snapshot.earlier_ends else None
+    if last is None or snapshot.attempt > last.attempt:
+        return None
+    seconds = max(0.0, launch_began(snapshot) - last.ended)
+    return seconds if seconds <= RESTART_GAP_SECONDS else None
 
 
 def outlook_of_gone(snapshot: Snapshot, limits: Limits) -> tuple[Severity, str]:

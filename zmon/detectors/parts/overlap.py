@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
+from zmon.detectors.parts.silence import without_outlook
 from zmon.schema.evidence import FlightRow, JoinedFault
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -31,15 +32,23 @@ def joined(first: Finding, second: Finding) -> Finding:
     hosts += tuple(host for host in dict.fromkeys((*first.hosts, *second.hosts)) if host not in hosts)
     fault = JoinedFault(second.cause, second.ranks, second.hosts, second.severity, second.onset, second.summary)
     evidence = second.evidence.updated(first.evidence)
+    first, second = raised(first, second.severity), raised(second, first.severity)
     return replace(
         first,
         ranks=ranks,
         hosts=hosts,
-        severity=max(first.severity, second.severity, key=severity_order),
         summary=f"{first.summary}; also: {second.summary}",
         detail=f"{first.detail} Also, about {second.cause}: {second.detail}",
         evidence=msgspec.structs.replace(evidence, joined=(*(first.evidence.joined or ()), fault)),
     )
+
+
+def raised(finding: Finding, severity: str) -> Finding:
+    """Return the finding with this severity if it is the higher one, and with a summary that agrees with it."""
+    if severity_order(severity) <= severity_order(finding.severity):
+        return finding
+    summary = without_outlook(finding.summary) if severity == "critical" else finding.summary
+    return replace(finding, severity=severity, summary=summary)
 
 
 def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:

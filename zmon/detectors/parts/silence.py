@@ -7,6 +7,7 @@ before is reported as `info`: it is visible at once and alerts nobody. Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,9 @@ from zmon.schema.names import Severity
 from zmon.schema.pause import Place, Silence
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Multiple, Thresholds
+
+# The part of a summary that `judge` writes while the silence is not critical.
+_NOT_CRITICAL_YET = re.compile(r"; it (?:becomes critical after|is not critical yet, because) [^;]*")
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,11 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
     if not known and overdue < patience.place_seconds and _may_be_ordinary(snapshot, awaited, seconds, patience):
         return Judgement("info", f"{pages} (pauses of this length healed before)", silence)
     return Judgement("warning", f"{pages}{at_place}", silence)
+
+
+def without_outlook(summary: str) -> str:
+    """Return the summary of a finding that another fault made critical, without the time at which it becomes so."""
+    return _NOT_CRITICAL_YET.sub("", summary)
 
 
 def _still_seconds(state: RankState) -> float:
