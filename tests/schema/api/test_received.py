@@ -128,6 +128,22 @@ def test_rank_with_a_number_beyond_64_bits_is_left_out(field):
     assert [r.rank for r in received(report).ranks] == [1]
 
 
+@pytest.mark.parametrize(
+    "measures",
+    [{"samples": 10**400}, {"nic_sent_bytes": -(10**30)}, {"phases": {"forward": 1e300}},
+     {"ops": {"all_reduce": {"count": 10**30}}}, {"ops": {"all_reduce": {"exposed_seconds": 1e300}}}],
+    ids=["samples", "bytes", "phase", "count", "exposed"],
+)  # fmt: skip
+def test_measures_beyond_the_limits_cost_only_their_rank(measures):
+    """The hub adds and divides measures of all ranks: an overflow would cost it the page of all jobs."""
+    report = report_json(records={JOB: {"uid-0": (step_record(1),), "uid-1": (step_record(1),)}})
+    report["ranks"][0]["measures"] |= measures
+    report["records"][JOB]["uid-1"][0]["measures"] |= measures
+    result = received(report)
+    assert [r.rank for r in result.ranks] == [1]
+    assert [*result.records[JOB]] == ["uid-0"]
+
+
 def test_rank_with_a_time_that_is_no_date_is_left_out():
     report = report_json()
     report["ranks"][0]["last_step_time"] = 1e300
