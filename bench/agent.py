@@ -57,7 +57,10 @@ def measure(seconds: float, ranks: int = RANKS) -> list[Row]:
 
 def costs(seconds: float, ranks: int) -> tuple[Cost, Cost]:
     """Return the cost of an agent that is only scraped, and of one that a hub polls as well."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder, _ranks(Path(folder), ranks):
+    with (
+        tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder,
+        ranks_running(Path(folder), ranks),
+    ):
         port = free_port()
         data = f"{folder}/data"
         with daemon("agent", "--box-dir", f"{folder}/boxes", "--data-dir", data, "--port", str(port)) as agent:
@@ -94,15 +97,16 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 
 @contextlib.contextmanager
-def _ranks(folder: Path, number: int) -> Iterator[None]:
+def ranks_running(folder: Path, number: int) -> Iterator[list[int]]:
+    """Run this number of ranks with their boxes in a folder; yield their pids."""
     spawn = multiprocessing.get_context("spawn")
     ranks = [
-        spawn.Process(target=run_rank, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)
+        spawn.Process(target=_run_rank, args=(folder / "boxes", rank, number), daemon=True) for rank in range(number)
     ]
     for rank in ranks:
         rank.start()
     try:
-        yield
+        yield [rank.pid or 0 for rank in ranks]
     finally:
         for rank in ranks:
             rank.terminate()
@@ -110,7 +114,7 @@ def _ranks(folder: Path, number: int) -> Iterator[None]:
             rank.join()
 
 
-def run_rank(boxes: Path, rank: int, number: int) -> None:
+def _run_rank(boxes: Path, rank: int, number: int) -> None:
     """Run a rank without torch, which would only take memory."""
     from zmon import probe
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import multiprocessing
 import os
 import resource
 import signal
@@ -28,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from bench.agent import free_port, run_rank
+from bench.agent import free_port, ranks_running
 from bench.rows import MEBI, table_line
 
 HALF, BODIES, READERS = 1100, 10, 50
@@ -106,12 +105,8 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def daemons(folder: Path, num_ranks: int, files: int) -> Iterator[tuple[Attacked, Attacked, Sequence[int]]]:
-    """Run ranks, and an agent and a hub that may open so many files each; yield both daemons and the ranks' pids."""
-    spawn = multiprocessing.get_context("spawn")
-    ranks = [
-        spawn.Process(target=run_rank, args=(folder / "boxes", n, num_ranks), daemon=True) for n in range(num_ranks)
-    ]
+def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
+    """Run an agent and a hub that may open so many files each; yield both."""
     urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
     commands = [
         ["agent", "--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent")],
@@ -119,8 +114,6 @@ def daemons(folder: Path, num_ranks: int, files: int) -> Iterator[tuple[Attacked
     ]
     started: list[subprocess.Popen[bytes]] = []
     try:
-        for rank in ranks:
-            rank.start()
         for command, url in zip(commands, urls, strict=True):
             with (folder / f"{command[0]}.log").open("wb") as log:
                 words = [sys.executable, "-m", "zmon", *command, "--port", url.rsplit(":", 1)[1]]
@@ -137,12 +130,10 @@ def daemons(folder: Path, num_ranks: int, files: int) -> Iterator[tuple[Attacked
             for process, url, command in zip(started, urls, commands, strict=True)
         ]
         _wait(lambda: _ask(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
-        yield attacked[0], attacked[1], [rank.pid or 0 for rank in ranks]
+        yield attacked[0], attacked[1]
     finally:
         for process in started:
             process.terminate()
-        for rank in ranks:
-            rank.kill()
         for process in started:
             process.wait(20)
 
@@ -154,7 +145,7 @@ def attack(
 
     Then wait until the daemons have recovered, for another minute at most.
     """
-    with daemons(folder, num_ranks, files) as (agent, hub, pids):
+    with ranks_running(folder, num_ranks) as pids, daemons(folder, files) as (agent, hub):
         for daemon in (agent, hub):
             daemon.files_before = daemon.process.num_fds()
         begin, killed_at, finding_seconds = time.monotonic(), 0.0, None

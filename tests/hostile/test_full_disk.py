@@ -18,7 +18,8 @@ from tests.schema.test_curve import ALONE
 from tests.steplog.build import inodes, logged, rank_box, step_numbers
 from zmon.errors import ZmonError
 from zmon.files import writing
-from zmon.hub import accounts, ended_jobs, journal, pause_store
+from zmon.files.retried_files import RETRY_SECONDS
+from zmon.hub import accounts
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
@@ -61,7 +62,7 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
     assert "No space left" in findings.error
     assert [f.id for f in Journal(path).all()] == ["f1"]
     disk.full = False
-    findings.retry(NOW + journal.RETRY_SECONDS)
+    findings.retry(NOW + RETRY_SECONDS)
     assert findings.error is None
     assert {f.id for f in Journal(path).all()} == {"f1", "f2"}
     assert sum("cannot write" in record.getMessage() for record in caplog.records) == 2  # and the hub that read it
@@ -75,7 +76,7 @@ def test_end_of_a_job_on_a_full_disk_is_written_once_there_is_room(tmp_path, dis
     assert "No space left" in store.error
     assert not EndedJobs(tmp_path).ended("job", NOW)
     disk.full = False
-    store.prune(NOW + ended_jobs.RETRY_SECONDS, ["job"])
+    store.prune(NOW + RETRY_SECONDS, ["job"])
     assert store.error is None
     assert EndedJobs(tmp_path).ended("job", NOW)
 
@@ -87,7 +88,7 @@ def test_pause_on_a_full_disk_is_written_once_there_is_room(tmp_path, disk):
     assert store.pauses("ranker", NOW)
     assert "No space left" in store.error
     disk.full = False
-    assert store.pauses("ranker", NOW + pause_store.RETRY_SECONDS)
+    assert store.pauses("ranker", NOW + RETRY_SECONDS)
     assert store.error is None
     assert PauseStore(tmp_path).pauses("ranker", NOW)
 

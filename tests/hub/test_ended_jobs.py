@@ -242,3 +242,15 @@ def test_record_is_readable_by_its_owner_only(tmp_path):
     record_end(EndedJobs(tmp_path / "ended"), JOB)
     assert (tmp_path / "ended").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "ended" / f"{JOB}.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_end_that_is_not_written_is_shown_though_another_end_is_written(tmp_path):
+    store = EndedJobs(tmp_path)
+    (tmp_path / "job.json").mkdir()
+    record_end(store, "job")
+    record_end(store, "other")
+    assert "job.json" in store.error
+    (tmp_path / "job.json").rmdir()
+    store.prune(NOW, ["job", "other"])
+    assert store.error is None
+    assert EndedJobs(tmp_path).ended("job", NOW)

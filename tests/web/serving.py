@@ -9,7 +9,14 @@ from aiohttp.test_utils import unused_port
 from zmon.web.server import application, serve
 
 HALF = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Wait"
-WHOLE = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+
+def request(page):
+    """Return the bytes of a whole request."""
+    return f"GET /{page} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
+
+
+WHOLE = request("metrics")
 
 
 class Server:

@@ -81,6 +81,16 @@ def test_refused_connection_raises_unreachable():
         asyncio.run(main())
 
 
+@pytest.mark.parametrize("base", ["http://node-1:99999", "node-1:9781", "http://", "http://[node-1"])
+def test_invalid_url_is_named_as_such(base):
+    async def main():
+        async with aiohttp.ClientSession() as session:
+            await client.ask(session, base, endpoints.SNAPSHOT, SnapshotRequest(), 1.0)
+
+    with pytest.raises(Unreachable, match="it is not a valid URL"):
+        asyncio.run(main())
+
+
 def test_report_is_decoded_unchanged():
     sent = agent_report(rank_state(0), rank_state(1), cursor=9)
 

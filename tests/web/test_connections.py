@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tests.web.serving import HALF, is_closed, with_server
+from tests.web.serving import HALF, WHOLE, is_closed, request, with_server
 from zmon.web import connections
 
 
@@ -23,7 +23,7 @@ def test_second_half_sent_request_of_a_connection_is_closed_as_well(monkeypatch)
     monkeypatch.setattr(connections, "IDLE_SECONDS", 0.3)
 
     async def scenario(server):
-        reader, writer = await server.send(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        reader, writer = await server.send(WHOLE)
         await reader.readuntil(b"up 1\n")
         writer.write(HALF)
         assert await is_closed(reader, 2.0)
@@ -44,11 +44,11 @@ def test_oldest_half_sent_requests_make_room_for_new_connections():
 
 def test_idle_connection_that_was_answered_outlives_half_sent_requests():
     async def scenario(server):
-        reader, writer = await server.send(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        reader, writer = await server.send(WHOLE)
         await reader.readuntil(b"up 1\n")
         for _ in range(20):
             await server.send(HALF)
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        writer.write(WHOLE)
         assert (await reader.readline()).split()[1] == b"200"
 
     with_server(scenario, most=8)
@@ -56,7 +56,7 @@ def test_idle_connection_that_was_answered_outlives_half_sent_requests():
 
 def test_request_that_is_being_answered_is_never_closed_to_make_room():
     async def scenario(server):
-        reader, _ = await server.send(b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        reader, _ = await server.send(request("slow"))
         await asyncio.sleep(0.1)
         for _ in range(20):
             await server.send(HALF)
@@ -69,7 +69,7 @@ def test_request_that_is_being_answered_is_never_closed_to_make_room():
 def test_new_connection_is_closed_if_all_others_are_being_answered():
     async def scenario(server):
         for _ in range(8):
-            await server.send(b"GET /slow HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            await server.send(request("slow"))
         await asyncio.sleep(0.1)
         reader, _ = await server.send(HALF)
         assert await is_closed(reader, 2.0)
@@ -95,7 +95,7 @@ def test_client_that_does_not_take_its_answer_is_closed(monkeypatch):
     monkeypatch.setattr(connections, "SEND_SECONDS", 0.3)
 
     async def scenario(server):
-        reader, _ = await server.send(b"GET /large HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        reader, _ = await server.send(request("large"))
         await asyncio.sleep(1.0)
         received = 0
         try:

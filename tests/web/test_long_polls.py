@@ -37,3 +37,15 @@ def test_oldest_request_is_answered_at_once_beyond_the_limit():
         await asyncio.gather(*waiting, return_exceptions=True)
 
     asyncio.run(main())
+
+
+def test_limit_holds_for_requests_that_arrive_at_once():
+    async def main():
+        polls = LongPolls(most=2)
+        waiting = [asyncio.create_task(polls.wait(30.0)) for _ in range(6)]
+        await asyncio.sleep(0.01)
+        assert [task.done() for task in waiting] == [True] * 4 + [False] * 2
+        polls.answer_all()
+        await asyncio.gather(*waiting)
+
+    asyncio.run(main())

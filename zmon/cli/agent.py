@@ -13,6 +13,7 @@ from zmon.cli.options import (
     allowed_hosts_option,
     bind_option,
     box_dir_option,
+    comma_separated,
     data_dir_option,
     host_option,
     port_option,
@@ -66,16 +67,12 @@ def agent(
         box_dir,
         host_name(host),
         data_dir,
-        without=frozenset(_names(without)),
-        hub_users=frozenset(map(_uid, _names(hub_users))),
+        without=frozenset(comma_separated(without)),
+        hub_users=frozenset(map(_uid, comma_separated(hub_users))),
         leases=leases,
         allowed_hosts=allowed_hosts,
     )
     serve("agent", bind, public, port, lambda: Agent(config).app(), config.reserved_files)
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def _uid(name: str) -> int:

@@ -9,7 +9,15 @@ from pathlib import Path
 import click
 
 from zmon.cli.daemon import serve
-from zmon.cli.options import AGENT_URL, allowed_hosts_option, bind_option, data_dir_option, port_option, public_option
+from zmon.cli.options import (
+    AGENT_URL,
+    allowed_hosts_option,
+    bind_option,
+    comma_separated,
+    data_dir_option,
+    port_option,
+    public_option,
+)
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
@@ -57,7 +65,7 @@ def hub(
     allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
-    urls = tuple(url.strip().rstrip("/") for url in agents.split(",") if url.strip())
+    urls = tuple(url.rstrip("/") for url in comma_separated(agents))
     if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
         raise UsageError(
             f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"

@@ -49,11 +49,18 @@ bind_option = click.option(
     "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="IP address to listen on."
 )
 public_option = click.option("--public", is_flag=True, help="Allow a --bind address that other machines can reach.")
+
+
+def comma_separated(text: str) -> tuple[str, ...]:
+    """Return the words of an option's value such as `gpu, nic`."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
 allowed_hosts_option = click.option(
     "--allowed-hosts",
     envvar="ZMON_ALLOWED_HOSTS",
     default="",
-    callback=lambda context, option, text: tuple(name.strip() for name in text.split(",") if name.strip()),
+    callback=lambda context, option, text: comma_separated(text),
     metavar="NAME,…",
     help="Names with a dot under which clients may ask this daemon, beside the name of this host and names in its "
     "search domains. Addresses and names without a dot are always allowed; others could be web sites.",

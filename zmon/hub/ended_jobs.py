@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
 from zmon.child_path import child_path
+from zmon.files.retried_files import RetriedFiles
 from zmon.files.steady_clock import SteadyClock
 from zmon.files.write_errors import WriteErrors
 from zmon.files.writing import replace_file
@@ -28,7 +29,6 @@ log = logging.getLogger("zmon.hub")
 
 FOLDER = "ended"  # name of the folder in the data directory
 MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
-RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 _SUFFIX = ".json"
 
 
@@ -40,16 +40,17 @@ class EndedJobs:
         self._records: dict[str, JobRecord] = {}
         self._judged: dict[str, float] = {}  # job id → start of the newest launch whose end was judged
         self._clock = clock or SteadyClock()
-        self._errors = WriteErrors(log, "the end of the job is lost when the hub ends")
-        self._unwritten: set[str] = set()  # job ids whose file is not as in memory
-        self._retried_at = 0.0
-        for path in self._files():
-            self._read(path)
+        errors = WriteErrors(log, "the end of the job is lost when the hub ends")
+        self._files = RetriedFiles(errors, self._path, self._write)
+        with contextlib.suppress(OSError):
+            for path in self._folder.glob(f"*{_SUFFIX}"):
+                if not path.name.startswith("."):
+                    self._read(path)
 
     @property
     def error(self) -> str | None:
         """The reason why a record cannot be written, or None."""
-        return self._errors.error
+        return self._files.error
 
     def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
         """Return the ends of the job's launches before this one, oldest first."""
@@ -100,7 +101,7 @@ class EndedJobs:
         report.
         """
         self._judged = {job_id: start for job_id, start in self._judged.items() if job_id in reported}
-        self._retry(now)
+        self._files.retry(now)
         steady = self._clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
         for number, record in enumerate(newest_first):
@@ -114,29 +115,18 @@ class EndedJobs:
             del self._records[job_id]
         else:
             self._records[job_id] = record
-        self._write(job_id)
+        self._files.write(job_id)
+
+    def _path(self, job_id: str) -> Path:
+        return child_path(self._folder, job_id, _SUFFIX)
 
     def _write(self, job_id: str) -> None:
-        """Make the file of a job as its record in memory, or try again later."""
-        path, record = child_path(self._folder, job_id, _SUFFIX), self._records.get(job_id)
-        self._unwritten.add(job_id)
-        with self._errors.watched(path):
-            if record is None:
-                path.unlink(missing_ok=True)
-            else:
-                replace_file(path, [msgspec.json.encode(record)])
-            self._unwritten.discard(job_id)
-
-    def _retry(self, now: float) -> None:
-        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
-            self._retried_at = now
-            for job_id in [*self._unwritten]:
-                self._write(job_id)
-
-    def _files(self) -> Iterable[Path]:
-        with contextlib.suppress(OSError):
-            return [path for path in self._folder.glob(f"*{_SUFFIX}") if not path.name.startswith(".")]
-        return []
+        """Make the file of a job as its record in memory. Raises OSError."""
+        record = self._records.get(job_id)
+        if record is None:
+            self._path(job_id).unlink(missing_ok=True)
+        else:
+            replace_file(self._path(job_id), [msgspec.json.encode(record)])
 
     def _read(self, path: Path) -> None:
         try:

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET
 
 from zmon.detectors.parts import overlap
+from zmon.files.retried_files import RETRY_SECONDS
 from zmon.files.write_errors import WriteErrors
 from zmon.files.writing import append_line, replace_file
 from zmon.schema.evidence import Evidence
@@ -36,7 +37,6 @@ MAX_RESOLVED = 1000  # resolved findings in memory and in the file
 MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
 REWRITE_BYTES = 32 << 20  # the file is rewritten at this size, or at twice its last rewritten size if that is more
 _HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow from the phase that a rank is in
-RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 _LOST = (
     "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
 )

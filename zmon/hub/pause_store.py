@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.child_path import child_path
+from zmon.files.retried_files import RetriedFiles
 from zmon.files.steady_clock import SteadyClock
 from zmon.files.write_errors import WriteErrors
 from zmon.files.writing import replace_file
@@ -25,7 +26,6 @@ FOLDER = "pauses"  # name of the folder in the data directory
 MAX_AGE_SECONDS = 86400.0
 MAX_PLACES = 64  # places of one name; a job has a few
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
-RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 _SUFFIX = ".json"
 
 
@@ -45,18 +45,17 @@ class PauseStore:
         self._pauses: dict[str, tuple[HealedPause, ...]] = {}
         self._pruned_at: float | None = None
         self._clock = clock or SteadyClock()
-        self._errors = WriteErrors(log, "the pauses that healed are kept in memory only")
-        self._unwritten: set[str] = set()  # names whose file is not as in memory
-        self._retried_at = 0.0
+        errors = WriteErrors(log, "the pauses that healed are kept in memory only")
+        self._files = RetriedFiles(errors, self._path, self._write)
 
     @property
     def error(self) -> str | None:
         """The reason why the pauses cannot be written, or None."""
-        return self._errors.error
+        return self._files.error
 
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
         """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
-        self._retry(now)
+        self._files.retry(now)
         self._prune(now)
         if name not in self._pauses:
             self._pauses[name] = self._read(name)
@@ -73,13 +72,7 @@ class PauseStore:
             known[place] = HealedPause(place, round(longest, 3), (earlier.number if earlier else 0) + 1, now)
         newest = sorted(known.values(), key=lambda pause: -pause.last_time)[:MAX_PLACES]
         self._pauses[name] = tuple(newest)
-        self._write(name)
-
-    def _retry(self, now: float) -> None:
-        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
-            self._retried_at = now
-            for name in [*self._unwritten]:
-                self._write(name)
+        self._files.write(name)
 
     def _prune(self, now: float) -> None:
         """Delete the files without a pause in the last day, once an hour; forget what is in memory."""
@@ -88,7 +81,7 @@ class PauseStore:
         if not self._clock.is_steady():
             return
         self._pruned_at = now
-        self._pauses = {name: pauses for name, pauses in self._pauses.items() if name in self._unwritten}
+        self._pauses = {name: pauses for name, pauses in self._pauses.items() if name in self._files.unwritten}
         for path in self._folder.glob(f"*{_SUFFIX}"):
             if not any(_is_recent(pause, now) for pause in self._read(path.stem)):
                 with contextlib.suppress(OSError):
@@ -98,11 +91,8 @@ class PauseStore:
         return child_path(self._folder, name, _SUFFIX)
 
     def _write(self, name: str) -> None:
-        self._unwritten.add(name)
-        with self._errors.watched(self._path(name)):
-            content = _PauseFile(1, name, [*self._pauses[name]])
-            replace_file(self._path(name), [msgspec.json.encode(content)], sync=False)
-            self._unwritten.discard(name)
+        content = _PauseFile(1, name, [*self._pauses[name]])
+        replace_file(self._path(name), [msgspec.json.encode(content)], sync=False)
 
     def _read(self, name: str) -> tuple[HealedPause, ...]:
         path = self._path(name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub.agent_link import AgentLink
@@ -30,13 +30,11 @@ class UnreadJobs:
         by_job = _by_job(links)
         for job_id in sorted(by_job)[:MAX_JOBS]:
             finding = self._detector.detect(job_id, by_job[job_id], now)
-            if finding is None:
-                continue
-            if self._journal.open_or_update(finding, now):
+            if finding is not None and self._journal.open_or_update(finding, now):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        for job_id in _jobs_of(self._journal):
-            if job_id not in by_job:
-                self._journal.resolve(job_id, UNREAD, now)
+        with_finding = {finding.job_id for finding in self._journal.active() if finding.detector == UNREAD}
+        for job_id in sorted(with_finding - by_job.keys()):
+            self._journal.resolve(job_id, UNREAD, now)
 
 
 def _by_job(links: Iterable[AgentLink]) -> dict[str, list[tuple[str, UnreadRank]]]:
@@ -46,7 +44,3 @@ def _by_job(links: Iterable[AgentLink]) -> dict[str, list[tuple[str, UnreadRank]
             for rank in link.report.unread:
                 by_job[rank.job_id].append((link.report.host, rank))
     return by_job
-
-
-def _jobs_of(journal: Journal) -> Iterator[str]:
-    yield from sorted({finding.job_id for finding in journal.active() if finding.detector == UNREAD})

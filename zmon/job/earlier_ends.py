@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from zmon.job.timeline import later
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.rank import RankState
 
@@ -26,7 +27,7 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
 
 def _completed(state: RankState, earlier: RankState, seconds: float) -> RankState:
-    ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
+    ages = (state.launcher_gone_seconds, later(earlier.launcher_gone_seconds, seconds))
     completed = replace(
         state,
         launcher_status=state.launcher_status or earlier.launcher_status,
@@ -39,10 +40,6 @@ def _completed(state: RankState, earlier: RankState, seconds: float) -> RankStat
     return replace(
         completed,
         exit_status=earlier.exit_status,
-        gone_seconds=_later(earlier.gone_seconds, seconds),
+        gone_seconds=later(earlier.gone_seconds, seconds),
         watched=earlier.watched,
     )
-
-
-def _later(age: float | None, seconds: float) -> float | None:
-    return None if age is None else age + seconds

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
-MAX_LENGTH = 64  # of a job id
+from zmon.schema.names import MAX_JOB_ID_LETTERS
 
 
 class JobOwners:
@@ -34,4 +34,4 @@ def _candidates(job_id: str, owner: int) -> Iterable[str]:
     yield job_id
     for number in count(1):
         suffix = f".uid{owner}" if number == 1 else f".uid{owner}-{number}"
-        yield job_id[: MAX_LENGTH - len(suffix)] + suffix
+        yield job_id[: MAX_JOB_ID_LETTERS - len(suffix)] + suffix

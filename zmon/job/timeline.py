@@ -76,10 +76,10 @@ def _aged(state: RankState, seconds: float) -> RankState:
     inside = state.in_flight
     return replace(
         state,
-        gone_seconds=_later(state.gone_seconds, seconds),
-        leaving_seconds=_later(state.leaving_seconds, seconds),
-        last_words_seconds=_later(state.last_words_seconds, seconds),
-        launcher_gone_seconds=_later(state.launcher_gone_seconds, seconds),
+        gone_seconds=later(state.gone_seconds, seconds),
+        leaving_seconds=later(state.leaving_seconds, seconds),
+        last_words_seconds=later(state.last_words_seconds, seconds),
+        launcher_gone_seconds=later(state.launcher_gone_seconds, seconds),
         activity_seconds=state.activity_seconds + seconds,
         step_seconds=state.step_seconds + seconds,
         state_seconds=state.state_seconds + seconds,
@@ -87,7 +87,8 @@ def _aged(state: RankState, seconds: float) -> RankState:
     )
 
 
-def _later(age: float | None, seconds: float) -> float | None:
+def later(age: float | None, seconds: float) -> float | None:
+    """Return an age as it is after so many seconds; None stays unknown."""
     return None if age is None else age + seconds
 
 

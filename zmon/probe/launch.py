@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from zmon.errors import UsageError
 from zmon.process import process_stat
-from zmon.schema.names import JOB_ID
+from zmon.schema.names import JOB_ID, MAX_JOB_ID_LETTERS
 
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
@@ -94,7 +94,7 @@ def check_job_id(job_id: str) -> str:
     if not JOB_ID.fullmatch(job_id):
         raise UsageError(
             f"the job id {job_id!r} is not usable",
-            "a job id has at most 64 letters, digits, dots, dashes and underscores",
+            f"a job id has at most {MAX_JOB_ID_LETTERS} letters, digits, dots, dashes and underscores",
             "Choose another one with --job-id or ZMON_JOB_ID",
         )
     return job_id

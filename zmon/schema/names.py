@@ -25,7 +25,10 @@ OPS = (
     "send", "recv",
 )  # fmt: skip
 
-JOB_ID = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}")  # each job id is the name of a directory
+MAX_JOB_ID_LETTERS = 64
+JOB_ID = re.compile(
+    rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}"
+)  # each job id is the name of a directory
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")

@@ -14,25 +14,25 @@ from zmon.schema.limits import Seconds, Whole
 class OpTotals:
     """The count, times and bytes of one kind of collective; the bytes include a rank's own chunk."""
 
-    count: int = 0
-    exposed_seconds: float = 0.0
-    inflight_seconds: float = 0.0
-    sent_bytes: int = 0
-    received_bytes: int = 0
+    count: Whole = 0
+    exposed_seconds: Seconds = 0.0
+    inflight_seconds: Seconds = 0.0
+    sent_bytes: Whole = 0
+    received_bytes: Whole = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
     """The measures of one step, or of all steps so far. Ops and phases that never ran are not listed."""
 
-    phases: dict[str, float] = field(default_factory=dict)
+    phases: dict[str, Seconds] = field(default_factory=dict)
     ops: dict[str, OpTotals] = field(default_factory=dict)
-    samples: int | None = None
-    lookups: int | None = None
-    network_sent_bytes: int | None = None
-    network_received_bytes: int | None = None
-    nic_sent_bytes: int | None = None
-    nic_received_bytes: int | None = None
+    samples: Whole | None = None
+    lookups: Whole | None = None
+    network_sent_bytes: Whole | None = None
+    network_received_bytes: Whole | None = None
+    nic_sent_bytes: Whole | None = None
+    nic_received_bytes: Whole | None = None
 
     @property
     def self_seconds(self) -> float:

@@ -95,6 +95,8 @@ async def _answer(
     except aiohttp.ClientConnectorError as error:
         number = error.errno or 0  # negative if the name was not resolved
         raise Unreachable(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+        raise Unreachable(f"cannot reach {url}", "it is not a valid URL", "write it as http://HOST:PORT") from error
     except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent
         raise Unreachable(f"cannot reach {url}", "its answer is not HTTP") from error
     except (aiohttp.ClientError, OSError) as error:

@@ -22,7 +22,9 @@ class LongPolls:
         event = asyncio.Event()
         self._waiting[event] = None
         if len(self._waiting) > self._most:
-            next(iter(self._waiting)).set()
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]
+            oldest.set()
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(seconds):

@@ -145,4 +145,4 @@ async def serve(app: web.Application, host: str, port: int, name: str, most: int
         await runner.cleanup()
 
 
-__all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "serve"]
+__all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

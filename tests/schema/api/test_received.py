@@ -1,13 +1,13 @@
 """Tests of the decoder of a daemon's answer: a wrong part costs that part, and never the report or the hub."""
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import msgspec
 import pytest
 
 from tests.build import JOB, NOW, agent_report, plan, rank_state, step_record, words
-from zmon.schema.api.agent import AgentReport, Suspects
+from zmon.schema.api.agent import AgentReport, Suspects, UnreadRank
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.host import HostSample, NicSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT
@@ -44,6 +44,28 @@ def test_rank_that_cannot_be_decoded_is_left_out_and_named():
     assert line == "rank 1 of job job: Expected `str`, got `array` - at `$.activity`"
     (unread,) = result.unread
     assert (unread.job_id, unread.rank, unread.kind) == (JOB, 1, "report")
+
+
+def test_rank_that_cannot_be_decoded_changes_nothing_else_of_the_report():
+    report = report_json(
+        *(rank_state(0), rank_state(1)),
+        **{"cursor": 9, "monotonic": 5.0, "box_dir": "/a", "box_dirs": ("/a", "/b"), "plans": {"uid-0": plan()}},
+        **{"plans_version": "3", "leases": (), "unread": (UnreadRank(JOB, 7, "damaged", "cut", 9.0),)},
+        records={JOB: {"uid-0": (step_record(1),)}},
+    )
+    assert {*report} == {field.name for field in fields(AgentReport)}
+    whole = received(report)
+    report["ranks"][1]["activity"] = 5
+    result = received(report)
+    assert result.num_left_out == 1
+    assert result.unread[0] == whole.unread[0]
+    changed = {"ranks": whole.ranks, "unread": whole.unread, "num_left_out": 0, "left_out": ()}
+    assert replace(result, **changed) == whole
+
+
+def test_agent_does_not_say_what_the_hub_left_out():
+    result = received({**report_json(), "num_left_out": 10**400, "left_out": ["forged"]})
+    assert (result.num_left_out, result.left_out) == (0, ())
 
 
 def test_missing_field_of_an_older_or_newer_agent_costs_only_that_rank():
@@ -106,6 +128,22 @@ def test_rank_with_a_number_beyond_64_bits_is_left_out(field):
     assert [r.rank for r in received(report).ranks] == [1]
 
 
+@pytest.mark.parametrize(
+    "measures",
+    [{"samples": 10**400}, {"nic_sent_bytes": -(10**30)}, {"phases": {"forward": 1e300}},
+     {"ops": {"all_reduce": {"count": 10**30}}}, {"ops": {"all_reduce": {"exposed_seconds": 1e300}}}],
+    ids=["samples", "bytes", "phase", "count", "exposed"],
+)  # fmt: skip
+def test_measures_beyond_the_limits_cost_only_their_rank(measures):
+    """The hub adds and divides measures of all ranks: an overflow would cost it the page of all jobs."""
+    report = report_json(records={JOB: {"uid-0": (step_record(1),), "uid-1": (step_record(1),)}})
+    report["ranks"][0]["measures"] |= measures
+    report["records"][JOB]["uid-1"][0]["measures"] |= measures
+    result = received(report)
+    assert [r.rank for r in result.ranks] == [1]
+    assert [*result.records[JOB]] == ["uid-0"]
+
+
 def test_rank_with_a_time_that_is_no_date_is_left_out():
     report = report_json()
     report["ranks"][0]["last_step_time"] = 1e300
@@ -114,9 +152,11 @@ def test_rank_with_a_time_that_is_no_date_is_left_out():
 
 def test_ranks_beyond_the_number_of_a_node_are_counted():
     (rank,) = report_json(rank_state(0))["ranks"]
-    result = received({**report_json(), "ranks": [rank] * (MAX_RANKS_OF_AGENT + 7)})
-    assert len(result.ranks) == MAX_RANKS_OF_AGENT
-    assert result.num_left_out
+    for whole in (rank, {**rank, "activity": 5}):  # the second report is decoded rank by rank
+        result = received({**report_json(), "ranks": [rank] * (MAX_RANKS_OF_AGENT + 6) + [whole]})
+        assert len(result.ranks) == MAX_RANKS_OF_AGENT
+        assert result.num_left_out == 7
+        assert result.left_out[0].startswith("all ranks but 4,096")
 
 
 def test_agent_speaks_for_its_own_host_only():

@@ -15,7 +15,7 @@ from zmon.hub.incidents.report import CSP
 from zmon.schema.api import IncidentList, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.incident import Capsule
 from zmon.web.asker import Asker, asker_of, route_for
-from zmon.web.server import Refusal, problem, route
+from zmon.web.server import Refusal, problem, route, send
 from zmon.web.work_queue import WorkQueue
 
 
@@ -52,20 +52,26 @@ class IncidentAnswers:
 
     async def get_report(self, request: web.Request) -> web.Response:
         """Return the report page of one incident."""
+        asker = await asker_of(request)
         try:
-            path = self._folder.directory(request.match_info["id"]) / REPORT
             async with self._large.turn():
-                page = await asyncio.to_thread(path.read_bytes)
-                capsule = await asyncio.to_thread(self._folder.read, request.match_info["id"])
+                response = await self._report(request.match_info["id"], asker)
+                await send(request, response)
+                return response
         except Refusal as refusal:
             return problem(str(refusal), refusal.status)
+
+    async def _report(self, incident_id: str, asker: Asker) -> web.Response:
+        try:
+            page = await asyncio.to_thread((self._folder.directory(incident_id) / REPORT).read_bytes)
+            capsule = await asyncio.to_thread(self._folder.read, incident_id)
         except UsageError as error:
-            return problem(str(error), 404)
-        except OSError:
-            return problem(_no_capsule(request.match_info["id"]), 404)
-        asker = await asker_of(request)
+            raise Refusal(404, str(error)) from error
+        except OSError as error:
+            raise Refusal(404, _no_capsule(incident_id)) from error
         if not may_read(asker, capsule.finding if capsule else None):
-            return problem(f"uid {asker.uid} may not read what this job prints: see zmon incident", 403)
+            who = f"an unknown user ({asker.reason})" if asker.uid is None else f"uid {asker.uid}"
+            raise Refusal(403, f"{who} may not read what this job prints: see zmon incident")
         headers = {"Content-Security-Policy": CSP}
         return web.Response(body=page, content_type="text/html", charset="utf-8", headers=headers)
 

@@ -68,9 +68,15 @@ class _LeftOut:
         if len(self.ranks) < _MAX_LINES:
             self.ranks.append(UnreadRank(job_id, rank, "report", _reason(error), 0.0))
 
+    def add_surplus(self, num_ranks: int) -> None:
+        """Add the ranks beyond the number that an agent can have."""
+        if num_ranks > MAX_RANKS_OF_AGENT:
+            self.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
+            self.number += num_ranks - MAX_RANKS_OF_AGENT - 1
+
     def complete(self, report: AgentReport) -> AgentReport:
-        """Return the report with what was left out of it."""
-        if not self.number:
+        """Return the report with what was left out of it; what the agent itself says of that does not count."""
+        if (self.number, self.lines) == (report.num_left_out, [*report.left_out]):
             return report
         unread = (*report.unread, *self.ranks)
         return replace(report, unread=unread, num_left_out=self.number, left_out=tuple(self.lines))
@@ -89,9 +95,10 @@ class _Pieces(msgspec.Struct):
     cursor: Whole = 0
     monotonic: Seconds | None = None
     box_dir: str = ""
+    box_dirs: tuple[str, ...] = ()
     plans: dict[str, msgspec.Raw] = {}
     plans_version: str = ""
-    leases: msgspec.Raw | None = None
+    leases: msgspec.Raw = msgspec.Raw(b"null")  # `Raw | None` would accept null only
     unread: list[msgspec.Raw] = []
 
 
@@ -146,9 +153,10 @@ def _piecewise(body: bytes) -> AgentReport:
         cursor=pieces.cursor,
         monotonic=pieces.monotonic,
         box_dir=pieces.box_dir,
+        box_dirs=pieces.box_dirs,
         plans=plans,
         plans_version=pieces.plans_version,
-        leases=None if pieces.leases is None else decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
+        leases=decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
         unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
     )
     return _with_possible_ranks(report, left_out)
@@ -168,7 +176,7 @@ def _ranks(raws: Sequence[msgspec.Raw], left_out: _LeftOut) -> tuple[RankState, 
                 left_out.add("a rank", error)
             else:
                 left_out.add_rank(who.job_id, who.rank, error)
-    left_out.number += max(0, len(raws) - MAX_RANKS_OF_AGENT)
+    left_out.add_surplus(len(raws))
     return tuple(states)
 
 
@@ -186,8 +194,7 @@ def _with_possible_ranks(report: AgentReport, left_out: _LeftOut) -> AgentReport
             left_out.add_rank(state.job_id, state.rank, error)
         else:
             ranks.append(state if state.host == host else replace(state, host=host))
-    if len(report.ranks) > MAX_RANKS_OF_AGENT:
-        left_out.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
+    left_out.add_surplus(len(report.ranks))
     plans = {}
     for uid, plan in report.plans.items():
         try:
