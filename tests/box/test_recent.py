@@ -8,7 +8,7 @@ from tests.boxes import Box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
-from zmon.schema.names import ACTIVITIES
+from zmon.schema.names import ACTIVITIES, OPS
 
 SECOND = 1_000_000_000
 TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
@@ -84,6 +84,20 @@ def test_sampled_record_has_the_mean_since_the_previous_sample(box):
     )
     assert mean_by_step[32].ops["all_to_all"].sent_bytes == 100
     assert mean_by_step[32].samples is None
+
+
+def test_sampled_record_has_what_the_rank_has_sent_so_far(box):
+    """Samples at two distances leave steps between their means, but none out of the total."""
+    box.timeline.turn_to(TRAIN)
+    for _ in range(64):
+        box.timeline.count_op(OPS.index("all_reduce"), 0, 40, 40)
+        box.timeline.count_op(OPS.index("all_to_all"), 0, 7, 7)  # its size may differ from rank to rank
+        box.clock.sleep(0.02)
+        box.timeline.end_step()
+    reader = BoxReader(box.path)
+    totals = {record.step: record.total_sent_bytes for record in reader.records_spread(0, box.clock.ns, 8)}
+    reader.close()
+    assert totals == {step: 40 * step for step in range(16, 65, 16)}
 
 
 def test_records_have_no_mean_if_all_steps_are_returned(box):

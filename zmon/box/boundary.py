@@ -11,11 +11,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from zmon.box import layout
-from zmon.schema.names import ACTIVITIES, OPS, PHASES, word
+from zmon.schema.names import ACTIVITIES, OPS, PHASES, SAME_SIZE_OPS, word
 from zmon.schema.rank import Memory
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
 _NS = 1e-9
+_SAME_SIZE = tuple(map(OPS.index, SAME_SIZE_OPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ def step_record(previous: Boundary, end: Boundary) -> StepRecord:
             [b - max(a, 0) if b >= 0 else b for a, b in zip(previous.network, end.network, strict=True)],
         ),
         _known_or_none(end.memory[2]),
+        total_sent_bytes=sum(end.counts[layout.SENT + number] for number in _SAME_SIZE),
     )
 
 

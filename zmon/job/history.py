@@ -24,7 +24,8 @@ def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Aligne
     """Return the aligned step, given the record of every rank, rank 0 first."""
     means = [r.mean for r in ranks if r.mean is not None]
     mean = _side_by_side(step, means, stands_for, None) if len(means) == len(ranks) else None
-    return _side_by_side(step, [r.measures for r in ranks], stands_for, mean)
+    aligned = _side_by_side(step, [r.measures for r in ranks], stands_for, mean)
+    return replace(aligned, total_sent_bytes=tuple(r.total_sent_bytes for r in ranks))
 
 
 def _side_by_side(step: int, measures: Sequence[Measures], stands_for: int, mean: AlignedStep | None) -> AlignedStep:

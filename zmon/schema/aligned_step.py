@@ -30,6 +30,7 @@ class AlignedStep:
     samples: tuple[int | None, ...]
     lookups: tuple[int | None, ...]
     mean: AlignedStep | None = None  # the mean of the steps it stands for, which has less noise; None: itself
+    total_sent_bytes: tuple[int | None, ...] = ()  # sent by each rank so far in `SAME_SIZE_OPS`; empty: unknown
 
     @property
     def exposed_seconds(self) -> float:

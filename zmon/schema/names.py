@@ -32,6 +32,9 @@ JOB_ID = re.compile(
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")
+# The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
+# remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
+SAME_SIZE_OPS = ("all_reduce", "all_gather", "reduce_scatter")
 
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves

@@ -55,3 +55,4 @@ class StepRecord:
     measures: Measures
     device_memory_peak_bytes: Whole | None = None
     mean: Measures | None = None  # mean step since the record before; None: it stands for itself only
+    total_sent_bytes: Whole | None = None  # sent by the rank so far, up to the end of the step, in `SAME_SIZE_OPS`

@@ -20,7 +20,17 @@ def step(number, sent=1000, stands_for=1, mean=None, **others):
 
 
 def job(steps, **changes):
-    return replace(snapshot(*(rank_state(rank, **changes) for rank in range(RANKS))), steps=tuple(steps))
+    return replace(snapshot(*(rank_state(rank, **changes) for rank in range(RANKS))), steps=with_totals(steps))
+
+
+def with_totals(steps):
+    """Return the steps with the bytes that each rank has sent so far."""
+    totals, counted = [10**9] * RANKS, []
+    for each in steps:
+        sent = (each.mean or each).sent_bytes["all_reduce"]
+        totals = [total + each.stands_for * amount for total, amount in zip(totals, sent, strict=True)]
+        counted.append(replace(each, total_sent_bytes=tuple(totals)))
+    return tuple(counted)
 
 
 def detect(steps):
@@ -46,9 +56,29 @@ def test_rank_that_entered_the_collectives_of_two_steps_in_one_is_named():
 
 
 def test_skipped_step_between_two_sampled_steps_is_noticed():
-    mean = step(32, r1=937)  # the mean of sixteen steps, one of them without collectives
+    mean = step(32, r1=937.5)  # the mean of sixteen steps, one of them without collectives
     sampled = [step(16 * n, stands_for=16, mean=mean if n == 2 else step(16 * n)) for n in range(1, 30)]
     assert detect(sampled).ranks == (1,)
+
+
+def less(each, num_bytes):
+    """Return the totals of a step with so many bytes less on rank 2."""
+    return tuple(total - num_bytes * (rank == 2) for rank, total in enumerate(each.total_sent_bytes))
+
+
+def test_skipped_step_is_noticed_if_no_mean_of_steps_contains_it():
+    """An agent that changes the distance of its samples leaves steps between two means."""
+    even = job(steps())
+    sampled = [replace(each, total_sent_bytes=less(each, 1000 * (each.step >= 40))) for each in even.steps]
+    finding = next(iter(STALL.detect(replace(even, steps=tuple(sampled)))))
+    assert finding.ranks == (2,)
+    assert "1 step less, at about step 40" in finding.summary
+
+
+def test_stall_is_quiet_if_the_totals_are_unknown():
+    """An older agent does not report them."""
+    unknown = [replace(each, total_sent_bytes=(None,) * RANKS) for each in steps([step(40, r1=0)])]
+    assert not list(STALL.detect(replace(job(steps()), steps=tuple(unknown))))
 
 
 def test_stall_is_quiet_if_all_ranks_do_the_same():

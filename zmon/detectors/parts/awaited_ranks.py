@@ -12,11 +12,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from zmon.detectors.parts.wording import ranks_text
+from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
 
-# The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
-# remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
-SAME_SIZE = ("all_reduce", "all_gather", "reduce_scatter")
 SAME_SIZE_ON_GPUS = ("all_reduce",)
 
 
@@ -83,7 +81,7 @@ def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch |
 
 
 def _contribution(rank: RankState, op: InFlight, even: Sequence[str]) -> Contribution:
-    same = op.op in (*(SAME_SIZE if rank.device == "cpu" else SAME_SIZE_ON_GPUS), *even)
+    same = op.op in (*(SAME_SIZE_OPS if rank.device == "cpu" else SAME_SIZE_ON_GPUS), *even)
     return Contribution(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
 
 

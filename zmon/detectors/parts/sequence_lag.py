@@ -9,10 +9,9 @@ agents look at different moments. Only operations count whose size is the same o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 
-from zmon.detectors.parts.awaited_ranks import SAME_SIZE
 from zmon.detectors.parts.ends import Limits
 from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.wording import ranks_on, verb
@@ -22,6 +21,7 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import SAME_SIZE_OPS
 
 
 def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
@@ -31,18 +31,19 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
         return None  # the end of the job has a finding of its own, and the shift does not matter any more
     if len(steps) < limits.num_lag_steps:
         return None
-    sent = [_sent(step) for step in steps]
-    if all(_is_even(each.own) and _is_even(each.mean) for each in sent):
-        return None
-    usual = median(each.usual for each in sent)
-    lags = _lags(sent, usual, limits.lag_ratio) if usual > 0 else []
+    total = _sent_between(steps[0], steps[-1])
+    if not total or min(total) == max(total):
+        return None  # unknown, or all ranks have sent the same
+    lags = _lags(steps, total, limits.lag_ratio)
     lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
     first = lagging[0]
     number = lags[first.rank]
-    worst = max(sent, key=lambda each: abs(each.mean[first.rank] - usual) * each.step.stands_for).step
-    count = counted(abs(number), "step")
+    totals = [_sent_between(steps[0], step) for step in steps]
+    behind = [total[first.rank] - median(total) if total else 0 for total in totals]
+    onset = max(range(1, len(steps)), key=lambda index: abs(behind[index] - behind[index - 1]))
+    worst, count = steps[onset], counted(abs(number), "step")
     finding = new_finding(
         snapshot,
         detector=detector,
@@ -75,43 +76,43 @@ def _trains(snapshot: Snapshot) -> bool:
     return any(r.alive and r.activity != "done" for r in snapshot.reported_ranks)
 
 
-@dataclass(frozen=True)
-class _Sent:
-    """The bytes that each rank sent in a step, in the collectives that have the same size everywhere."""
+def _sent_between(begin: AlignedStep, end: AlignedStep) -> list[int]:
+    """Return the bytes that each rank has sent between the ends of two steps; empty if unknown.
 
-    step: AlignedStep
-    own: list[int]
-    mean: list[int]  # over the steps that this one stands for
-    usual: float
+    The ranks' own totals also cover the steps between two that are sampled.
+    """
+    pairs = list(zip(begin.total_sent_bytes, end.total_sent_bytes, strict=True))
+    sent = [now - before for before, now in pairs if before is not None and now is not None]
+    return sent if len(sent) == len(pairs) else []
 
 
-def _lags(sent: Sequence[_Sent], usual: float, lag_ratio: float) -> list[int]:
+def _lags(steps: Sequence[AlignedStep], total: Sequence[int], lag_ratio: float) -> list[int]:
     """Return for each rank by how many whole steps its collectives are shifted; empty if that explains no rank.
 
-    A rank whose bytes differ in many steps does other work than the others.
+    `total` has the bytes that each rank has sent since the first of these steps. A rank whose bytes differ in many
+    steps does other work than the others.
     """
-    ranks = range(len(sent[0].own))
-    totals = [sum(each.mean[rank] * each.step.stands_for for each in sent) / usual for rank in ranks]
-    number = sum(each.step.stands_for for each in sent)
+    sent = [_sent(step) for step in steps]
+    usual_of_step = [median(amounts) for amounts in sent]
+    usual = median(usual_of_step)
+    if usual <= 0:
+        return []
+    in_steps = [amount / usual for amount in total]
     # With two ranks neither is a majority, so the one with the usual bytes in every step is right.
-    reference = median(totals) if len(totals) > 2 else min(totals, key=lambda total: abs(total - number))
-    shifts = [total - reference for total in totals]
+    number = sum(step.stands_for for step in steps[1:])
+    reference = median(in_steps) if len(total) > 2 else min(in_steps, key=lambda amount: abs(amount - number))
+    shifts = [amount - reference for amount in in_steps]
     if any(abs(shift - round(shift)) > lag_ratio for shift in shifts):
         return []
-    uneven = [sum(each.own[rank] != each.usual for each in sent) for rank in ranks]
-    is_rare = all(count <= max(1, len(sent) * lag_ratio) for count in uneven) if len(totals) > 2 else True
+    uneven = [
+        sum(amounts[rank] != usual for amounts, usual in zip(sent, usual_of_step, strict=True))
+        for rank in range(len(total))
+    ]
+    is_rare = all(count <= max(1, len(sent) * lag_ratio) for count in uneven) if len(total) > 2 else True
     return [round(shift) for shift in shifts] if is_rare else []
 
 
-def _sent(step: AlignedStep) -> _Sent:
-    own = _sent_bytes(step)
-    return _Sent(step, own, own if step.mean is None else _sent_bytes(step.mean), median(own))
-
-
-def _sent_bytes(step: AlignedStep) -> list[int]:
-    columns = [step.sent_bytes[op] for op in SAME_SIZE if op in step.sent_bytes]
+def _sent(step: AlignedStep) -> list[int]:
+    """Return the bytes that each rank sent in this step, in the collectives that have the same size everywhere."""
+    columns = [step.sent_bytes[op] for op in SAME_SIZE_OPS if op in step.sent_bytes]
     return [sum(amounts) for amounts in zip(*columns, strict=True)] or [0] * len(step.self_seconds)
-
-
-def _is_even(amounts: Sequence[int]) -> bool:
-    return min(amounts, default=0) == max(amounts, default=0)

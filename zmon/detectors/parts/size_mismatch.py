@@ -14,8 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.parts.awaited_ranks import SAME_SIZE, SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.detectors.parts.deaths import entered_counts, is_aborted_while_waiting
+from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState
 
 # gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
@@ -40,7 +41,7 @@ def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even:
         return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
     at_positions = _at(fatal, ranks)
     return _proven_mismatch(ranks) or first_mismatch(
-        _contribution(r, collective, (*SAME_SIZE, "all_to_all")) for r, collective in at_positions
+        _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all")) for r, collective in at_positions
     )
 
 
@@ -54,7 +55,7 @@ def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> boo
     return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
 
 
-def _proven_mismatch(ranks: Sequence[RankState], same_size: Sequence[str] = SAME_SIZE) -> Mismatch | None:
+def _proven_mismatch(ranks: Sequence[RankState], same_size: Sequence[str] = SAME_SIZE_OPS) -> Mismatch | None:
     """Return the first recent collective of another kind, or of another size where the sizes must be equal."""
     return first_mismatch(_contribution(r, collective, same_size) for r in ranks for collective in r.entered)
 
@@ -67,7 +68,7 @@ def _probable_mismatch(
     Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named.
     """
     at_positions = _at([r.entered[0] for r in wordless], ranks)
-    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE, *even)) for r, collective in at_positions)
+    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in at_positions)
     if proven is not None or len(wordless) < 2:
         return proven
     probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)

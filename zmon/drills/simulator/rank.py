@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, LastWords
 from zmon.schema.step import Measures, OpTotals, StepRecord
 
@@ -70,6 +71,7 @@ class SimulatedRank:
     pending_signal: str | None = None  # arrived while the process was stopped
     phases: dict[str, float] = field(default_factory=dict)  # of the current step
     ops: dict[str, OpTotals] = field(default_factory=dict)
+    total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`
 
     def __post_init__(self) -> None:
         self.history.append(Instant(self.start, "init", self.start, "other", 0, self.start))
@@ -149,8 +151,10 @@ class SimulatedRank:
         self._account(time)
         now = self.now
         measures = Measures(self.phases, self.ops, samples=32)
+        self.total_sent_bytes += sum(totals.sent_bytes for op, totals in self.ops.items() if op in SAME_SIZE_OPS)
         if now.step:
-            self.records.append(StepRecord(now.step, now.step_since, time - now.step_since, measures))
+            duration, total = time - now.step_since, self.total_sent_bytes
+            self.records.append(StepRecord(now.step, now.step_since, duration, measures, total_sent_bytes=total))
             self.record_ends.append(time)
         self.phases, self.ops = {}, {}
         self.history.append(now._replace(time=time, step=now.step + 1, step_since=time, inside=None))
