@@ -25,7 +25,7 @@ def with_incident(folder, scenario):
         store = CapsuleStore(folder)
         (store.write(*made()) / REPORT).write_bytes(b"x" * (64 << 20))
         app = application()
-        app.add_routes(IncidentAnswers(store, WorkQueue(wait_seconds=0.3), lambda: []).routes())
+        app.add_routes(IncidentAnswers(store, WorkQueue(wait_seconds=0.3)).routes())
         async with TestClient(TestServer(app)) as client:
             return await asyncio.wait_for(scenario(client), 20)
 

@@ -87,7 +87,7 @@ def _says(state: RankState, text: re.Pattern[str]) -> bool:
 
 def _may_be_absent(state: RankState) -> bool:
     """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
-    return not state.steps and state.activity == "init" and not _was_in(state, _WAITS)
+    return not _was_in(state, _WAITS) and not state.steps and state.activity == "init"
 
 
 def _without_host_of_store(absent: list[RankState]) -> list[RankState]:
