@@ -27,6 +27,7 @@ def four_slow_ranks(make_live_box, monkeypatch):
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
 
 
+@pytest.mark.slow  # the scans beside histories are in every run
 @pytest.mark.usefixtures("four_slow_ranks")
 def test_sixteen_histories_delay_neither_snapshots_nor_metrics(run_scenario):
     async def scenario(client):

@@ -42,6 +42,7 @@ def test_curve_of_bundled_trainer_is_recorded_as_baseline(tmp_path):
     assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
 
 
+@pytest.mark.slow  # the commands without training are in every run
 @pytest.mark.e2e
 def test_failed_size_shows_last_line_and_other_sizes_are_measured(tmp_path):
     job = (
@@ -88,6 +89,7 @@ STUBBORN = "trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
 ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}"
 
 
+@pytest.mark.slow  # the signals are in every run
 @pytest.mark.e2e
 @pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
 def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):

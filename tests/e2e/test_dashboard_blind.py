@@ -42,11 +42,8 @@ def start_dashboard(stack: RunningStack) -> Iterator[Callable[..., str]]:
         process.wait(timeout=10)
 
 
-@pytest.mark.parametrize(
-    "dead",
-    [pytest.param(("hub",), marks=pytest.mark.slow), pytest.param(("prometheus",), marks=pytest.mark.slow), PARTS],
-    ids="-".join,
-)
+@pytest.mark.parametrize("dead", [("hub",), ("prometheus",), PARTS], ids="-".join)
+@pytest.mark.slow  # tests/dashboards/test_views.py has a Prometheus that hangs
 def test_views_are_blind_without_hub_or_prometheus(
     stack: RunningStack, training: Job, start_dashboard: Callable[..., str], page: Page, dead: tuple[str, ...]
 ) -> None:

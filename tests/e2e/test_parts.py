@@ -31,6 +31,7 @@ def test_killed_hub_keeps_its_finding(stack: RunningStack, training: Job) -> Non
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
 
 
+@pytest.mark.slow  # the killed hub is in every run
 def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
     killed_at = time.time()
     part(stack, "zmon agent").kill()
