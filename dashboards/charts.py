@@ -66,7 +66,7 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     drawn, alone = (is_known | was_known) & is_shown, is_known & ~was_known & ~will_be_known
     lines = {"time": times[drawn], "series": series[drawn], "value": rows[drawn]}
     names = _names(marks, TEXT_SHARE * (end - begin))
-    mark_rows = [_row(mark, names.get(index)) for index, mark in enumerate(marks)]
+    mark_rows = [_row(mark, names.get(index, "")) for index, mark in enumerate(marks)]
     mark_rows += [_row(Mark("span", "", edge, edge)) for edge in (begin, end)]
     mark_rows += [
         {"kind": "alone", "time": time, "series": name, "value": value}
@@ -75,7 +75,8 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
     return {LINES: pa.table(lines), MARKS: pa.Table.from_pylist(mark_rows, MARK)}
 
 
-def _row(mark: Mark, text: str | None = None) -> dict[str, str | float | None]:
+def _row(mark: Mark, text: str = "") -> dict[str, str | float]:
+    """Return the row of a mark. Without a text it is empty, because Vega draws a missing text as the word null."""
     times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity, "text": text}
 

@@ -132,4 +132,4 @@ def test_label_of_finding_that_would_overlap_is_omitted():
         for cause, start in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]
     ]
     rows = charts.tables(frame(0, [1, 2]), tuple(marks), 0, 60)["marks"].to_pylist()
-    assert [row["text"] for row in rows if row["kind"] == "finding"] == ["rank_frozen", None, "cause unknown"]
+    assert [row["text"] for row in rows if row["kind"] == "finding"] == ["rank_frozen", "", "cause unknown"]
