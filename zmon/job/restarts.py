@@ -9,17 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zmon.job.cancellation import is_cancellation
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.rank import RankState
 
-# The exceptions of a rank that its owner or its launcher ends.
-CANCELLED_TYPES = (
-    "builtins.KeyboardInterrupt",
-    "builtins.SystemExit",
-    "torch.distributed.elastic.multiprocessing.api.SignalException",
-)
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
 # order of data may change from launch to launch.
 PROGRESS_SECONDS = 10.0
@@ -46,8 +41,7 @@ def ended_well(snapshot: Snapshot) -> bool:
     if snapshot.unwatched or snapshot.missing:
         return False
     finished = all(r.activity == "done" and r.exit_status in (None, "exit code 0") for r in snapshot.ranks)
-    raised = any(r.last_words and r.last_words.kind == "exception" and not _is_cancelled(r) for r in snapshot.ranks)
-    return finished or (is_over(snapshot) and is_settled(snapshot) and not raised)
+    return finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
 
 
 def seconds_since_start(state: RankState) -> float:
@@ -134,8 +128,11 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     return end.saved or end.step > max(other.step for other in loop)
 
 
-def _is_cancelled(state: RankState) -> bool:
-    return state.last_words is not None and state.last_words.type in CANCELLED_TYPES
+def _raised(state: RankState) -> bool:
+    words = state.last_words
+    if words is None or words.kind != "exception" or state.exit_status == "exit code 0":
+        return False
+    return not is_cancellation(words)
 
 
 def _error(state: RankState) -> str:

@@ -6,10 +6,10 @@ broke leaves a network error. A rank that its launcher ends leaves a signal.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 from zmon.detectors.parts.connection_errors import could_not_meet, is_broken_connection
+from zmon.job.cancellation import CANCELLED_CODES, is_cancellation
 from zmon.schema.rank import RankState
 
 
@@ -25,11 +25,8 @@ class Death(Enum):
     FINISHED = "finished"
 
 
-# Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
-_CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list
-_CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
-CANCELLED_EXIT = tuple(f"exit code {code}" for code in _CANCELLED_CODES)
+CANCELLED_EXIT = tuple(f"exit code {code}" for code in CANCELLED_CODES)
 _SIGKILL = "signal SIGKILL"
 _OWNERS_STATUS = CANCELLED_STATUS[1:]  # no launcher sends these because a rank has failed
 # A launcher that a signal ended takes its ranks along: its children are interrupted, or killed after a grace.
@@ -60,9 +57,7 @@ def _own_death(state: RankState) -> Death:
         if status == _SIGKILL:
             return Death.KILLED  # while it was ending
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
-    if _CANCELLED_TYPE.search(words.type) or (
-        words.type == "builtins.SystemExit" and words.message in _CANCELLED_CODES
-    ):
+    if is_cancellation(words):
         return Death.CANCELLED
     if could_not_meet(state):
         return Death.NOT_MET
