@@ -129,7 +129,7 @@ def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
             Attacked(psutil.Process(process.pid), url, folder / f"{command[0]}.log")
             for process, url, command in zip(started, urls, commands, strict=True)
         ]
-        _wait(lambda: _ask(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
+        wait_until(lambda: list_of(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
         yield attacked[0], attacked[1]
     finally:
         for process in started:
@@ -160,14 +160,14 @@ def attack(
                 if not killed_at and elapsed > seconds / 3:
                     os.kill(pids[-1], signal.SIGKILL)
                     killed_at = time.monotonic()
-                if killed_at and finding_seconds is None and _ask(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
+                if killed_at and finding_seconds is None and list_of(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
                     finding_seconds = time.monotonic() - killed_at
                 time.sleep(_ASK_SECONDS)
         finally:
             for process in attackers.values():
                 process.terminate()
         statuses = {name: json.loads(process.communicate()[0]) for name, process in attackers.items()}
-        _wait(lambda: agent.recovered() and hub.recovered(), _RECOVERY_SECONDS)
+        wait_until(lambda: agent.recovered() and hub.recovered(), _RECOVERY_SECONDS)
         return Outcome(agent, hub, finding_seconds, statuses)
 
 
@@ -176,8 +176,8 @@ def _attackers(url: str, half: int, readers: int, paths: Sequence[str]) -> subpr
     return subprocess.Popen([sys.executable, "-m", "bench.attackers", url, *numbers, *paths], stdout=subprocess.PIPE)
 
 
-def _ask(url: str) -> list[object]:
-    """Return the list in an answer; empty without an answer."""
+def list_of(url: str) -> list[object]:
+    """Return the list in the answer of a daemon; empty without an answer."""
     try:
         with urllib.request.urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
             return next(value for value in json.load(answer).values() if isinstance(value, list))
@@ -185,7 +185,8 @@ def _ask(url: str) -> list[object]:
         return []
 
 
-def _wait(condition: Callable[[], object], seconds: float) -> None:
+def wait_until(condition: Callable[[], object], seconds: float) -> None:
+    """Wait until the condition is true, but for this time at most."""
     deadline = time.monotonic() + seconds
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -41,6 +41,15 @@ class Cost:
     finding_seconds: float | None  # None: no finding within 30 s
 
 
+@dataclass(frozen=True)
+class RunningHub:
+    """A hub, and the URLs of it and of its simulated cluster."""
+
+    process: psutil.Process
+    url: str
+    cluster: str
+
+
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,23 +75,34 @@ def main() -> None:
 
 def measure(num_ranks: int, seconds: float) -> Cost:
     """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank."""
+    with running_hub(num_ranks) as running:
+        time.sleep(_SETTLE_SECONDS)
+        passes, core = _watch(running.process, running.url, seconds)
+        resident = running.process.memory_info().rss
+        stopped_at = time.monotonic()
+        post(f"{running.cluster}/strike/{num_ranks // 2}")
+        finding_seconds = None
+        while finding_seconds is None and time.monotonic() - stopped_at < _MAX_FINDING_SECONDS:
+            findings = _get(f"{running.url}/api/v1/findings?active=1")["findings"]
+            if any(finding["ranks"] == [num_ranks // 2] for finding in findings):
+                finding_seconds = time.monotonic() - stopped_at
+            time.sleep(0.05)
+        return Cost(passes, core, resident, finding_seconds)
+
+
+@contextlib.contextmanager
+def running_hub(num_ranks: int) -> Iterator[RunningHub]:
+    """Run a hub with a simulated cluster of so many ranks; yield both."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster_url(num_ranks) as cluster:
         agents = ",".join(f"{cluster}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
         port = free_port()
         with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
-            time.sleep(_SETTLE_SECONDS)
-            url = f"http://127.0.0.1:{port}"
-            passes, core = _watch(hub, url, seconds)
-            resident = hub.memory_info().rss
-            stopped_at = time.monotonic()
-            urllib.request.urlopen(f"{cluster}/strike/{num_ranks // 2}", data=b"", timeout=10).close()
-            finding_seconds = None
-            while finding_seconds is None and time.monotonic() - stopped_at < _MAX_FINDING_SECONDS:
-                findings = _get(f"{url}/api/v1/findings?active=1")["findings"]
-                if any(finding["ranks"] == [num_ranks // 2] for finding in findings):
-                    finding_seconds = time.monotonic() - stopped_at
-                time.sleep(0.05)
-            return Cost(passes, core, resident, finding_seconds)
+            yield RunningHub(hub, f"http://127.0.0.1:{port}", cluster)
+
+
+def post(url: str) -> None:
+    """Send an empty POST."""
+    urllib.request.urlopen(url, data=b"", timeout=10).close()
 
 
 def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, ...], float]:

@@ -140,6 +140,33 @@ def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path
     assert (lines(path), Journal(path).active()[0].summary) == (2, current.summary)
 
 
+OUTLOOK = "rank 2 hangs; it becomes critical after 20 s"
+
+
+def test_victims_leave_no_time_at_which_the_finding_becomes_critical(journal):
+    """Their report has made it critical."""
+    journal.open_or_update(hang(severity="warning", summary=OUTLOOK), NOW)
+    current = after_exits(journal, exited(0, severity="critical"))
+    assert (current.severity, current.summary) == (
+        "critical", "rank 2 hangs; victims: rank 0 exited: signal SIGABRT",
+    )  # fmt: skip
+
+
+def test_critical_report_without_culprits_leaves_no_time_at_which_the_finding_becomes_critical(journal):
+    journal.open_or_update(finding_of(2, severity="warning", summary=OUTLOOK), NOW)
+    journal.open_or_update(finding_of(severity="critical", summary="somebody hangs"), NOW + 20)
+    (current,) = journal.active()
+    assert (current.ranks, current.severity, current.summary) == ((2,), "critical", "rank 2 hangs")
+
+
+def test_later_warning_of_a_critical_finding_has_no_time_at_which_it_becomes_critical(journal):
+    """The silence is critical; a rank that changed its phase starts the time again."""
+    journal.open_or_update(finding_of(2, severity="critical", summary="rank 2 hangs"), NOW)
+    journal.open_or_update(finding_of(2, severity="warning", summary=OUTLOOK), NOW + 1)
+    (current,) = journal.active()
+    assert (current.severity, current.summary) == ("critical", "rank 2 hangs")
+
+
 @pytest.mark.parametrize(
     ("who", "pids"),
     [((2,), (10, 11, 12, 13)), ((0, 2), (10, 11, 12, 13)), ((0,), (90, 11, 12, 13))],

@@ -26,9 +26,8 @@ OPS = (
 )  # fmt: skip
 
 MAX_JOB_ID_LETTERS = 64
-JOB_ID = re.compile(
-    rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}"
-)  # each job id is the name of a directory
+# A job id is also the name of a directory.
+JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")

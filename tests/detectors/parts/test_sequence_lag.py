@@ -120,3 +120,30 @@ def test_shift_lasts_until_its_launch_has_ended():
 def test_shift_that_the_rank_has_made_up_for_resolves():
     shift = detect(steps([step(40, r1=0)]))
     assert STALL.can_resolve(job(steps([step(40, r1=0), step(41, r1=2000)])), shift)
+
+
+def of_two(sent):
+    """Return 64 steps of two ranks; `sent` has the bytes of single steps that differ from the usual 1,000."""
+    columns = [sent.get(number, (1000, 1000)) for number in range(1, 65)]
+    totals = [tuple(sum(column[rank] for column in columns[:number]) for rank in range(2)) for number in range(1, 65)]
+    return tuple(
+        AlignedStep(
+            number, 1, 0.02, 0, (0.0, 0.0), {}, {}, {"all_reduce": column}, {"all_reduce": column}, (None, None),
+            (None, None), None, total_sent_bytes=total,
+        )
+        for number, (column, total) in enumerate(zip(columns, totals, strict=True), 1)
+    )  # fmt: skip
+
+
+def detect_of_two(sent):
+    return next(iter(STALL.detect(replace(snapshot(rank_state(0), rank_state(1)), steps=of_two(sent)))), None)
+
+
+def test_of_two_ranks_the_one_without_the_usual_bytes_is_named():
+    assert detect_of_two({40: (1000, 0)}).ranks == (1,)
+    assert detect_of_two({40: (0, 1000)}).ranks == (0,)
+    assert detect_of_two({40: (2000, 1000)}).ranks == (0,)
+
+
+def test_stall_is_quiet_if_both_of_two_ranks_skip_a_step():
+    assert detect_of_two({40: (0, 0)}) is None

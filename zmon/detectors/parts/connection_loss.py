@@ -65,8 +65,8 @@ def _unwatched_culprit(ends: Ends) -> Finding:
         cause="unknown",
         summary=f"{counted(len(victims), 'rank')} died of broken connections at step {victims[0].step}, and the agents "
         f"of {listed(hosts, 4)} do not answer: {counted(len(unwatched), 'rank')} there may have failed first",
-        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again . Once it "
-        "answers, it reports how its ranks ended.",
+        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
+        "reports how its ranks ended.",
         confidence=0.3,
         evidence=with_first_words(Evidence(), victims[0]),
     )

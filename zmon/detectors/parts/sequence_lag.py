@@ -40,8 +40,8 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
         return None  # the ranks do not do the same work
     first = lagging[0]
     number = lags[first.rank]
-    totals = [_sent_between(steps[0], step) for step in steps]
-    behind = [total[first.rank] - median(total) if total else 0 for total in totals]
+    so_far = [_sent_between(steps[0], step) for step in steps]
+    behind = [amounts[first.rank] - median(amounts) if amounts else 0 for amounts in so_far]
     onset = max(range(1, len(steps)), key=lambda index: abs(behind[index] - behind[index - 1]))
     worst, count = steps[onset], counted(abs(number), "step")
     finding = new_finding(
@@ -93,23 +93,25 @@ def _lags(steps: Sequence[AlignedStep], total: Sequence[int], lag_ratio: float) 
     steps does other work than the others.
     """
     sent = [_sent(step) for step in steps]
-    usual_of_step = [median(amounts) for amounts in sent]
-    usual = median(usual_of_step)
+    medians = [median(amounts) for amounts in sent]
+    usual = median(medians)
     if usual <= 0:
         return []
     in_steps = [amount / usual for amount in total]
-    # With two ranks neither is a majority, so the one with the usual bytes in every step is right.
+    has_majority = len(total) > 2
+    # Of two ranks, the one with the usual bytes in every step is right.
     number = sum(step.stands_for for step in steps[1:])
-    reference = median(in_steps) if len(total) > 2 else min(in_steps, key=lambda amount: abs(amount - number))
+    reference = median(in_steps) if has_majority else min(in_steps, key=lambda amount: abs(amount - number))
     shifts = [amount - reference for amount in in_steps]
     if any(abs(shift - round(shift)) > lag_ratio for shift in shifts):
         return []
     uneven = [
-        sum(amounts[rank] != usual for amounts, usual in zip(sent, usual_of_step, strict=True))
+        sum(amounts[rank] != middle for amounts, middle in zip(sent, medians, strict=True))
         for rank in range(len(total))
     ]
-    is_rare = all(count <= max(1, len(sent) * lag_ratio) for count in uneven) if len(total) > 2 else True
-    return [round(shift) for shift in shifts] if is_rare else []
+    if has_majority and max(uneven) > max(1, len(sent) * lag_ratio):
+        return []
+    return [round(shift) for shift in shifts]
 
 
 def _sent(step: AlignedStep) -> list[int]:

@@ -19,8 +19,10 @@ from zmon.schema.pause import Place, Silence
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Multiple, Thresholds
 
-# The part of a summary that `judge` writes while the silence is not critical.
-_NOT_CRITICAL_YET = re.compile(r"; it (?:becomes critical after|is not critical yet, because) [^;]*")
+# The part of a summary that `judge` writes while the silence is not critical begins with one of these.
+_BECOMES_CRITICAL = "it becomes critical after"
+_NOT_YET_CRITICAL = "it is not critical yet, because"
+_OUTLOOK = re.compile(f"; (?:{_BECOMES_CRITICAL}|{_NOT_YET_CRITICAL}) [^;]*")
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,12 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
     unchanged = min((r.state_seconds for r in awaited), default=seconds)
     if min(seconds, unchanged) >= critical or seconds >= patience.moving_at_most_seconds:
         return Judgement("critical", f"critical after {duration(critical)}{at_place}", silence)
-    pages = f"it becomes critical after {duration(critical)}"
+    pages = f"{_BECOMES_CRITICAL} {duration(critical)}"
     if seconds >= critical:
         still_moving = (
             f"{ranks_text([r.rank for r in awaited])} still {verb(awaited, 'changes its', 'change their')} phase"
         )
-        return Judgement("warning", f"it is not critical yet, because {still_moving}", silence)
+        return Judgement("warning", f"{_NOT_YET_CRITICAL} {still_moving}", silence)
     if healed is not None and seconds <= patience.quiet_pause_ratio * healed:
         return Judgement("info", f"{pages}{at_place}", silence)
     known = places and not all(_has_moved(r, patience) for r in awaited)
@@ -90,7 +92,7 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], patience: Patience) 
 
 def without_outlook(summary: str) -> str:
     """Return the summary of a finding that another fault made critical, without the time at which it becomes so."""
-    return _NOT_CRITICAL_YET.sub("", summary)
+    return _OUTLOOK.sub("", summary)
 
 
 def _still_seconds(state: RankState) -> float:
