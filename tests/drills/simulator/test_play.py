@@ -99,3 +99,8 @@ def test_small_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_
 def test_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
     plays = play_many(seed=18, first=0, number=46)
     assert not [line(each) for each in plays if each.verdict in (*NEVER, "broken")]
+
+
+def test_job_that_hangs_while_it_is_asked_whether_it_moves_is_given_the_time_for_findings():
+    """The rank that swallowed an exception reaches the barrier of the checkpoint a step early, 50 s later."""
+    assert play(compose(143521, 349)).page_seconds is not None

@@ -34,8 +34,7 @@ def play(composition: Composition) -> Play:
         moves, num_struck = False, -1
         while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
-            _let_show(world, watch)
-            moves = any(struck.strike.what in ENDED for struck in world.struck) or _moves(world, watch)
+            moves = _let_show(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
         truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
         unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
         if not truths:
@@ -46,8 +45,8 @@ def play(composition: Composition) -> Play:
         return judge(unjudged, truths, published, world.shape.hosts, moves, len(world.launches) > 1)
 
 
-def _let_show(world: World, watch: Watch) -> None:
-    """Run until the findings about all faults must have been published."""
+def _let_show(world: World, watch: Watch) -> bool:
+    """Run until the findings about all faults must have been published; return True if the job makes progress."""
     composition, faults = world.composition, {struck.strike.what for struck in world.struck}
     slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
     watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
@@ -57,10 +56,11 @@ def _let_show(world: World, watch: Watch) -> None:
     healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
     watch.run(world.time + healing)
     if _moves(world, watch):
-        return
+        return True
     watch.run(world.time + RISE_SECONDS)
     if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
         watch.run(world.time + INIT_SECONDS)
+    return False
 
 
 def _moves(world: World, watch: Watch) -> bool:
@@ -69,4 +69,4 @@ def _moves(world: World, watch: Watch) -> bool:
         return False
     before = min(rank.now.step for rank in world.ranks)
     watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
-    return min(rank.now.step for rank in world.ranks) > before
+    return not world.is_still and min(rank.now.step for rank in world.ranks) > before
