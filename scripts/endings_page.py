@@ -30,7 +30,8 @@ LAUNCHER_TEXT = """\
 Launchers: {launchers}.
 
 Cause and culprit are the same under all of them. With restarts left, the finding is a warning for 30 s, until the
-launcher should have started the job again; the table has the severity without restarts. Without a launcher that ends
+launcher should have started the job again, and for 2 minutes more once it has: new processes import torch before they
+are ranks. The table has the severity without restarts. Without a launcher that ends
 the survivors, a SIGTERM to one rank in init is critical too: with one, the owner may have sent it to all ranks.
 
 The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`

@@ -40,6 +40,13 @@ def test_launcher_of_living_ranks_that_ended_before_the_restart_stays_known():
     assert (state.launcher_status, state.launcher_gone_seconds, state.alive) == ("signal SIGKILL", 14.0, True)
 
 
+def test_processes_that_the_launcher_started_again_stay_known():
+    state = completed(dead(0, 55.0, **UNWATCHED), killed(0, 3.0, relaunched_seconds=2.0))
+    assert state.relaunched_seconds == 12.0
+    newest = completed(dead(0, 55.0, **UNWATCHED, relaunched_seconds=1.0), killed(0, 3.0, relaunched_seconds=2.0))
+    assert newest.relaunched_seconds == 1.0, "the launcher has started them once more"
+
+
 def test_rank_of_another_run_has_its_own_end():
     state = dead(0, 55.0, run_uid="another", **UNWATCHED)
     assert completed(state, killed(0)) == state

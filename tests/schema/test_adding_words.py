@@ -30,6 +30,7 @@ exec(compile(source, str(path), "exec"), names.__dict__)
 
 from tests.boxes import Box
 from tests.steplog.build import append_once, logged
+from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_box import RankBox
 from zmon.box import layout
 from zmon.job.lease import Leases
@@ -55,7 +56,7 @@ box.timeline.enter_op(OP_NUMBER["shuffle"], box.timeline.group("0", 2), 100, 60)
 AT_THE_AGENT = """
 from tests.metrics.scene import page, value
 
-state = RankBox(box.path, "node-a", Leases(), box.clock, Path("/proc")).state()
+state = RankBox(box.path, "node-a", Leases(), box.clock, ProcessTable()).state()
 assert (state.activity, state.phase, state.in_flight.op) == ("tune", "quantize", "shuffle"), state
 assert state.lease_seconds == Leases().init_seconds, "another lease needs a line in zmon/job/lease.py"
 assert round(state.between_seconds["tune"]) == 5

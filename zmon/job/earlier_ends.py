@@ -32,6 +32,9 @@ def _completed(state: RankState, earlier: RankState, seconds: float) -> RankStat
         state,
         launcher_status=state.launcher_status or earlier.launcher_status,
         launcher_gone_seconds=max((age for age in ages if age is not None), default=None),
+        relaunched_seconds=later(earlier.relaunched_seconds, seconds)
+        if state.relaunched_seconds is None
+        else state.relaunched_seconds,
     )
     if state.watched or state.gone_seconds is None:
         return completed

@@ -80,6 +80,7 @@ def _aged(state: RankState, seconds: float) -> RankState:
         leaving_seconds=later(state.leaving_seconds, seconds),
         last_words_seconds=later(state.last_words_seconds, seconds),
         launcher_gone_seconds=later(state.launcher_gone_seconds, seconds),
+        relaunched_seconds=later(state.relaunched_seconds, seconds),
         activity_seconds=state.activity_seconds + seconds,
         step_seconds=state.step_seconds + seconds,
         state_seconds=state.state_seconds + seconds,

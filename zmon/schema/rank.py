@@ -126,6 +126,9 @@ class RankState:
         None  # since its launcher was first seen dead; None: it lives, or is unknown
     )
     launcher_status: str | None = None  # how the launcher ended, as `exit_status`; None: it lives, or is unknown
+    relaunched_seconds: Seconds | None = (
+        None  # since its launcher started its newest process after the rank's end; None: none, or unknown
+    )
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
     owner: int | None = None  # uid of the user to whom its box belongs; None: an older agent
     wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`

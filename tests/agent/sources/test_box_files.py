@@ -12,7 +12,7 @@ import pytest
 
 from tests.boxes import Box
 from tests.build import JOB
-from zmon.agent.sources import rank_box
+from zmon.agent.sources import process_table
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.versions import CURRENT
 from zmon.schema.api import Suspicion
@@ -204,7 +204,7 @@ def test_prune_keeps_a_socket_of_another_user(end_rank_and_prune, tmp_path):
 def test_proc_is_read_once_a_second_while_the_rank_makes_progress(boxes, make_live_box, clock, monkeypatch):
     """The read of /proc costs more than the rest of a scan, and a rank with progress is not stopped."""
     reads = []
-    monkeypatch.setattr(rank_box, "process_stat", lambda pid, proc: reads.append(pid))
+    monkeypatch.setattr(process_table, "process_stat", lambda pid, proc: reads.append(pid))
     box = make_live_box()
     boxes.scan()
     reads.clear()

@@ -4,16 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from zmon.agent.sources import rank_box
+from zmon.agent.sources import process_table
 
 
 @pytest.fixture
 def set_process_state(monkeypatch):
     """Set the state of the rank's process in /proc."""
-    real = rank_box.process_stat
+    real = process_table.process_stat
 
     def set_state(letter):
-        monkeypatch.setattr(rank_box, "process_stat", lambda *args: replace(real(*args), state=letter))
+        def stat(*args):
+            present = real(*args)
+            return present and replace(present, state=letter)
+
+        monkeypatch.setattr(process_table, "process_stat", stat)
 
     return set_state
 

@@ -1,16 +1,20 @@
 """Tests of the watch on the end of a rank and of its launcher."""
 
 import os
+import signal
 import subprocess
-from pathlib import Path
+import time
+from itertools import count
 
 import pytest
 
 from tests.boxes import eventually
+from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.process import process_stat
 
-PROC = Path("/proc")
+TABLE = ProcessTable()
+SECONDS = count()  # a clock with which a process table reads /proc at each call
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def gone(ends):
 
 
 def test_launcher_is_gone_once_its_process_has_ended(launcher):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), PROC)
+    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), TABLE)
     assert not gone(ends)
     launcher.kill()
     assert eventually(lambda: gone(ends))
@@ -43,7 +47,7 @@ def test_launcher_is_gone_once_its_process_has_ended(launcher):
 
 
 def test_launcher_is_gone_if_its_pid_is_another_processes_now(launcher):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid) - 100), PROC)
+    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid) - 100), TABLE)
     assert gone(ends)
     assert ends.launcher_status is None
     ends.close()
@@ -51,12 +55,51 @@ def test_launcher_is_gone_if_its_pid_is_another_processes_now(launcher):
 
 @pytest.mark.parametrize("known", [None, (1, 0)], ids=["another namespace", "no start"])
 def test_launcher_that_cannot_be_watched_is_not_gone(known):
-    ends = RankEnds(os.getpid(), known, PROC)
+    ends = RankEnds(os.getpid(), known, TABLE)
     assert not gone(ends)
     ends.close()
 
 
 def test_launcher_is_not_gone_if_processes_are_hidden(launcher, tmp_path):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), tmp_path)
+    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), ProcessTable(tmp_path))
     assert not gone(ends)
+    ends.close()
+
+
+RESTARTING = """
+sleep 60 & echo $!
+read rank_has_ended
+sleep 60 & echo $!
+wait
+"""
+
+
+@pytest.fixture
+def restarting():
+    """Yield a launcher that starts a rank, waits for a line, and starts the rank again."""
+    process = subprocess.Popen(
+        ["sh", "-c", RESTARTING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    yield process
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_launcher_that_starts_its_rank_again_has_relaunched_it(restarting):
+    rank = int(restarting.stdout.readline())
+    clock = time.monotonic_ns
+    table = ProcessTable(clock=lambda: next(SECONDS))
+    ends = RankEnds(rank, (restarting.pid, start_of(restarting.pid)), table)
+    ends.refresh(clock(), rank_is_gone=True)
+    assert ends.relaunched_seconds(clock()) is None, "the rank itself is a child of the launcher, too"
+    time.sleep(0.05)  # more than a clock tick
+    restarting.stdin.write("\n")
+    restarting.stdin.close()
+
+    def relaunched():
+        ends.refresh(clock(), rank_is_gone=True)
+        return ends.relaunched_seconds(clock()) is not None
+
+    assert eventually(relaunched)
+    assert 0.0 <= ends.relaunched_seconds(clock()) < 60.0
     ends.close()

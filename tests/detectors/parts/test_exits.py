@@ -142,6 +142,18 @@ def test_death_is_critical_after_thirty_seconds_without_a_restart():
     assert detect(replace(killed(2, 30.0), max_restarts=3), *others(2, terminated)).severity == "critical"
 
 
+def test_death_stays_a_warning_while_the_launchers_new_processes_start():
+    ranks = [killed(2, 80.0, relaunched_seconds=70.0), *(terminated(rank, 79.8) for rank in (0, 1, 3))]
+    finding = detect(*(replace(rank, max_restarts=3) for rank in ranks))
+    assert (finding.severity, finding.ranks) == ("warning", (2,))
+    assert "the launcher started its processes again 1 min 10 s ago" in finding.summary
+
+
+def test_death_is_critical_if_the_launchers_new_processes_never_become_ranks():
+    rank = replace(killed(2, 150.0), max_restarts=3, relaunched_seconds=121.0)
+    assert detect(rank, *others(2, terminated)).severity == "critical"
+
+
 def test_death_says_how_many_restarts_the_launcher_has_used():
     texts = [detect(replace(killed(2, 1.0), max_restarts=n, restart_count=n)).summary for n in (1, 3)]
     assert ["used its only restart" in texts[0], "used all its 3 restarts" in texts[1]] == [True, True]

@@ -29,6 +29,19 @@ def test_fault_of_one_rank_is_right(what, causes):
     assert result.page_seconds is not None
 
 
+@pytest.mark.parametrize("import_seconds", [0.0, 60.0])
+def test_job_that_its_launcher_starts_again_pages_nobody_however_long_the_start_takes(import_seconds):
+    shape = replace(SHAPE, max_restarts=2, import_seconds=import_seconds)
+    result = played(Strike("kill", 2, step=STRUCK), shape=shape)
+    assert (result.verdict, result.ranks, result.page_seconds) == ("right", (2,), None)
+
+
+def test_job_that_the_owner_ends_while_its_launcher_starts_it_again_stays_ended():
+    shape = replace(SHAPE, max_restarts=2, import_seconds=60.0)
+    result = played(Strike("kill", 2, step=STRUCK), Strike("cancel", after=20.0), shape=shape)
+    assert (result.verdict, result.ranks) == ("right", (2,))
+
+
 def test_owner_who_ends_the_job_is_quiet():
     assert played(Strike("cancel", step=STRUCK)).verdict == "quiet"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.box_roots import Root
+from zmon.errors import BoxCorrupt
 from zmon.plain import plain
 from zmon.schema.plan import PLAN_FILE
 
@@ -87,6 +88,13 @@ class Listing:
             return []
         self._num_entries[owner] += len(entries)
         return entries
+
+
+def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
+    """Raise BoxCorrupt unless a box belongs to the owner of its directory; `expected` None: any user."""
+    if expected is not None and owner != expected:
+        hint = "zmon skips it"
+        raise BoxCorrupt(f"cannot use the black box {path}", f"it belongs to uid {owner}, not to uid {expected}", hint)
 
 
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:

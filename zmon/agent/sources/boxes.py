@@ -17,6 +17,7 @@ from zmon.agent.sources.box_listing import ListedBox, Listing, reason
 from zmon.agent.sources.box_removal import remove_rank
 from zmon.agent.sources.box_roots import BoxRoots
 from zmon.agent.sources.plans import Plans, TrainerPlan
+from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_box import RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
@@ -54,7 +55,8 @@ class Boxes:
         places: Places = PLACES,
     ) -> None:
         self.roots = BoxRoots(root, places)
-        self._host, self._clock, self._proc, self._socket_dir = host, clock, proc, socket_dir
+        self._host, self._clock, self._socket_dir = host, clock, socket_dir
+        self._processes = ProcessTable(proc)
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
         self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
@@ -144,7 +146,9 @@ class Boxes:
     def _open_box(self, listed: ListedBox) -> None:
         path = listed.path
         try:
-            box = RankBox(Path(path), self._host, self._leases, self._clock, self._proc, self._starts, listed.owner)
+            box = RankBox(
+                Path(path), self._host, self._leases, self._clock, self._processes, self._starts, listed.owner
+            )
         except (BoxError, OSError, ValueError) as error:
             self._set_aside(path, listed.inode, error)
             return

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.redaction import redacted_words
+from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
+from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box.boundary import Totals
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
-from zmon.errors import BoxCorrupt
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
-from zmon.process import ProcessStat, process_stat
+from zmon.process import ProcessStat
 from zmon.schema.api import Suspicion
 from zmon.schema.labels import bounded_labels
 from zmon.schema.names import OPS, word
@@ -46,13 +47,6 @@ class _Contents(NamedTuple):
     entered: list[tuple[int, int, int, int]]
 
 
-def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
-    """Raise BoxCorrupt unless a box belongs to the owner of its directory; `expected` None: any user."""
-    if expected is not None and owner != expected:
-        hint = "zmon skips it"
-        raise BoxCorrupt(f"cannot use the black box {path}", f"it belongs to uid {owner}, not to uid {expected}", hint)
-
-
 class RankBox:
     """The box of one rank, and what was learned by watching it."""
 
@@ -62,12 +56,12 @@ class RankBox:
         host: str,
         leases: Leases,
         clock: Callable[[], int],
-        proc: Path,
+        processes: ProcessTable,
         starts: StartTimes | None = None,  # of all jobs of this host
         owner: int | None = None,  # to whom the box must belong; None: any user
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
-        self._host, self._clock, self._proc = host, clock, proc
+        self._host, self._clock, self._processes = host, clock, processes
         self.path = path
         self.inode, self.owner = self.reader.inode, self.reader.owner
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
@@ -94,7 +88,7 @@ class RankBox:
         self.now: Now = reader.now()
         if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
             launcher = (self.identity.launcher_pid, self.identity.launcher_start)
-            self._ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._proc)
+            self._ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._processes)
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
@@ -136,7 +130,7 @@ class RankBox:
         # A rank whose state changed since the last refresh is not stopped.
         may_be_stopped = self.now == previous or self._stopped_at is not None or self._blocked_at is not None
         if may_be_stopped or now_ns - self._stat_at >= _SLOW_INTERVAL_NS:
-            self._stat = process_stat(holder, self._proc) if holder else None
+            self._stat = self._processes.stat(holder) if holder else None
             self._stat_at = now_ns
         state = self._stat.state if self._stat else None
         self._stopped_at = (self._stopped_at or now_ns) if state in _STOPPED_STATES else None
@@ -259,6 +253,7 @@ class RankBox:
             last_words_seconds=words_seconds,
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
+            relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
             role=identity.role,
             edge=identity.edge,
             samples_source=identity.samples_source,

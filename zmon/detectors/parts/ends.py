@@ -37,6 +37,10 @@ class Limits(Thresholds):
     # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
     # warning, afterwards it is critical.
     restart_seconds: float = 30.0
+    # The time that the processes of such a restart have to become ranks that are watched, during which the finding
+    # stays a warning. They import torch first, which takes minutes from a slow file system. It is the shortest lease
+    # that a start learns.
+    start_seconds: float = 120.0
     # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
     # connections.
     lost_seconds: float = 5.0
@@ -149,7 +153,7 @@ class Ends:
 
         Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
         """
-        expected, next_start = restarts(self.dead[0][0], self.seconds_ago, self.limits)
+        expected, next_start = restarts(self.ended, self.seconds_ago, self.limits)
         if expected == "critical" and (seconds := _seconds_until_supervised_start(self.snapshot)) is not None:
             started = f"something started it again {duration(seconds)} after its last end"
             next_start = f"no launcher will restart the job, but {started}"
@@ -168,8 +172,9 @@ class Ends:
         )
 
 
-def restarts(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
-    """Return the severity of the end of a rank, and what its launcher will do."""
+def restarts(gone: Sequence[RankState], seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
+    """Return the severity of the end of these ranks, and what their launcher will do."""
+    state = gone[0]
     if state.max_restarts is None:
         return "critical", "nothing will restart the job"
     left = state.max_restarts - state.restart_count
@@ -178,6 +183,9 @@ def restarts(state: RankState, seconds_ago: float, limits: Limits) -> tuple[Seve
         used = "its only restart" if total == 1 else f"all its {total} restarts"
         reason = f", because the launcher has used {used}" if total else ""
         return "critical", f"nothing will restart the job{reason}"
+    starts = [r.relaunched_seconds for r in gone if r.relaunched_seconds is not None]
+    if starts and min(starts) < limits.start_seconds:
+        return "warning", f"the launcher started its processes again {duration(min(starts))} ago"
     severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
     return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
 
@@ -203,7 +211,7 @@ def outlook_of_gone(snapshot: Snapshot, limits: Limits) -> tuple[Severity, str]:
     gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
     if gone:
         seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
-        severity, next_start = restarts(gone[0], seconds_ago, limits)
+        severity, next_start = restarts(gone, seconds_ago, limits)
         if severity != "critical":
             return severity, f"; {next_start}"
     critical: Severity = "critical"

@@ -31,6 +31,12 @@ class Launchers:
         self._ending: set[tuple[int, int]] = set()  # launches and hosts whose ranks are being ended
         self._cancelled = False
         self.gone: dict[tuple[int, int], tuple[float, str]] = {}  # launch, host → when the launcher ended, and how
+        self.relaunched: dict[int, float] = {}  # launch → when the launchers started its processes again
+
+    @property
+    def is_restarting(self) -> bool:
+        """True while processes that were started again have not become ranks yet."""
+        return not self._cancelled and len(self.relaunched) == len(self._world.launches)
 
     def kill(self, rank: SimulatedRank) -> None:
         """End the launcher of a rank by SIGKILL; its ranks go on."""
@@ -47,13 +53,15 @@ class Launchers:
             delay = world.draw.uniform(*POLL_SECONDS)
             for host in hosts:
                 world.schedule(delay, partial(self._end_host, rank.attempt, host))
-        may_restart = shape.max_restarts > rank.attempt and not self._cancelled
+        may_restart = self._may_restart(rank.attempt)
         if may_restart and failed:
             for host in range(shape.hosts):
                 world.schedule(OTHER_HOSTS_SECONDS, partial(self._end_host, rank.attempt, host))
         ranks = world.launches[rank.attempt]
         if may_restart and all(each.ended is not None for each in ranks) and any(_failed(each) for each in ranks):
-            world.schedule(world.draw.uniform(*RESTART_SECONDS), world.launch)
+            delay = world.draw.uniform(*RESTART_SECONDS)
+            self.relaunched.setdefault(rank.attempt, world.time + delay)
+            world.schedule(delay + shape.import_seconds, self._launch)
 
     def cancel(self, to: str, number: str) -> None:
         """End the job as its owner does: by a signal to the launchers, or to all ranks."""
@@ -75,10 +83,19 @@ class Launchers:
             self._world.processes.signal(rank, "SIGTERM")
         self._kill_later(ranks)
 
+    def _may_restart(self, attempt: int) -> bool:
+        return self._world.shape.max_restarts > attempt and not self._cancelled
+
+    def _launch(self) -> None:
+        if not self._cancelled:
+            self._world.launch()
+
     def _exit(self, attempt: int, host: int) -> None:
         """End a launcher whose ranks have all ended, unless it starts them again."""
         if len(self._world.launches) == attempt + 1 and self._world.shape.launcher != "none":
             failed = any(_failed(rank) for rank in self._world.launches[attempt] if rank.host == host)
+            if failed and self._may_restart(attempt):
+                return
             self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
 
     def _kill_later(self, ranks: list[SimulatedRank]) -> None:

@@ -173,6 +173,7 @@ class SimulatedAgent:
             last_words_seconds=look - words_at(rank) if words else None,
             launcher_gone_seconds=self._age(gone[0]) if gone else None,
             launcher_status=gone[1] if gone and shape.statuses_known else None,
+            relaunched_seconds=None if alive else self._age(self.world.launchers.relaunched.get(rank.attempt)),
             leaving_seconds=look - words_at(rank) if alive and words and words.kind == "exception" else None,
         )  # fmt: skip
 

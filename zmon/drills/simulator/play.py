@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import structs
 
 from zmon.drills.simulator.composition import Composition
-from zmon.drills.simulator.truth import is_of_the_job, truth
+from zmon.drills.simulator.truth import Truth, is_of_the_job, truth
 from zmon.drills.simulator.verdict import Play, judge
 from zmon.drills.simulator.watch import Watch
 from zmon.drills.simulator.world import World
@@ -20,6 +21,8 @@ SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
 LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
 RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
+MENDED = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a launcher starts such a job again
+RESTART_SECONDS = 25.0  # a launcher that takes longer may be a page
 ENDED = ("cancel", "finish")  # after these nothing needs to move
 MOVED_STEPS = 5  # a job that has done more steps since then moves
 
@@ -42,7 +45,18 @@ def play(composition: Composition) -> Play:
         if watch.errors:
             return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
         published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
-        return judge(unjudged, truths, published, world.shape.hosts, moves, len(world.launches) > 1)
+        restarted = len(world.launches) > 1
+        is_mended = restarted and moves and _is_mended(world, truths)
+        return judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended)
+
+
+def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
+    """Return True if the launcher has started the job again soon after each fault, so that nobody has to act."""
+    starts = world.launchers.relaunched.values()
+    return all(
+        each.strike.what in MENDED and any(0.0 <= start - each.time < RESTART_SECONDS for start in starts)
+        for each in truths
+    )
 
 
 def _let_show(world: World, watch: Watch) -> bool:
@@ -55,6 +69,8 @@ def _let_show(world: World, watch: Watch) -> bool:
         watch.run(world.time + SLOW_SECONDS / 4)
     healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
     watch.run(world.time + healing)
+    while world.launchers.is_restarting:
+        watch.run(world.time + 1.0)
     if _moves(world, watch):
         return True
     watch.run(world.time + RISE_SECONDS)

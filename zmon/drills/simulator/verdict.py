@@ -39,10 +39,12 @@ def judge(
     num_hosts: int,
     moves: bool,
     restarted: bool,
+    is_mended: bool = False,
 ) -> Play:
     """Return a play with its truth, what was published about it, and the verdict.
 
-    `moves`: the job makes progress, or was ended by its owner. A finding that lists all hosts of the job, and no rank,
+    `moves`: the job makes progress, or was ended by its owner. `is_mended`: nobody has to act, because the launcher has
+    started it again. A finding that lists all hosts of the job, and no rank,
     names nobody.
     """
     findings = [each for each in published if each.finding.severity != "info"]
@@ -61,7 +63,7 @@ def judge(
         faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
         culprits=tuple(sorted(allowed)),
         evidence=first.evidence,
-        verdict=_verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted),
+        verdict=_verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted, is_mended),
         causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
         ranks=tuple(sorted(named)),
         confidence=shown.finding.confidence if shown else None,
@@ -79,12 +81,15 @@ def _verdict(
     wrong_hosts: set[str],
     moves: bool,
     restarted: bool,
+    is_mended: bool,
 ) -> str:
     critical = [each for each in about if each.finding.severity == "critical"]
     if wrong_ranks or wrong_hosts:
         return "wrong name"
     if all(truth.is_quiet for truth in truths):
         return "false page" if critical else "quiet"
+    if is_mended and critical:
+        return "false page"
     if not moves and not stalls:
         return "silent"
     if not moves and not any(each.finding.severity == "critical" for each in stalls):

@@ -1,0 +1,49 @@
+"""Tests of the table of processes."""
+
+import os
+import subprocess
+
+import pytest
+
+from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
+from zmon.process import process_stat
+
+
+@pytest.fixture
+def child():
+    """Yield a process that this one has started."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+def test_newest_child_is_the_last_process_that_a_process_started(child):
+    start = process_stat(child).start_ticks
+    assert ProcessTable().newest_child(os.getpid()) >= start
+    assert 0 <= ticks_to_ns(boot_ticks() - start) < 60_000_000_000
+
+
+def test_process_without_children_has_no_newest_child(child):
+    assert ProcessTable().newest_child(child) is None
+
+
+def test_processes_are_read_at_most_once_a_second(child):
+    now = 10.0
+    table = ProcessTable(clock=lambda: now)
+    assert table.newest_child(child) is None
+    shell = subprocess.Popen(["sh", "-c", "sleep 60; true"])
+    try:
+        now = 10.9
+        assert table.newest_child(shell.pid) is None, "the table of a moment ago"
+        now = 11.0
+        while table.newest_child(shell.pid) is None:  # until the shell has started its own child
+            now += 1.0
+        assert table.newest_child(shell.pid) >= process_stat(shell.pid).start_ticks
+    finally:
+        subprocess.run(["pkill", "-KILL", "-P", str(shell.pid)], check=True)
+        shell.wait()
+
+
+def test_table_of_a_missing_folder_has_no_state(tmp_path):
+    assert ProcessTable(tmp_path).stat(1) is None

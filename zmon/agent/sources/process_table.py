@@ -1,0 +1,55 @@
+"""Look up processes of this host: the state of one, and the newest process that a launcher has started.
+
+Layout: proc(5). Not every kernel lists the children of a process (CONFIG_PROC_CHILDREN), so all processes are read to
+find them. That takes up to some tens of milliseconds on a large node. It is done at most once a second, and only while
+a rank is dead whose launcher lives.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from zmon.process import ProcessStat, process_stat
+
+_MAX_AGE_SECONDS = 1.0
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+class ProcessTable:
+    """The processes below one /proc."""
+
+    def __init__(self, proc: Path = Path("/proc"), clock: Callable[[], float] = time.monotonic) -> None:
+        self._proc, self._clock = proc, clock
+        self._newest: dict[int, int] = {}  # the newest start of a child, in clock ticks after boot, by parent
+        self._read_at: float | None = None
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """Return the state of a process; None if it has ended or is not visible here."""
+        return process_stat(pid, self._proc)
+
+    def newest_child(self, parent: int) -> int | None:
+        """Return when the newest child of this process started, in clock ticks after boot; None if it has no child."""
+        now = self._clock()
+        if self._read_at is None or now - self._read_at >= _MAX_AGE_SECONDS:
+            self._newest, self._read_at = self._read(), now
+        return self._newest.get(parent)
+
+    def _read(self) -> dict[int, int]:
+        newest: dict[int, int] = {}
+        for name in (entry.name for entry in self._proc.iterdir()):
+            if name.isdecimal() and (stat := self.stat(int(name))) is not None:
+                newest[stat.parent] = max(stat.start_ticks, newest.get(stat.parent, 0))
+        return newest
+
+
+def boot_ticks() -> int:
+    """Return the clock ticks since boot, the clock of `ProcessStat.start_ticks`."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _TICKS_PER_SECOND)
+
+
+def ticks_to_ns(ticks: int) -> int:
+    """Convert clock ticks to nanoseconds."""
+    return ticks * 1_000_000_000 // _TICKS_PER_SECOND
