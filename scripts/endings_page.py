@@ -31,8 +31,11 @@ Launchers: {launchers}.
 
 Cause and culprit are the same under all of them. With restarts left, the finding is a warning for 30 s, until the
 launcher should have started the job again, and for 2 minutes more once it has: new processes import torch before they
-are ranks. The table has the severity without restarts. Without a launcher that ends
-the survivors, a SIGTERM to one rank in init is critical too: with one, the owner may have sent it to all ranks.
+are ranks. The table has the severity without restarts.
+
+A SIGTERM to one rank is told from an owner's SIGTERM to all by its sender, which the C module of the probe records
+(`zmon/probe/signal_sender.c`; it is built where there is a compiler). Without it, the order in which ranks had the
+signal counts, and on a host whose processes wait for cores nobody is named for having it first.
 
 The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`
 counts as killed (`rank_exited`), and SIGHUP cannot be told from SIGKILL. The other rows follow from the last words

@@ -9,6 +9,7 @@
     │       └── BoxRefused undamaged, but claims a rank or a size that no job has
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
     ├── Unreachable        an agent, a hub or Prometheus gave no usable answer
+    │   ├── NotListening   the host is up, and nothing listens on this port
     │   └── NotServed      a server answers, but has no such page
     └── PartFailed         a part of the stack did not start or died
 
@@ -67,6 +68,10 @@ class Unreachable(ZmonError):
     It did not answer in time, or with an error status such as 500, or not with the expected JSON. An agent also raises
     this error while it cannot read the boxes.
     """
+
+
+class NotListening(Unreachable):
+    """The host has refused the connection: the host is up, and no program listens on this port."""
 
 
 class NotServed(Unreachable):

@@ -15,6 +15,7 @@ from tests.build import DISCONNECT, NOW, rank_state, waiting, words
 from zmon.schema.rank import LastWords, RankState
 
 RANK = 1  # the rank that ends first
+LAUNCHER_PID, OTHER_PID = 900, 4711
 AGO = 3.0  # seconds since it began to end
 STORE_ERROR = "torch.distributed.DistStoreError"
 MESH_ERROR = "Gloo connectFullMesh failed with [gloo/transport/tcp/pair.cc:152] timed out, remote=[10.0.0.2]:5826$0"
@@ -101,6 +102,7 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
     if when == "init":  # it waits for the others at the store, and not in a collective
         if ended_by:
             last_words = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
+            last_words = replace(last_words, sender_pid=LAUNCHER_PID)
             return _dead(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
         last_words = words("exception", "torch.distributed.DistStoreError", STORE_TIMEOUT, NOW - broken)
         return _dead(rank, broken, broken - 0.8, status, last_words, **changes)
@@ -115,7 +117,8 @@ def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
     delay = 0.8 if way.slow else 0.0
     own: LastWords | None = None
     if way.says is not None:
-        own = replace(words(*way.says, NOW - AGO), in_collective=way.in_collective)
+        sender_pid = OTHER_PID if way.says[0] == "signal" else None
+        own = replace(words(*way.says, NOW - AGO), in_collective=way.in_collective, sender_pid=sender_pid)
     activity = {"evaluation": "eval", "init": "init"}.get(when, "train")
     place = {"max_restarts": launcher.restarts, "activity": activity, "steps": 0 if when == "init" else 118}
     if when == "teardown":
@@ -134,14 +137,9 @@ def expected(way: Way, when: str, launcher: Launcher) -> tuple[str | None, str |
         return None, None, ()
     may_restart = launcher.restarts is not None and launcher.restarts > 0
     severity = "warning" if may_restart else "critical"
-    if (when == "teardown" and way.at_the_end == "warning") or _is_doubtful(way, when, launcher):
+    if when == "teardown" and way.at_the_end == "warning":
         severity = "warning"
     return way.cause, severity, (RANK,)
-
-
-def _is_doubtful(way: Way, when: str, launcher: Launcher) -> bool:
-    """Return True if one rank had the signal before the others, but the owner may have sent it to all."""
-    return way.status == "signal SIGTERM" and when == "init" and launcher.survivors is not None
 
 
 @dataclass(frozen=True)
@@ -197,6 +195,7 @@ def _not_met(rank: int) -> RankState:
 
 
 ALL = range(4)
+LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
 JOB_ENDS = (
     JobEnd("all ranks return", None, None, "–", "", [_exits(r, 0, r * 0.1) for r in ALL]),
     JobEnd("Ctrl-C (SIGINT to the process group)", None, None, "–", "", [_interrupted(r, r * 0.003) for r in ALL]),
@@ -205,6 +204,9 @@ JOB_ENDS = (
            [_interrupted(0), _broken(1, 0.9), _interrupted(2, 1.5), _broken(3, 2.0)]),
     JobEnd("SIGTERM to the launcher, `scancel`, `kubectl delete`", None, None, "–", "",
            [_signalled(r, late=r * 0.001) for r in ALL]),
+    JobEnd("SIGTERM to one rank in init; its launcher ends the others, and the senders are unknown", "unknown",
+           "warning", "–", "the owner may have ended all ranks, and the host may have let one handle the signal first",
+           [_signalled(RANK), *(_signalled(r, late=LATE) for r in ALL if r != RANK)]),
     JobEnd("SIGTERM to all; SIGKILL after a grace to ranks that go on", None, None, "–", "",
            [_signalled(0), _signalled(1), _signalled(2), _dead(3, 0.6, 0.6, "signal SIGKILL", None)]),
     JobEnd("SIGTERM to a launcher that passes it to nobody; SIGKILL to its ranks after a grace", None, None, "–",

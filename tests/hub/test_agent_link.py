@@ -39,6 +39,18 @@ def test_report_and_cursor_stay_after_a_failure():
     assert link.cursor == 7
 
 
+def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_host_is_silent():
+    link = silent(30)
+    assert not link.status().host_is_up
+    link.record_failure("Connection refused", host_is_up=True)
+    assert link.status().host_is_up
+    link.record_failure("no answer within 2 s")
+    assert not link.status().host_is_up
+    link.record_failure("Connection refused", host_is_up=True)
+    link.record_report(agent_report(rank_state(0), cursor=9))
+    assert not link.status().host_is_up
+
+
 def test_suspects_are_forgotten_after_a_failure():
     link = silent(0)
     link.suspects = ({"rank": 0},)

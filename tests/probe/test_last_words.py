@@ -3,6 +3,7 @@
 Last words record an exception, a plain exit or SIGTERM. A rank that was killed leaves none.
 """
 
+import os
 import signal
 
 import pytest
@@ -72,6 +73,95 @@ def test_killed_rank_leaves_no_last_words(start_rank):
     rank.signal(signal.SIGKILL)
     assert rank.wait() == -signal.SIGKILL
     assert rank.words() is None
+
+
+@pytest.mark.parametrize("handler", ["", "signal.signal(signal.SIGUSR1, lambda *_: None)\n"], ids=["alone", "others"])
+def test_last_words_of_a_signal_have_its_sender_and_the_stack(start_rank, handler):
+    """This needs the C module, which `make setup-dev` builds: it installs the compiler."""
+    rank = start_rank(ATTACH + handler + "print('attached', flush=True)\ntime.sleep(60)\n")
+    rank.says("attached")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait() == -signal.SIGTERM
+    words = rank.words()
+    assert (words.kind, words.sender_pid) == ("signal", os.getpid())
+    assert words.message.startswith("Stack (most recent call first)")
+
+
+HANDLER = """
+def end(*_):
+    raise RuntimeError("preempted")
+signal.signal(signal.SIGTERM, end)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [HEAD + HANDLER + "assert probe.attach_box()\n", ATTACH + HANDLER],
+    ids=["handler before attach", "handler after attach"],
+)
+def test_exception_that_follows_a_signal_has_its_sender_if_the_job_handles_the_signal(start_rank, script):
+    rank = start_rank(script + "print('ready', flush=True)\ntime.sleep(60)\n")
+    rank.says("ready")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait() == 1
+    words = rank.words()
+    assert (words.kind, words.type, words.sender_pid) == ("exception", "builtins.RuntimeError", os.getpid())
+
+
+def test_exception_before_a_signal_has_no_sender(start_rank):
+    script = """
+atexit.register(time.sleep, 60)
+def hook(*_):
+    print("leaving", flush=True)
+sys.excepthook = hook
+"""
+    rank = start_rank(HEAD + script + "assert probe.attach_box()\nraise ValueError('bad batch')\n")
+    rank.says("leaving")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait() != 0
+    assert (rank.words().type, rank.words().sender_pid) == ("builtins.ValueError", None)
+
+
+def test_handler_of_the_job_runs_and_is_what_python_says_it_is(start_rank):
+    script = """
+seen = []
+handler = lambda *_: seen.append(1)
+assert signal.signal(signalnum=signal.SIGTERM, handler=handler) is signal.SIG_DFL
+assert signal.getsignal(signal.SIGTERM) is handler
+os.kill(os.getpid(), signal.SIGTERM)
+os.kill(os.getpid(), signal.SIGTERM)
+assert seen == [1, 1], seen
+assert signal.signal(signal.SIGTERM, signal.SIG_IGN) is handler
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    rank = start_rank(ATTACH + script)
+    assert rank.wait() == 0
+    assert rank.words().kind == "exit"
+
+
+def test_sender_of_a_signal_is_unknown_without_the_c_module(start_rank):
+    hidden = "import sys\nsys.modules['zmon.probe._signal_sender'] = None\n"
+    rank = start_rank(hidden + ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
+    rank.says("attached")
+    rank.signal(signal.SIGTERM)
+    assert rank.wait() == -signal.SIGTERM
+    assert (rank.words().kind, rank.words().sender_pid) == ("signal", None)
+
+
+def test_worker_that_a_rank_has_forked_leaves_no_sender(start_rank):
+    script = """
+child = os.fork()
+if not child:
+    time.sleep(60)
+print("forked", flush=True)
+os.kill(child, signal.SIGTERM)
+print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
+"""
+    rank = start_rank(ATTACH + script)
+    rank.says("forked")
+    rank.says("15")
+    assert rank.wait() == 0
+    assert rank.words().kind == "exit"
 
 
 def test_rank_that_calls_os_exit_leaves_no_last_words(start_rank):

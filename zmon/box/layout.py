@@ -6,7 +6,7 @@
     cells       identity · place · report · words · groups         (two slots each)
     live        the current state, the last two collectives, the sequence of each group: plain 64-bit words
     ring        the last 4,096 boundaries
-    tail        the stack that the signal handler appends when the rank is terminated
+    tail        who sent the signal that ends the rank, if that is known, and its stack; appended by signal handlers
 
 A **cell** has two slots, each `counter, values…, crc32`, and the writer alternates between them. A writer that is
 stopped in the middle of one slot leaves the other intact. The reader uses the valid slot with the larger counter.
@@ -66,6 +66,10 @@ ENTERED = 4  # the collective that the rank is in, or was in last
 BEFORE = 6  # the collective before that: a rank with a wrong size may leave it before its peers notice the mismatch
 SEQUENCE = 8  # the first sequence number; one for each group follows
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
+
+SENDER_LINE = (
+    b"SIGTERM from process "  # begins the tail if the sender is known: its pid follows, then ` at ` and the unix time
+)
 
 WORDS_KINDS = ("", *names.WORDS_KINDS)  # kind by number; 0: no last words
 

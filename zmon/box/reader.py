@@ -7,6 +7,7 @@ the file. Every value that is returned has passed its check.
 from __future__ import annotations
 
 import os
+import re
 import struct
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +28,8 @@ _NS = 1e-9
 _TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
+_SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
+_ENDING_SECONDS = 60.0  # a rank that leaves last words this long after a signal ends because of it
 _NUM_WORDS = 5  # fields of last words after their time and kind; layout 4 has only type and message
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
@@ -139,6 +142,9 @@ class BoxReader:
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""
         _, unix, kind, *others = self._cell(self.layout.words)
+        tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
+        sender = _SENDER.match(tail)
+        sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
             if len(others) < _NUM_WORDS:
                 others = [None, *others, b"", b""]
@@ -151,11 +157,13 @@ class BoxReader:
                 where=text(where),
                 root=lined_text(root),
                 in_collective=None if in_collective is None else bool(in_collective),
+                sender_pid=sender_pid if 0.0 <= unix * _NS - signalled <= _ENDING_SECONDS else None,
             )
-        tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
-        if not tail.startswith(_TRACE):
+        trace = tail[sender.end() :] if sender else tail
+        if not trace.startswith(_TRACE):
             return None
-        return LastWords("signal", "SIGTERM", lined_text(tail), os.fstat(self._fd).st_mtime)
+        time = signalled if sender else os.fstat(self._fd).st_mtime
+        return LastWords("signal", "SIGTERM", lined_text(trace), time, sender_pid=sender_pid)
 
     def sequences(self) -> dict[int, int]:
         """Return the number of collectives entered so far by group; a count in the middle of a write is left out."""

@@ -31,6 +31,7 @@ class AgentLink:
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
+        self.host_is_up = False  # the host refused the last request, because no agent listens there
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = ReportDelay()
         self._samples: deque[tuple[float, HostSample]] = deque()
@@ -64,9 +65,12 @@ class AgentLink:
         due = time.monotonic() - self._steps_received_at >= every_seconds
         return self.cursor if due else None
 
-    def record_failure(self, error: str) -> None:
-        """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour."""
-        self.error, self.suspects = error, ()
+    def record_failure(self, error: str, host_is_up: bool = False) -> None:
+        """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour.
+
+        `host_is_up`: its host did answer, and refused the connection.
+        """
+        self.error, self.suspects, self.host_is_up = error, (), host_is_up
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
@@ -79,7 +83,7 @@ class AgentLink:
         previous, self._answered_at = self._answered_at, time.monotonic()
         if self.report is not None and not other_host:
             report = with_earlier_ends(report, self.report, self._answered_at - previous)
-        self.report, self.error = replace(report, plans=self._plans), None
+        self.report, self.error, self.host_is_up = replace(report, plans=self._plans), None, False
         self.consecutive_failures = 0
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at
@@ -137,6 +141,7 @@ class AgentLink:
             leases=self.report.leases if self.report else None,
             num_left_out=self.report.num_left_out if self.report else 0,
             left_out=self.report.left_out if self.report else (),
+            host_is_up=self.host_is_up,
         )
 
 

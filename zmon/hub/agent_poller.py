@@ -11,7 +11,7 @@ import time
 
 import aiohttp
 
-from zmon.errors import Unreachable
+from zmon.errors import NotListening, Unreachable
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
@@ -64,7 +64,7 @@ class AgentPoller:
         except Unreachable as error:
             if link.reachable:
                 log.warning("%s", error)
-            link.record_failure(str(error))
+            link.record_failure(str(error), host_is_up=isinstance(error, NotListening))
         else:
             link.record_report(report, with_steps=since is not None)
 

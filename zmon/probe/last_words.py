@@ -3,7 +3,7 @@
 An uncaught exception and a normal exit are recorded in Python. SIGTERM is recorded by `faulthandler`, whose handler is
 C code: it appends the Python stack to the box at once, and then the signal has its usual effect. A handler in Python
 would run only when the interpreter runs again. In a rank that waits inside a collective this never happens, so the job
-could not be cancelled.
+could not be cancelled. Neither of them tells who sent the signal; `signal_sender.c` does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.util import Finalize
 from types import TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from zmon.box import layout
 from zmon.probe.origin import origin_of, type_name
 from zmon.probe.rank import DONE, RankTimeline
 
@@ -69,8 +71,33 @@ def record_last_words(timeline: RankTimeline) -> None:
     sys.excepthook, sys.exit = on_exception, exit
     atexit.register(on_exit)
     Finalize(None, on_exit, exitpriority=0)  # children of multiprocessing run finalizers but no atexit functions
+    tail = timeline.box.tail()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        faulthandler.register(signal.SIGTERM, file=timeline.box.tail(), all_threads=False, chain=True)
+        faulthandler.register(signal.SIGTERM, file=tail, all_threads=False, chain=True)
+    _record_sender(tail)
+    signal.signal = _wrap_signal(signal.signal, tail)
+
+
+def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., Any]:
+    """Wrap signal.signal, so that the sender is also recorded if the job sets a handler of its own afterwards."""
+    rank = os.getpid()
+
+    @functools.wraps(set_handler)
+    def set_and_record(*args: Any, **kwargs: Any) -> Any:
+        previous = set_handler(*args, **kwargs)
+        if os.getpid() == rank:  # not in a worker forked from the rank
+            _record_sender(tail)
+        return previous
+
+    return set_and_record
+
+
+def _record_sender(tail: int) -> None:
+    """Let the C module write who sent SIGTERM, if it has a handler; where it could not be built, that is unknown."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        from zmon.probe._signal_sender import record_sender
+
+        record_sender(signal.SIGTERM, tail, layout.SENDER_LINE)
 
 
 def forget_last_words() -> None:

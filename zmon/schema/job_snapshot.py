@@ -31,6 +31,7 @@ class AgentStatus:
     leases: tuple[Threshold, ...] | None = None
     num_left_out: int = 0  # parts of its last report that the hub could not decode
     left_out: tuple[str, ...] = ()  # the first of them, each with the reason
+    host_is_up: bool = False  # the agent does not answer, but its host refused the connection
 
 
 @dataclass(frozen=True, slots=True)

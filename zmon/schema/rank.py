@@ -24,6 +24,8 @@ class LastWords:
     where: str = ""  # the innermost frame of the job's own code: `train.py:88, load_batch`; "": unknown
     root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
+    # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.
+    sender_pid: Whole | None = None
 
     @property
     def error(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
 import os
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from zmon.errors import NotServed, Unreachable
+from zmon.errors import NotListening, NotServed, Unreachable
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.schema.api.received import Undecodable, decode
@@ -94,7 +95,8 @@ async def _answer(
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
     except aiohttp.ClientConnectorError as error:
         number = error.errno or 0  # negative if the name was not resolved
-        raise Unreachable(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
+        kind = NotListening if number == errno.ECONNREFUSED else Unreachable
+        raise kind(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
         raise Unreachable(f"cannot reach {url}", "it is not a valid URL", "write it as http://HOST:PORT") from error
     except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent

@@ -6,6 +6,7 @@ import pytest
 
 from tests.build import NOW, dead, disconnected, rank_state, terminated, words
 from tests.detectors.stalls import detect
+from zmon.schema.host import HostLoad, HostSample, HostWindow
 
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
 
@@ -23,7 +24,7 @@ def broken(rank, ago, gone, host=HOSTS[0]):
 
 def exited(rank, ago):
     """Return a rank whose own handler of SIGTERM ended it so many seconds ago."""
-    own = words("exception", "builtins.SystemExit", "143")
+    own = words("exception", "builtins.SystemExit", "143", NOW - ago)
     return dead(rank, ago, last_words=own, last_words_seconds=ago, exit_status="exit code 143")
 
 
@@ -36,9 +37,73 @@ def test_owner_ends_a_job_in_silence_although_handlers_run_late():
     assert detect(exited(3, 1.2), *(exited(rank, 1.0) for rank in range(3))) is None
 
 
+def waiting_for_cores(ratio, host=HOSTS[0]):
+    """Return the last minute of a host whose processes waited for a core for this share of it."""
+    before, now = (HostLoad({}, 1 << 30, 1 << 30, 0, pressure_seconds={"cpu": s}) for s in (5.0, 5.0 + 60.0 * ratio))
+    return HostWindow(host, 60.0, HostSample(load=before), HostSample(load=now))
+
+
 def test_signal_that_one_rank_had_clearly_first_is_a_warning():
-    finding = detect(signalled(3, 1.1), *(signalled(rank, 1.0) for rank in range(3)))
+    ranks = [signalled(3, 1.1), *(signalled(rank, 1.0) for rank in range(3))]
+    finding = detect(*ranks, hardware=[waiting_for_cores(0.1)])
     assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "warning")
+
+
+@pytest.mark.parametrize("hardware", [[], [waiting_for_cores(0.9)]], ids=["pressure unknown", "busy host"])
+def test_nobody_is_named_for_having_a_signal_first_where_processes_wait_for_cores(hardware):
+    """A rank that the kernel lets run later handles the same signal later."""
+    finding = detect(signalled(3, 1.3), *(signalled(rank, 1.0) for rank in range(3)), hardware=hardware)
+    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "warning")
+
+
+def sent_by(pid, state):
+    """Return the rank with the process that sent its signal."""
+    return replace(state, last_words=replace(state.last_words, sender_pid=pid))
+
+
+def launchers_pid(state):
+    return int(state.launcher.partition("@")[0])
+
+
+def by_launcher(rank, ago, host=HOSTS[0]):
+    """Return a rank that its launcher ended by SIGTERM so many seconds ago."""
+    state = signalled(rank, ago, host)
+    return sent_by(launchers_pid(state), state)
+
+
+@pytest.mark.parametrize("lead", [0.0, 0.005, 1.0])
+@pytest.mark.parametrize("host", [HOSTS[0], HOSTS[1]], ids=["one host", "two hosts"])
+def test_rank_that_another_process_signalled_is_named_if_the_launcher_signalled_the_others(lead, host):
+    target = sent_by(4711, signalled(1, 2.0 + lead, host))
+    finding = detect(target, *(by_launcher(rank, 2.0) for rank in (0, 2, 3)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (1,), "critical")
+
+
+def test_owner_ends_a_job_through_its_launcher_in_silence_although_one_rank_runs_late():
+    assert detect(by_launcher(3, 1.5), *(by_launcher(rank, 1.0) for rank in range(3))) is None
+
+
+def test_owner_ends_a_job_with_a_handler_in_silence_although_most_ranks_lose_a_connection_first():
+    """The launcher has signalled all of them. The handler of one rank ran before those of the others."""
+    victims = [broken(rank, 1.9, 1.0) for rank in range(3)]
+    ranks = [exited(3, 2.0), *victims]
+    assert detect(*ranks).severity == "critical", "without the senders, only one rank had a signal"
+    assert detect(*(sent_by(launchers_pid(rank), rank) for rank in ranks)) is None
+
+
+def test_owner_ends_a_job_with_a_handler_in_silence_although_others_have_left_their_last_words_before_the_signal():
+    first = sent_by(launchers_pid(exited(3, 2.0)), exited(3, 2.0))
+    assert detect(first, *(broken(rank, 1.9, 1.0) for rank in range(3))) is None
+
+
+def test_rank_whose_handler_ended_it_is_named_if_another_process_signalled_it():
+    finding = detect(sent_by(4711, exited(3, 2.0)), *(broken(rank, 1.9, 1.0) for rank in range(3)))
+    assert (finding.cause, finding.ranks, finding.severity) == ("rank_exited", (3,), "critical")
+
+
+def test_owner_signals_all_ranks_in_silence_although_one_rank_runs_late():
+    ranks = [signalled(3, 1.5), *(signalled(rank, 1.0) for rank in range(3))]
+    assert detect(*(sent_by(4711, rank) for rank in ranks)) is None
 
 
 def test_signal_that_one_rank_had_first_is_critical_if_the_other_hosts_had_none():

@@ -22,6 +22,13 @@ def test_silent_host_that_the_others_wait_for_is_lost():
     assert "3.0 s" in finding.summary
 
 
+def test_host_that_refuses_the_connection_of_the_hub_is_not_lost():
+    """Only its agent is gone, for example because it restarts."""
+    up = [agent_status("node-a"), replace(agent_status("node-b", 30.0), host_is_up=True)]
+    finding = detect(waiting(0), waiting(1), unwatched=AWAY, agents=up)
+    assert finding is None or finding.cause == "unknown"
+
+
 def test_host_is_not_lost_if_its_agent_just_fell_silent():
     """An agent restarts within two seconds, so its ranks are known again in a moment."""
     assert detect(waiting(0), waiting(1), unwatched=AWAY, agents=agents(1.0)) is None

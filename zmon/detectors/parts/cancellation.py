@@ -13,6 +13,8 @@ from enum import Enum
 from zmon.detectors.parts.deaths import precedes
 from zmon.detectors.parts.ends import Ends, with_first_words
 from zmon.detectors.parts.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
+from zmon.detectors.parts.pressure import pressure_ratio
+from zmon.detectors.parts.signal_sender import Sender, is_one_sweep, lone_target, sender
 from zmon.detectors.parts.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -42,6 +44,8 @@ def is_owners_end(ends: Ends) -> bool:
     broken = ends.of(*_BROKEN)
     if _is_interrupted(ends, signalled, broken):
         return True
+    if lone_target(signalled):
+        return False
     first = _first_signalled(ends, signalled, broken)
     return bool(first) and not _is_alone(ends, first) and _reach(ends, first) is Reach.ALL
 
@@ -51,6 +55,8 @@ def partial_signal(ends: Ends) -> Finding | None:
     signalled = ends.of(Death.CANCELLED)
     if not signalled or ends.culprits or is_owners_end(ends):
         return None
+    if target := lone_target(signalled):
+        return _lone_signal(ends, target, signalled, is_proven=True)
     first = _first_signalled(ends, signalled, ends.of(*_BROKEN))
     if not first:
         return None
@@ -58,12 +64,18 @@ def partial_signal(ends: Ends) -> Finding | None:
         return None  # the others may have the signal too, and save before they end
     if not _is_alone(ends, first):
         return _launchers_signal(ends, first)
-    culprit = first[0]
-    also = [r for r in signalled if r is not culprit]
     # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
     # An owner's signal reaches all hosts and launchers.
-    may_be_owner = bool(also) and _reach(ends, first) is not Reach.PART
-    severity: Severity | None = "warning" if may_be_owner else None
+    may_be_owner = len(signalled) > 1 and _reach(ends, first) is not Reach.PART
+    if may_be_owner and not _runs_at_once(ends, first[0].host):
+        return _launchers_signal(ends, first)
+    return _lone_signal(ends, first[0], signalled, is_proven=not may_be_owner)
+
+
+def _lone_signal(ends: Ends, culprit: RankState, signalled: Sequence[RankState], is_proven: bool) -> Finding:
+    """Return the finding about a signal to one rank; a warning if the owner may have ended all ranks."""
+    also = any(r is not culprit for r in signalled)
+    severity: Severity | None = None if is_proven else "warning"
     return ends.finding(
         cause="rank_exited",
         summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
@@ -72,11 +84,17 @@ def partial_signal(ends: Ends) -> Finding | None:
         detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
-        confidence=0.5 if may_be_owner else 0.8,
+        confidence=0.8 if is_proven else 0.5,
         culprits=[culprit],
         severity=severity,
         evidence=with_first_words(Evidence(), culprit),
     )
+
+
+def _runs_at_once(ends: Ends, host: str) -> bool:
+    """Return True if a process that gets a signal runs at once: else the order in which ranks had it tells nothing."""
+    pressure = [pressure_ratio(window).get("cpu") for window in ends.snapshot.hardware if window.host == host]
+    return all(ratio is not None and ratio < ends.limits.busy_ratio for ratio in pressure or [None])
 
 
 def _launchers_signal(ends: Ends, signalled: list[RankState]) -> Finding:
@@ -158,8 +176,8 @@ def _breaks_before(ends: Ends, broken: RankState, signalled: RankState) -> bool:
 
 def _is_alone(ends: Ends, first: list[RankState]) -> bool:
     """Return True if the signal was meant for one rank: it reached no other, or the others clearly later."""
-    if len(ends.snapshot.reported_ranks) == 1:
-        return False
+    if len(ends.snapshot.reported_ranks) == 1 or sender(first[0]) is Sender.LAUNCHER:
+        return False  # a launcher signals all its ranks
     signalled = ends.of(Death.CANCELLED)
     broken = ends.of(*_BROKEN)
     if len(signalled) == 1 and not broken:
@@ -187,8 +205,8 @@ def _signalled_too(ends: Ends, first: RankState) -> bool:
 def _leads(ends: Ends, first: RankState, seconds: float) -> bool:
     """Return True if one rank had the signal this much earlier than all others, and those had it about together."""
     signalled = ends.of(Death.CANCELLED)
-    if len(signalled) < 2 or not all(_is_exact(r) for r in signalled):
-        return False  # the order of the signals is not known well enough
+    if len(signalled) < 2 or not all(_is_exact(r) for r in signalled) or is_one_sweep(signalled):
+        return False  # the order of the signals is not known well enough, or tells nothing
     lead = min(_lead(ends, first, other) for other in signalled if other is not first)
     spread = began_seconds(signalled[1]) - began_seconds(signalled[-1])
     is_answered = any(began_seconds(first) > began_seconds(r) > began_seconds(signalled[1]) for r in ends.of(*_BROKEN))

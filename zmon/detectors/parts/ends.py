@@ -19,7 +19,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
-from zmon.schema.thresholds import Thresholds
+from zmon.schema.thresholds import Share, Thresholds
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ class Limits(Thresholds):
     # If one rank has the signal this much earlier than all others, on an idle machine, it may have been meant for that
     # rank alone. torchrun reacts within 0.1 s, and signals all ranks within 0.002 s.
     ahead_seconds: float = 0.02
+    # If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
+    # ranks had a signal tells nothing.
+    busy_ratio: Share = 0.3
     # A rank that ended by this much later than one that a signal ended did not have that signal: an owner's signal
     # reaches all ranks within 0.07 s, agents look every 0.1 s, and the ages of two hosts differ by up to 0.3 s.
     spared_seconds: float = 0.5

@@ -54,10 +54,11 @@ def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
 
 
 def answering_hosts(snapshot: Snapshot) -> set[str]:
-    """Return the hosts that answered another host just now, also those whose agents are silent."""
+    """Return the hosts that answered another host or refused the hub just now, also those whose agents are silent."""
+    up = {agent.host for agent in snapshot.agents if agent.host is not None and agent.host_is_up}
     owners = _owners(snapshot.addresses.items())
     questions = [w.now.tcp.answers for w in snapshot.hardware if w.now.tcp and w.now.tcp.answers]
-    return {
+    return up | {
         owners[address] for each in questions for address, answered in each.items() if answered and address in owners
     }
 

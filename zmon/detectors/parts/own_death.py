@@ -57,7 +57,7 @@ def _own_death(state: RankState) -> Death:
         if status == _SIGKILL:
             return Death.KILLED  # while it was ending
         return Death.CANCELLED if status in CANCELLED_EXIT else Death.RAISED
-    if is_cancellation(words):
+    if is_cancellation(words) or words.sender_pid is not None:  # its handler ended it, or its peers were quicker
         return Death.CANCELLED
     if could_not_meet(state):
         return Death.NOT_MET

@@ -69,6 +69,7 @@ class Shape:
     wraps: bool = False  # the job raises its own exception from each that reaches its loop
     handles_term: bool = False  # the job handles SIGTERM and exits with code 143
     import_seconds: float = 0.0  # until a process that a launcher starts again has imported torch
+    senders_known: bool = True  # the probe tells who sent a signal; it has its C module then
     statuses_known: bool = True  # the kernel tells the exit status of a process
     eval_steps: int = 0  # steps between two evaluations; 0: none
     eval_by: Literal["all", "first"] = "all"
@@ -127,8 +128,9 @@ def compose(seed: int, number: int) -> Composition:
     draw = Random(f"{seed} {number}")
     what = KINDS[number % len(KINDS)]
     # Drawn apart, so that compositions which tests name stay as they are.
-    import_seconds = Random(f"{seed} {number} import").choice((0.0, 5.0, 60.0))
-    shape = replace(_shape(draw, what), import_seconds=import_seconds)
+    later = Random(f"{seed} {number} later")
+    import_seconds, senders_known = later.choice((0.0, 5.0, 60.0)), later.random() < 0.8
+    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=senders_known)
     strikes = [_strike(draw, shape, what)]
     if draw.random() < 0.25:
         strikes.append(_second(draw, shape, strikes[0]))

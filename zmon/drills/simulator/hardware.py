@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.host import HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.world import World
@@ -16,6 +16,7 @@ BUSY_RATIO = 0.01  # share of the time in which a connection has bytes under way
 RETRANSMITS_PER_SECOND = 2.0  # the kernel doubles the interval; in the first seconds it is short
 ASKED_SECONDS = 1.5  # an agent asks other hosts for an answer once a rank has been in a step for this long
 QUEUE_BYTES = 65_536
+_IDLE = HostLoad({}, 64 << 30, 128 << 30, 0, pressure_seconds={"cpu": 0.0})  # no process ever waits for a core
 
 
 def address(host: int) -> str:
@@ -40,7 +41,7 @@ def _sample(world: World, host: int, job: str, time: float) -> HostSample:
     cut = world.network.cut.get(host)
     up = cut is None or time < cut
     nic = NicSample(DEVICE, "tcp", up, 1.25e9, 0, 0, {}, pci="0000:3b:00.0")
-    return HostSample(nics=(nic,), tcp=_tcp(world, host, job, time))
+    return HostSample(load=_IDLE, nics=(nic,), tcp=_tcp(world, host, job, time))
 
 
 def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from zmon.drills.simulator.processes import OTHER_PID
 from zmon.drills.simulator.strikes import terminated
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.rank import SimulatedRank
     from zmon.drills.simulator.world import World
 
+LAUNCHER_PID = 900
 POLL_SECONDS = (0.01, 0.11)  # a launcher looks ten times a second
 KILL_SECONDS = {"torchrun": 30.0, "mpirun": 5.0, "spawn": 30.0}
 RESTART_SECONDS = (0.1, 1.0)
@@ -68,9 +70,10 @@ class Launchers:
         world, launcher = self._world, self._world.shape.launcher
         self._cancelled = True
         forwarded = {"torchrun": number, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
-        name = number if to == "ranks" or launcher == "none" else forwarded
+        is_direct = to == "ranks" or launcher == "none"
+        name, sender = (number, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
         for rank in world.ranks:
-            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name))
+            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name, sender))
         self._kill_later(world.ranks)
 
     def _end_host(self, attempt: int, host: int) -> None:
@@ -80,7 +83,7 @@ class Launchers:
         self._ending.add((attempt, host))
         ranks = [rank for rank in self._world.launches[attempt] if rank.host == host]
         for rank in ranks:
-            self._world.processes.signal(rank, "SIGTERM")
+            self._world.processes.signal(rank, "SIGTERM", LAUNCHER_PID)
         self._kill_later(ranks)
 
     def _may_restart(self, attempt: int) -> bool:

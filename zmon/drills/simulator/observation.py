@@ -11,6 +11,7 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from zmon.drills.simulator.hardware import host_window
+from zmon.drills.simulator.launchers import LAUNCHER_PID
 from zmon.drills.simulator.rank import SimulatedRank
 from zmon.job.lease import Leases
 from zmon.job.report_delay import ReportDelay
@@ -93,7 +94,8 @@ class SimulatedAgent:
         silent = 0.0 if self.reachable else self.world.time - self._answered
         error = None if self.reachable else "no answer"
         host = None if self._report is None else self.name
-        return AgentStatus(f"http://{self.name}:9780", host, self.reachable, silent, error)
+        is_up = not self.reachable and self.host not in self.world.network.lost
+        return AgentStatus(f"http://{self.name}:9780", host, self.reachable, silent, error, host_is_up=is_up)
 
     def window(self) -> HostWindow | None:
         """Return the hardware of the host as of the last look, or None while the agent does not answer."""
@@ -178,7 +180,8 @@ class SimulatedAgent:
         )  # fmt: skip
 
     def _launcher(self, rank: SimulatedRank) -> str:
-        return f"{900 + rank.rank}@1" if self.world.shape.launcher == "none" else "900@1"
+        pid = LAUNCHER_PID + rank.rank if self.world.shape.launcher == "none" else LAUNCHER_PID
+        return f"{pid}@1"
 
     def _words(self, rank: SimulatedRank) -> LastWords | None:
         ending = rank.ending

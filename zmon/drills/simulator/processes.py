@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 from zmon.drills.simulator.rank import DONE, ProcessEnd, SimulatedRank
 from zmon.drills.simulator.strikes import gloo_error, terminated, victim
+from zmon.schema.rank import LastWords
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.collective import Collective
     from zmon.drills.simulator.world import World
 
+OTHER_PID = 800  # a process that signals ranks and is not their launcher
 NOTICE_SECONDS = (0.016, 0.042)  # peers of a killed rank raise this long after it (measured with gloo)
 LEAVING_SECONDS = (0.02, 0.1, 0.4, 2.0)  # from the last words to the end of the process
 TERM_SECONDS = (0.001, 0.02)  # from SIGTERM to the end of a process without a handler
@@ -40,7 +42,7 @@ class Processes:
         rank.token += 1
         if ending.words is not None:
             rank.words_at = world.time
-            rank.ending = ending = replace(ending, words=replace(ending.words, time=world.time))
+            rank.ending = ending = replace(ending, words=self._spoken(rank, ending))
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
         seconds = world.draw.choice(LEAVING_SECONDS) if ending.leaving_seconds else 0.0
@@ -57,20 +59,26 @@ class Processes:
         if rank.words_at is not None and rank.ending is not None:  # the first last words stay
             rank.ending = replace(ending, words=rank.ending.words)
         else:
-            rank.ending = replace(ending, words=ending.words and replace(ending.words, time=world.time))
+            rank.ending = replace(ending, words=self._spoken(rank, ending))
         world.launchers.ended(rank)
         for other in world.launches[rank.attempt] if world.shape.device == "cpu" else ():
             if (collective := world.waits_in(other)) and rank.rank in collective.members:
                 world.schedule(world.draw.uniform(*NOTICE_SECONDS), partial(self.fail, other, self._error(rank.rank)))
 
-    def signal(self, rank: SimulatedRank, name: str) -> None:
-        """Send a signal to a rank; a stopped process handles only SIGKILL."""
+    def _spoken(self, rank: SimulatedRank, ending: ProcessEnd) -> LastWords | None:
+        """Return the last words as the rank leaves them now."""
+        return ending.words and replace(ending.words, time=self._world.time, sender_pid=rank.sender)
+
+    def signal(self, rank: SimulatedRank, name: str, sender: int = OTHER_PID) -> None:
+        """Send a signal to a rank; a stopped process handles only SIGKILL. `sender`: the pid of the process."""
         world = self._world
         if rank.ended is not None:
             return
         if name != "SIGKILL" and rank.stopped_since(world.time) is not None:
-            rank.pending_signal = name
+            rank.pending_signal = name, sender
             return
+        if name == "SIGTERM" and rank.sender is None and world.shape.senders_known and rank.words_at is None:
+            rank.sender = sender
         ending = terminated(name, world.shape.handles_term)
         if name == "SIGKILL":
             self.end(rank, ending)
@@ -87,7 +95,7 @@ class Processes:
             return
         collective = world.waits_in(rank)
         if rank.pending_signal:
-            self.signal(rank, rank.pending_signal)
+            self.signal(rank, *rank.pending_signal)
         elif collective and (error := self.broken(collective, rank)):
             self.fail(rank, error)
         elif rank.deferred:

@@ -68,7 +68,8 @@ class SimulatedRank:
     token: int = 0  # a scheduled continuation with another token is void
     deferred: bool = False  # a continuation came due while the process was stopped
     syncing: bool = False  # it waits until all its issued collectives are done
-    pending_signal: str | None = None  # arrived while the process was stopped
+    sender: int | None = None  # the pid that sent the first SIGTERM, if it came before the last words
+    pending_signal: tuple[str, int] | None = None  # its name and sender; arrived while the process was stopped
     phases: dict[str, float] = field(default_factory=dict)  # of the current step
     ops: dict[str, OpTotals] = field(default_factory=dict)
     total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`
