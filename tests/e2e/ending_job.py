@@ -48,6 +48,8 @@ def strike():
         os._exit(3)
     if fault == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "terminated":
+        os.kill(os.getpid(), signal.SIGTERM)
     if fault == "hang":
         threading.Event().wait()
     if fault == "full disk":

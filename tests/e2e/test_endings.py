@@ -57,6 +57,9 @@ ENDINGS = {
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
     "storage_under_mpirun": Ending("storage", "rank_exited", (1,), REFUSED, launcher=MPIRUN),
     "killed_under_mpirun": Ending("killed", "rank_exited", (1,), "SIGKILL", launcher=MPIRUN),
+    "terminated_under_torchrun": Ending("terminated", "rank_exited", (1,), "SIGTERM"),  # the launcher ends the others
+    "terminated_under_mpirun": Ending("terminated", "rank_exited", (1,), "SIGTERM", launcher=MPIRUN),
+    "terminated_under_spawn": Ending("terminated", "rank_exited", (1,), "SIGTERM", launcher=SPAWN),
     "connection_shut_under_mpirun": Ending(
         "reset", "connection_lost", (), "no rank had failed before", "conntrack", launcher=MPIRUN
     ),
