@@ -18,7 +18,7 @@ JOB_ID = "bench"
 BOXES = "boxes"  # directory of the ranks' boxes, in that of the job
 _LOG = "log"
 _POLL_SECONDS = 0.05
-_LAST_LINES = 40  # of the output, in the message of a job that failed
+_LAST_LINES = 80  # of the output, in the message of a job that failed
 
 
 class JobFailed(SystemExit):

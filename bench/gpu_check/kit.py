@@ -21,6 +21,7 @@ from zmon.box.reader import BoxReader
 from zmon.schema.step import StepRecord
 
 JOBS = "bench.gpu_check.jobs"
+OUT_OF_TIME = "the time of the command was over"
 T = TypeVar("T")
 
 
@@ -65,10 +66,14 @@ class Kit:
 
     def seconds(self, limit: float) -> float:
         """Return the seconds for something that should take at most `limit`. Raises OutOfTime."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise OutOfTime("the time of the command was over")
-        return min(limit, left)
+        if self.is_over:
+            raise OutOfTime(OUT_OF_TIME)
+        return min(limit, self.deadline - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """True if the time of the command is over."""
+        return time.monotonic() >= self.deadline
 
     def new_folder(self) -> Path:
         """Make a directory of its own for a job."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
-from bench.gpu_check.kit import Check, Kit, OutOfTime
+from bench.gpu_check.kit import OUT_OF_TIME, Check, Kit, OutOfTime
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result
 from bench.gpu_check.settings import Setting
 from bench.ranks import JobFailed
+
+_ERROR = re.compile(r"(Error|Exception|Interrupt): \S")
 
 
 def results(check: Check, kit: Kit) -> Iterator[Result]:
@@ -21,6 +24,8 @@ def results(check: Check, kit: Kit) -> Iterator[Result]:
             yield Result(check.title, NOT_CHECKED, note=reason, setting=setting.name)
             continue
         for result in _run(check, kit, setting):
+            if result.verdict == FAILED and kit.is_over:  # it was cut off, so that nothing is known
+                result = Result(result.what, NOT_CHECKED, note=OUT_OF_TIME)
             yield replace(result, setting=setting.name)
 
 
@@ -39,7 +44,7 @@ def _run(check: Check, kit: Kit, setting: Setting) -> Iterator[Result]:
 
 
 def _short(output: str) -> str:
-    """Return the first line, which says what failed, and the last line that names an error."""
+    """Return the first line, which says what failed, and the first error of a rank."""
     first, *others = output.splitlines() or [""]
-    last = next((line.strip() for line in reversed(others) if "Error" in line), "")
-    return f"{first} {last}".strip()
+    errors = (line.strip() for line in others if _ERROR.search(line) and "ChildFailedError" not in line)
+    return f"{first} {next(errors, '')}".strip()

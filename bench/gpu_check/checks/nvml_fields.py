@@ -26,6 +26,7 @@ NOT_COMPARED = {
     "nvlink_sent_bytes": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
     "nvlink_errors": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
 }
+_TEXTS = ("gpu", "uuid", "name", "pci")  # an index is a text, too
 # Compared in nvml.py: the copies and the process of the load are known.
 COMPARED_WITH_LOAD = ("pcie_received_bytes", "pcie_sent_bytes", "pids")
 
@@ -58,8 +59,11 @@ class Pair:
     def of_row(self, row: Row) -> Value:
         """Return nvidia-smi's value in zmon's unit; None if it has none."""
         parts = [value(row.get(name, "")) for name in self.properties]
-        if self.field == "pci" and isinstance(parts[0], str):
-            return sysfs_address(parts[0])
+        if not parts or parts[0] is None:
+            return None
+        if self.field in _TEXTS:
+            text = row[self.properties[0]]
+            return sysfs_address(text) if self.field == "pci" else text
         if len(parts) == 1 and not _is_number(parts[0]):
             return parts[0]
         numbers = [part for part in parts if isinstance(part, float)]
@@ -98,7 +102,8 @@ PAIRS: tuple[Pair, ...] = (
     Pair("temperature_celsius", "", ("temperature.gpu",), 1.0, "°C", 2.0),
     Pair("memory_temperature_celsius", "", ("temperature.memory",), 1.0, "°C", 2.0),
     *_clocks("clocks_hertz", "current", ("graphics", "sm", "memory", "video"), 45 * MEGA),
-    *_clocks("max_clocks_hertz", "max", ("graphics", "sm", "memory", "video"), 0.5 * MEGA),
+    *_clocks("max_clocks_hertz", "max", ("graphics", "sm", "memory"), 0.5 * MEGA),
+    Pair("max_clocks_hertz", "video", ()),  # nvidia-smi has no property for it
     *_mapping(
         "throttled",
         {
