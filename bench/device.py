@@ -16,7 +16,7 @@ _MAX_CYCLES = 1_000_000_000  # of one kernel
 
 
 class Device(Protocol):
-    """What a benchmark does with the device of its rank."""
+    """The operations of a benchmark on the device of its rank."""
 
     place: torch.device  # of the tensors
 

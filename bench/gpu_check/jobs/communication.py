@@ -17,6 +17,7 @@ import zmon
 from bench.device import Device
 from bench.gpu_check.jobs.joining import join, rank
 from bench.gpu_check.records import HIDDEN_SHARES, Overlaps, write
+from bench.gpu_check.settings import BY_KEY
 
 LATE_SECONDS = 0.4
 _MAX_BYTES, _MEMORY_SHARE = 8 << 30, 4  # of the gathered tensor: at most, and as a divisor of the free memory
@@ -26,7 +27,7 @@ _REPEATS = 3
 def main(folder: str, key: str) -> None:
     """Run a step for each kernel, and write the exposed time that follows from the lengths."""
     device = join(key)
-    by_nccl = dist.get_backend() == "nccl"
+    by_nccl = BY_KEY[key].backend == "nccl"
     record = _all_gather(device) if by_nccl else _late_all_reduce(device)
     dist.destroy_process_group()
     write(folder, rank(), record)
