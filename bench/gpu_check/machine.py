@@ -28,7 +28,6 @@ class Machine:
     uuids: tuple[str, ...]
     smi_error: str  # why nvidia-smi gave no answer; "": it did
     processors: int
-    kernel: str
 
     @property
     def devices(self) -> tuple[TorchDevice, ...]:
@@ -64,7 +63,6 @@ def this_machine() -> Machine:
         uuids=tuple(row["uuid"] for row in answers),
         smi_error=smi_error,
         processors=len(os.sched_getaffinity(0)),
-        kernel=platform.release(),
     )
 
 

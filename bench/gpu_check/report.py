@@ -10,7 +10,7 @@ from bench.gpu_check.result import NOT_CHECKED, VERDICTS, Result
 from zmon.format import duration
 
 _HEADS = ("check", "setting", "verdict", "figure", "compared with", "note")
-_NOT_CHECKED_HEADS = ("not checked", "setting", "figure", "reason")
+_NOT_CHECKED_HEADS = ("not checked", "settings", "figure", "reason")
 
 
 def report(machine: Machine, results: Mapping[str, Sequence[Result]], date: str, seconds: float) -> Iterator[str]:
@@ -27,8 +27,7 @@ def report(machine: Machine, results: Mapping[str, Sequence[Result]], date: str,
     if missing:
         yield "### Not checked"
         yield ""
-        rows = ((result.what, result.setting, figure(result), result.note) for result in missing)
-        yield from _table(_NOT_CHECKED_HEADS, rows)
+        yield from _table(_NOT_CHECKED_HEADS, _missing_rows(missing))
 
 
 def summary(results: Iterable[Result]) -> str:
@@ -63,6 +62,15 @@ def _cells(result: Result) -> Iterator[str]:
     yield from (result.what, result.setting, result.verdict, figure(result), result.compared_with, result.note)
 
 
+def _missing_rows(missing: Iterable[Result]) -> Iterator[tuple[str, ...]]:
+    """Yield one row for each thing that was not checked for one reason, with all settings in which it was not."""
+    settings: dict[tuple[str, str, str], list[str]] = {}
+    for result in missing:
+        settings.setdefault((result.what, figure(result), result.note), []).append(result.setting)
+    for (what, shown, note), names in settings.items():
+        yield what, "; ".join(filter(None, names)), shown, note
+
+
 def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
     for number, device in enumerate(machine.devices):
         yield f"GPU {number}", f"{device.name}, compute capability {device.capability}"
@@ -73,7 +81,7 @@ def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
         "torch, CUDA, NCCL",
         ", ".join((machine.torch.torch, machine.torch.cuda or "none", machine.torch.nccl or "none")),
     )
-    yield "Python, kernel, processors", f"{machine.python}, {machine.kernel}, {machine.processors}"
+    yield "Python, processors", f"{machine.python}, {machine.processors}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

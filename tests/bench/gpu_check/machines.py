@@ -14,7 +14,6 @@ WITHOUT_GPU = Machine(
     uuids=(),
     smi_error="nvidia-smi is not installed",
     processors=2,
-    kernel="6.1",
 )
 WITH_GPU = replace(
     WITHOUT_GPU,

@@ -1,5 +1,7 @@
 """Tests of the report: tables of what was checked, and the reason for everything that was not."""
 
+from dataclasses import replace
+
 from bench.gpu_check.report import line, number, report, summary
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, PASSED, Result
 from tests.bench.gpu_check.machines import WITH_GPU, WITHOUT_GPU
@@ -19,7 +21,7 @@ def test_report_has_summary_machine_and_a_table_for_each_check():
         "| GPU 0 | NVIDIA H100 80GB HBM3, compute capability 9.0 |",
         "| driver | 580.159.04 |",
         "| torch, CUDA, NCCL | 2.11.0+cu130, 13.0, 2.28.3 |",
-        "| Python, kernel, processors | 3.12.3, 6.1, 2 |",
+        "| Python, processors | 3.12.3, 2 |",
         "",
         "### The trainer",
         "",
@@ -35,7 +37,7 @@ def test_report_has_summary_machine_and_a_table_for_each_check():
         "",
         "### Not checked",
         "",
-        "| not checked | setting | figure | reason |",
+        "| not checked | settings | figure | reason |",
         "|---|---|---|---|",
         "| DDP, watched | 2 ranks, NCCL |  | this machine has 1 GPU, and this needs 2 |",
         "",
@@ -47,6 +49,12 @@ def test_check_of_which_nothing_could_run_has_no_table():
     assert "### DDP, watched" not in lines
     assert "| GPU | no GPU: torch 2.13.0+cpu is built without CUDA; nvidia-smi is not installed |" in lines
     assert "| driver | unknown: nvidia-smi is not installed |" in lines
+
+
+def test_settings_that_lack_the_same_are_one_row():
+    other = replace(MISSING, setting="2 ranks, gloo")
+    rows = [row for row in report(WITH_GPU, {"DDP, watched": [MISSING, other]}, "", 0.0) if "this needs 2" in row]
+    assert rows == ["| DDP, watched | 2 ranks, NCCL; 2 ranks, gloo |  | this machine has 1 GPU, and this needs 2 |"]
 
 
 def test_text_with_bars_or_several_lines_stays_in_its_cell():
