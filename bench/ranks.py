@@ -72,7 +72,7 @@ def start_job(folder: Path, module: str, *arguments: str, ranks: int) -> Launche
     return launch(JobSpec(JOB_ID, ranks=ranks), folder, [(command, inherited_environment() | own)])
 
 
-def last_lines(folder: Path) -> str:
-    """Return the end of the output of the job in this folder."""
-    lines = (folder / _LOG).read_text(errors="replace").splitlines()
+def last_lines(folder: Path, log: str = _LOG) -> str:
+    """Return the end of the output of the job in this folder, or of another log there."""
+    lines = (folder / log).read_text(errors="replace").splitlines()
     return "\n".join(lines[-_LAST_LINES:])

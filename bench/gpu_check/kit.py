@@ -40,7 +40,7 @@ class RankRecord:
 
 
 @dataclass(frozen=True)
-class EndedJob:
+class FinishedJob:
     """A job that has ended well, and its files."""
 
     folder: Path
@@ -81,12 +81,12 @@ class Kit:
         folder.mkdir()
         return folder
 
-    def run(self, setting: Setting, name: str, *arguments: str, seconds: float) -> EndedJob:
+    def run(self, setting: Setting, name: str, *arguments: str, seconds: float) -> FinishedJob:
         """Run one of the kit's jobs in a setting until it ends. Raises JobFailed and OutOfTime."""
         folder = self.new_folder()
         seconds = self.seconds(seconds)
         run_job(folder, f"{JOBS}.{name}", setting.key, *arguments, seconds=seconds, ranks=setting.ranks)
-        return EndedJob(folder, setting.ranks)
+        return FinishedJob(folder, setting.ranks)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
+from bench.ranks import JobFailed, last_lines
 from bench.rows import MEBI
 from zmon.agent.sources.gpu import GpuSource
 from zmon.errors import SourceUnavailable
@@ -52,14 +53,14 @@ def compared(source: GpuSource, command: str, pid: int, copied: Callable[[], tup
 
 @contextlib.contextmanager
 def loaded(copied: Path, seconds: float) -> Iterator[psutil.Process]:
-    """Load the first GPU by a process that ends with the block. Raises TimeoutError if it does not work in time."""
-    with child(sys.executable, "-m", f"{JOBS}.load", str(copied)) as process:
+    """Load the first GPU by a process that ends with the block. Raises JobFailed if it does not work in time."""
+    with child(sys.executable, "-m", f"{JOBS}.load", str(copied), log=copied.with_name("log")) as process:
         deadline = time.monotonic() + seconds
         while not copied.exists():
             if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-                raise ChildProcessError("the process that loads the GPU has ended")
+                raise JobFailed(f"the process that loads the GPU has ended:\n{last_lines(copied.parent)}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"no round of the load ended within {seconds:.0f} s")
+                raise JobFailed(f"no round of the load ended within {seconds:.0f} s:\n{last_lines(copied.parent)}")
             time.sleep(0.1)
         yield process
 

@@ -36,6 +36,7 @@ _FINDING_SECONDS = 15.0  # far more than the target, so that a late finding is l
 _RESOLVE_SECONDS = 30.0
 _SETTLE_SECONDS = 3.0  # until the deaths of the other ranks would be reported as well
 _POLL_SECONDS = 0.02
+AGENT_LOG, HUB_LOG = "agent.log", "hub.log"
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,11 @@ def watched(folder: Path, setting: Setting) -> Iterator[Watch]:
     agent_port, hub_port = free_port(), free_port()
     agent, hub = (f"http://127.0.0.1:{port}" for port in (agent_port, hub_port))
     data, boxes = str(folder / "data"), str(folder / BOXES)
+    agent_options = ("--box-dir", boxes, "--data-dir", data, "--port", str(agent_port), "--host", "gpu-check")
+    hub_options = ("--agents", agent, "--data-dir", data, "--port", str(hub_port))
     with (
-        daemon("agent", "--box-dir", boxes, "--data-dir", data, "--port", str(agent_port), "--host", "gpu-check"),
-        daemon("hub", "--agents", agent, "--data-dir", data, "--port", str(hub_port)),
+        daemon("agent", *agent_options, log=folder / AGENT_LOG),
+        daemon("hub", *hub_options, log=folder / HUB_LOG),
     ):
         job = start_job(folder, f"{JOBS}.endless", setting.key, ranks=setting.ranks)
         try:
@@ -117,9 +120,9 @@ def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:
         return is_known and len(states) == setting.ranks and all(state.steps >= STEPS for state in states)
 
     if not wait_until(lambda: watch.job.exit_code() is not None or trains(), seconds) or not trains():
-        raise JobFailed(
-            f"the job did not train under agent and hub within {seconds:.0f} s:\n{last_lines(watch.job.folder)}"
-        )
+        folder = watch.job.folder
+        logs = "\n".join((last_lines(folder), last_lines(folder, AGENT_LOG), last_lines(folder, HUB_LOG)))
+        raise JobFailed(f"the job did not train under agent and hub within {seconds:.0f} s:\n{logs}")
 
 
 def _await_finding(watch: Watch, what: str, cause: str, rank: int, struck: float, seconds: float) -> Result:
