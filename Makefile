@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard
-.PHONY: test-matrix
+.PHONY: test-matrix gpu-check gpu-wheels
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -17,6 +17,8 @@ help:
 	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
 	@echo "make bench-overhead                            measure the cost of monitoring (15 minutes)"
 	@echo "make bench-dashboard                           measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
+	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
+	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
 setup:
@@ -74,3 +76,10 @@ bench-dashboard: setup-dev
 
 test-matrix:
 	@python3 scripts/test_matrix.py $(if $(TESTS),--tests '$(TESTS)')
+
+# These two need no environment of the project: a machine with a GPU may have no network.
+gpu-check:
+	@$(or $(PYTHON),python3) scripts/gpu_check.py $(if $(ONLY),--only $(ONLY))
+
+gpu-wheels:
+	@python3 scripts/gpu_wheels.py

@@ -131,15 +131,16 @@ def _run_rank(boxes: Path, rank: int, number: int) -> None:
         time.sleep(_STEP_SECONDS)
 
 
-def daemon(*arguments: str) -> AbstractContextManager[psutil.Process]:
+def daemon(*arguments: str, log: Path | None = None) -> AbstractContextManager[psutil.Process]:
     """Start a command of zmon as a process that ends with the block."""
-    return child(sys.executable, "-m", "zmon", *arguments)
+    return child(sys.executable, "-m", "zmon", *arguments, log=log)
 
 
 @contextlib.contextmanager
-def child(*command: str) -> Iterator[psutil.Process]:
-    """Start a process that ends with the block."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def child(*command: str, log: Path | None = None) -> Iterator[psutil.Process]:
+    """Start a process that ends with the block; its output goes to `log`, if that is given."""
+    with (log or Path(os.devnull)).open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
         yield psutil.Process(process.pid)
     finally:

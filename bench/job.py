@@ -5,8 +5,8 @@ asynchronous all_reduce that is waited for), and computation or a sleep up to th
 caches are cold. Then all code is several times slower, with or without zmon, especially on a shared machine. A step
 never calls zmon. zmon infers steps and phases, as under `zmon run`.
 
-torchrun starts it as `-m bench.job OUT STEPS SECONDS computes|sleeps MODE…`. Each rank writes its measurements to
-OUT/<rank>.json.
+torchrun starts it as `-m bench.job OUT STEPS SECONDS computes|sleeps|device MODE…`. With `device` the job trains on the
+first GPU with NCCL, and a kernel fills the step. Each rank writes its measurements to OUT/<rank>.json.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizers
 
+from bench.device import Cpu, Device, Gpu
+
 BLOCK = 20  # steps between two switches; the first step is discarded
 WARM_UP = 100
+ON_DEVICE = "device"
 
 # Modes. watched: zmon records the rank. absent: torch is in its state before zmon was loaded. idle: the hooks are
 # installed, as under `zmon run`, but the process is not a rank. never: zmon is not even imported.
@@ -93,10 +96,12 @@ def _names() -> dict[tuple[Any, str], object]:
     return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
-def filler(mode: str) -> Callable[[float], object]:
-    """Return a function that computes or sleeps for the given seconds."""
+def filler(mode: str, device: Device) -> Callable[[float], object]:
+    """Return a function that computes, sleeps or keeps the device busy for the given seconds."""
     if mode == "sleeps":
         return time.sleep
+    if mode == ON_DEVICE:
+        return device.busy
     numbers = torch.ones(250_000)  # a megabyte, which evicts the contents of the nearer caches
     begin = time.perf_counter()
     for _ in range(WARM_UP):
@@ -105,11 +110,11 @@ def filler(mode: str) -> Callable[[float], object]:
     return lambda seconds: [numbers.mul_(1.0) for _ in range(round(seconds / call_seconds))]
 
 
-def training_step(fill: Callable[[float], object]) -> Callable[[float], None]:
+def training_step(fill: Callable[[float], object], place: torch.device) -> Callable[[float], None]:
     """Create the model. Return a function that runs one step and adds a pause of the given seconds."""
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)))
+    model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)).to(place))
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batch, rows, mean, counter = torch.ones(16, 32), torch.ones(256), torch.ones(1), torch.ones(8)
+    batch, rows, mean, counter = (torch.ones(shape, device=place) for shape in ((16, 32), (256,), (1,), (8,)))
 
     def step(pause: float) -> None:
         work = dist.all_reduce(counter, async_op=True)
@@ -149,8 +154,9 @@ def main(out: str, steps: str, seconds: str, fill_mode: str, *modes: str) -> Non
     """Run blocks of the modes in turn, forward and backward. A step lasts `seconds`, or longer on a slow machine."""
     switch = None if modes == ("never",) else Switch()
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    step = training_step(filler(fill_mode))
+    device: Device = Gpu(0) if fill_mode == ON_DEVICE else Cpu()
+    dist.init_process_group("nccl" if fill_mode == ON_DEVICE else "gloo")
+    step = training_step(filler(fill_mode, device), device.place)
     if switch is not None:
         switch.to("watched")
     for _ in range(WARM_UP):
@@ -158,7 +164,7 @@ def main(out: str, steps: str, seconds: str, fill_mode: str, *modes: str) -> Non
     begin = time.perf_counter()
     for _ in range(WARM_UP):
         step(0.0)
-    duration = torch.tensor((time.perf_counter() - begin) / WARM_UP)
+    duration = torch.tensor((time.perf_counter() - begin) / WARM_UP, device=device.place)
     dist.all_reduce(duration, dist.ReduceOp.MAX)
     pause = max(0.0, float(seconds) - duration.item())  # equal on all ranks
     gc.collect()

@@ -4,35 +4,75 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
+
+from zmon.drills.jobs import FOLDER, inherited_environment
+from zmon.drills.launched import Launched, launch
+from zmon.drills.stage import JobSpec
+
+JOB_ID = "bench"
+BOXES = "boxes"  # directory of the ranks' boxes, in that of the job
+_LOG = "log"
+_POLL_SECONDS = 0.05
+_LAST_LINES = 80  # of the output, in the message of a job that failed
+
+
+class JobFailed(SystemExit):
+    """The job of a benchmark failed; if nobody catches it, the benchmark ends with the output of the job."""
 
 
 def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> list[dict[str, Any]]:
     """Run `module FOLDER ARGUMENTS…` on all ranks. Return the content of FOLDER/<rank>.json of each rank.
 
-    Raises TimeoutExpired after `seconds`, and SystemExit with the output if the job fails.
+    Raises JobFailed if the job fails or does not end within `seconds`.
     """
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
-        launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
-        job = subprocess.Popen(
-            (*launcher, "-m", module, folder, *arguments),
-            env={**os.environ, "OMP_NUM_THREADS": "1", "ZMON_BOX_DIR": f"{folder}/boxes"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            output, _ = job.communicate(timeout=seconds)
-            if job.returncode:
-                raise SystemExit(f"the job failed with exit code {job.returncode}:\n{output}")
-            return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
-        finally:
-            if job.poll() is None:
-                os.killpg(job.pid, signal.SIGTERM)  # torchrun then ends its ranks, which are in other sessions
-                job.wait(60)
+        run_job(Path(folder), module, *arguments, seconds=seconds, ranks=ranks)
+        return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
+
+
+def run_job(folder: Path, module: str, *arguments: str, seconds: float, ranks: int) -> None:
+    """Run `module FOLDER ARGUMENTS…` on all ranks until they end, with their boxes in FOLDER/boxes.
+
+    Raises JobFailed if the job fails or does not end within `seconds`. No process of it is left afterwards.
+    """
+    job = start_job(folder, module, *arguments, ranks=ranks)
+    deadline = time.monotonic() + seconds
+    try:
+        while (code := job.exit_code()) is None:
+            if time.monotonic() > deadline:
+                raise JobFailed(f"the job did not end within {seconds:.0f} s:\n{last_lines(folder)}")
+            time.sleep(_POLL_SECONDS)
+        if code:
+            raise JobFailed(f"the job failed with exit code {code}:\n{last_lines(folder)}")
+    finally:
+        job.end()
+
+
+def start_job(folder: Path, module: str, *arguments: str, ranks: int) -> Launched:
+    """Start `module FOLDER ARGUMENTS…` on all ranks, with their boxes in FOLDER/boxes and their output in FOLDER/log.
+
+    The caller must end the job.
+    """
+    torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
+    launcher = (*torchrun, f"--nproc-per-node={ranks}")
+    own = {
+        FOLDER: str(folder),  # by which `Launched.end` recognizes the processes of the job
+        "ZMON_BOX_DIR": str(folder / BOXES),
+        "ZMON_JOB_ID": JOB_ID,
+        "GLOO_SOCKET_IFNAME": "lo",  # no look-up of the host's name, which a machine without network may not resolve
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))),
+    }
+    command = (*launcher, "-m", module, str(folder), *arguments)
+    return launch(JobSpec(JOB_ID, ranks=ranks), folder, [(command, inherited_environment() | own)])
+
+
+def last_lines(folder: Path, log: str = _LOG) -> str:
+    """Return the end of the output of the job in this folder, or of another log there."""
+    lines = (folder / log).read_text(errors="replace").splitlines()
+    return "\n".join(lines[-_LAST_LINES:])

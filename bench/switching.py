@@ -19,7 +19,7 @@ from bench.rows import MICRO, PERCENT, Row
 
 # The seconds of a step (longer on a slow machine), and what it does in them.
 STEPS = ((0.020, "computes"), (0.002, "computes"), (0.020, "sleeps"))
-_MODES = ("watched", "absent", "idle")  # blocks run forward and backward, so "absent" neighbours both others
+MODES = ("watched", "absent", "idle")  # blocks run forward and backward, so "absent" neighbours both others
 _RESAMPLES = 10_000
 _TRIM_RATIO = 0.2  # dropped at either end of the differences: blocks in which another process used the core
 _MAX_STEP_SECONDS = 0.1  # if the mean step takes longer, the run is aborted
@@ -33,7 +33,7 @@ def measure(steps: int) -> list[Row]:
     for seconds, fill_mode in STEPS:
         name = f"step of {seconds * 1000:.0f} ms that {fill_mode}"
         print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
-        results = run_job(steps, seconds, fill_mode, *_MODES)
+        results = run_job(steps, seconds, fill_mode, *MODES)
         rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(results)]
     return rows
 
@@ -74,12 +74,12 @@ def _row(name: str, costs: tuple[float, float, float], times: float, unit: str) 
 
 def _by_mode(results: Results, clock: str) -> dict[str, np.ndarray]:
     """Return the means over the ranks by block; the n-th block of a mode neighbours the n-th of the others."""
-    rounds = len(results[0]["blocks"]) // len(_MODES)
+    rounds = len(results[0]["blocks"]) // len(MODES)
     return {
         mode: np.mean(
             [[block[clock] for block in rank["blocks"] if block["mode"] == mode][:rounds] for rank in results], axis=0
         )
-        for mode in _MODES
+        for mode in MODES
     }
 
 

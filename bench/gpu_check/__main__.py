@@ -1,0 +1,72 @@
+"""The GPU kit: checks what zmon reports about a GPU, and prints a report.
+
+    python -m bench.gpu_check [--only CHECK…] [--seconds N]
+
+`make gpu-check` starts it in an environment that needs no network. The report is Markdown on stdout, progress goes to
+stderr. What this machine cannot check is in the report with its reason. Everything ends within N seconds, besides a few
+for ending what still runs. Exit codes: 0 nothing failed, 1 a check failed, 2 misuse.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.gpu_check.checks import ALL
+from bench.gpu_check.kit import Check, Kit
+from bench.gpu_check.machine import this_machine
+from bench.gpu_check.report import line, report, summary
+from bench.gpu_check.result import FAILED, Result
+from bench.gpu_check.running import results
+from zmon.drills.launched import kill_all
+
+SECONDS = 480.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the checks and print the report; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    names = [check.name for check in ALL]
+    parser.add_argument("--only", nargs="+", choices=names, metavar="CHECK", help=f"run only these: {', '.join(names)}")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"time for all checks together ({SECONDS:.0f})")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # ends what it started on its way out
+    begin = time.monotonic()
+    checks = [check for check in ALL if options.only is None or check.name in options.only]
+    with tempfile.TemporaryDirectory(prefix="zmon-gpu-", dir="/dev/shm") as folder:
+        try:
+            kit = Kit(this_machine(), Path(folder), begin + options.seconds)
+            by_title = {check.title: _printed(check, kit) for check in checks}
+        finally:
+            kill_all(Path(folder))
+    seconds = time.monotonic() - begin
+    print(*report(kit.machine, by_title, f"{datetime.now(UTC):%Y-%m-%d}", seconds), sep="\n", flush=True)
+    flat = [result for table in by_title.values() for result in table]
+    _say(summary(flat))
+    return int(any(result.verdict == FAILED for result in flat))
+
+
+def _printed(check: Check, kit: Kit) -> list[Result]:
+    """Run a check; print each result at once, for a command that is ended before its report."""
+    _say(f"{check.name}: {check.title}")
+    return list(_each_printed(results(check, kit)))
+
+
+def _each_printed(results: Iterable[Result]) -> Iterable[Result]:
+    for result in results:
+        _say(f"  {line(result)}")
+        yield result
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Checks the truth of device events: recorded phases against kernels that the job times with its own events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from bench.gpu_check.kit import Kit
+from bench.gpu_check.records import TimedKernels
+from bench.gpu_check.result import FAILED, Result, judged
+from bench.gpu_check.settings import Setting
+from bench.rows import MICRO
+from zmon.schema.step import StepRecord
+
+# A phase also has the gaps around its kernels: a few launches on the stream, microseconds each.
+GAP_SECONDS, GAP_RATIO = 50e-6, 0.005
+SUBMIT_RATIO = 0.5  # a host that waited for the device in a step would need all of its time
+_LIMIT_SECONDS = 60.0
+
+
+def run(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run the job and compare."""
+    job = kit.run(setting, "events", seconds=_LIMIT_SECONDS)
+    yield from compare(job.records(TimedKernels)[0], job.boxes()[0].steps)
+
+
+def compare(kernels: TimedKernels, steps: Sequence[StepRecord]) -> Iterator[Result]:
+    """Yield a result for each phase; the first step is left out, because the device was idle before it."""
+    if not kernels.device_events or len(steps) != len(kernels.steps):
+        note = f"{len(steps)} of {len(kernels.steps)} steps have a record"
+        yield Result("phases by device events", FAILED, note=note if kernels.device_events else "there are no events")
+        return
+    pairs = list(zip(kernels.steps, steps, strict=True))[1:]
+    for phase in kernels.steps[0]:
+        differences = [abs(step.measures.phases.get(phase, 0.0) - own[phase]) for own, step in pairs]
+        mean = sum(own[phase] for own, _ in pairs) / len(pairs)
+        limit = GAP_SECONDS + GAP_RATIO * mean
+        yield Result(
+            f"largest difference of phase {phase}",
+            judged(max(differences) <= limit), max(differences) * MICRO, "µs",
+            f"kernels of {mean * 1e3:.3f} ms by events of the job; limit {limit * MICRO:.0f} µs",
+        )  # fmt: skip
+    holds = kernels.host_seconds < SUBMIT_RATIO * kernels.device_seconds
+    compared_with = f"{kernels.device_seconds * 1e3:.0f} ms on the device"
+    yield Result("submitting the steps", judged(holds), kernels.host_seconds * 1e3, "ms", compared_with)

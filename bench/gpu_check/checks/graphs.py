@@ -1,0 +1,38 @@
+"""Checks that a watched job can capture its step as a CUDA graph, and that the graph computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.gpu_check.kit import Kit
+from bench.gpu_check.records import Capture, Captures
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.settings import Setting
+
+LARGEST_DIFFERENCE = 1e-5  # of a parameter; a graph may choose other kernels
+_LIMIT_SECONDS = 60.0
+
+
+def run(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run the job and compare."""
+    job = kit.run(setting, "graphs", seconds=_LIMIT_SECONDS)
+    yield from compare(job.records(Captures)[0])
+
+
+def compare(captures: Captures) -> Iterator[Result]:
+    """Yield a result for each watched capture; nothing is known where the capture fails without zmon."""
+    absent = {capture.what: capture for capture in captures.captures if not capture.watched}
+    for capture in captures.captures:
+        if capture.watched:
+            yield _compare(capture, absent[capture.what])
+
+
+def _compare(capture: Capture, absent: Capture) -> Result:
+    what = f"capture and replay of {capture.what}"
+    if absent.error:
+        return Result(what, NOT_CHECKED, note=f"it fails without zmon too: {absent.error}")
+    if capture.error or capture.largest_difference is None:
+        return Result(what, FAILED, note=capture.error)
+    holds = capture.largest_difference <= LARGEST_DIFFERENCE
+    compared_with = f"parameters without a graph; limit {LARGEST_DIFFERENCE:g}"
+    return Result(what, judged(holds), capture.largest_difference, "", compared_with)

@@ -1,0 +1,115 @@
+"""Checks the NVML source against nvidia-smi while a process loads the GPU, and its counters against what it copies."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+
+from bench.agent import child
+from bench.gpu_check import nvidia_smi
+from bench.gpu_check.checks.nvml_fields import PROPERTIES, REMAPPED, Round, compare
+from bench.gpu_check.kit import JOBS, Kit
+from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
+from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
+from bench.gpu_check.settings import Setting
+from bench.ranks import JobFailed, last_lines
+from bench.rows import MEBI
+from zmon.agent.sources.gpu import GpuSource
+from zmon.errors import SourceUnavailable
+from zmon.schema.host import GpuSample, rise
+
+ROUNDS = 5
+_WARM_SECONDS = 2.0  # utilization and power are means over up to a second
+_COPY_SECONDS = 3.0
+_START_SECONDS = 60.0
+# Bytes on the bus, of those copied: less where a reading is in the middle of a copy, more by the headers of packets.
+COPIED_RATIOS = (0.9, 1.5)
+
+
+def run(kit: Kit, _: Setting) -> Iterator[Result]:
+    """Load the first GPU, then compare."""
+    copied = kit.new_folder() / "copied"
+    with loaded(copied, kit.seconds(_START_SECONDS)) as process:
+        time.sleep(_WARM_SECONDS)
+        yield from compared(GpuSource(), COMMAND, process.pid, lambda: _bytes_copied(copied))
+
+
+def compared(source: GpuSource, command: str, pid: int, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
+    """Yield the comparisons of the first GPU; `copied` returns the bytes that it has received and sent by copies."""
+    try:
+        rounds = [_round(source, command) for _ in range(ROUNDS)]
+    except (SourceUnavailable, SmiFailed, LookupError) as error:
+        yield Result("NVML source", FAILED, note=str(error) or "there is no GPU")
+        return
+    yield from compare(rounds)
+    yield _compare_pids(rounds[-1].sample, pid, command)
+    yield from _compare_copies(source, copied)
+
+
+@contextlib.contextmanager
+def loaded(copied: Path, seconds: float) -> Iterator[psutil.Process]:
+    """Load the first GPU by a process that ends with the block. Raises JobFailed if it does not work in time."""
+    with child(sys.executable, "-m", f"{JOBS}.load", str(copied), log=copied.with_name("log")) as process:
+        deadline = time.monotonic() + seconds
+        while not copied.exists():
+            if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
+                raise JobFailed(f"the process that loads the GPU has ended:\n{last_lines(copied.parent)}")
+            if time.monotonic() > deadline:
+                raise JobFailed(f"no round of the load ended within {seconds:.0f} s:\n{last_lines(copied.parent)}")
+            time.sleep(0.1)
+        yield process
+
+
+def _round(source: GpuSource, command: str) -> Round:
+    before, sample = _row(command), _sample(source)
+    return Round(before, sample, _row(command))
+
+
+def _row(command: str) -> Row:
+    """Return all properties of the first GPU; those of remapped rows have a query of their own."""
+    (row, *_) = nvidia_smi.query(PROPERTIES, command=command)
+    with contextlib.suppress(SmiFailed, ValueError):  # older cards remap no rows
+        (remapped, *_) = nvidia_smi.query(REMAPPED, "remapped-rows", command)
+        row |= remapped
+    return row
+
+
+def _sample(source: GpuSource) -> GpuSample:
+    sample: GpuSample = source.read().value[0]
+    return sample
+
+
+def _compare_pids(sample: GpuSample, pid: int, command: str) -> Result:
+    """Compare the processes of the GPU; a PID namespace may hide them from both."""
+    by_smi = sorted(int(row["pid"]) for row in nvidia_smi.query(("pid",), "compute-apps", command))
+    own = ", ".join(map(str, sample.pids)) or "none"
+    compared_with = f"nvidia-smi: {', '.join(map(str, by_smi)) or 'none'}; the load is {pid}"
+    if not sample.pids and not by_smi:
+        return Result("pids", NOT_CHECKED, own, "", compared_with, "the driver shows no process (PID namespace?)")
+    return Result("pids", judged(list(sample.pids) == by_smi and pid in sample.pids), own, "", compared_with)
+
+
+def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
+    """Compare the counters of the bus with the bytes copied meanwhile."""
+    first, copied_before = _sample(source), copied()
+    time.sleep(_COPY_SECONDS)
+    last, copied_after = _sample(source), copied()
+    for number, field in enumerate(("pcie_received_bytes", "pcie_sent_bytes")):
+        counted = rise(getattr(first, field), getattr(last, field))
+        in_copies = copied_after[number] - copied_before[number]
+        if counted is None:
+            yield Result(field, NOT_CHECKED, note="this GPU has no such counter, or one of 32 bits")
+            continue
+        holds = COPIED_RATIOS[0] * in_copies <= counted <= COPIED_RATIOS[1] * in_copies
+        compared_with = f"copied meanwhile: {in_copies * MEBI:,.0f} MiB, × {COPIED_RATIOS[0]:g} … {COPIED_RATIOS[1]:g}"
+        yield Result(field, judged(holds), counted * MEBI, "MiB", compared_with)
+
+
+def _bytes_copied(file: Path) -> tuple[int, int]:
+    received, sent = map(int, file.read_text().split())
+    return received, sent

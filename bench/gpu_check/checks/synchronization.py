@@ -1,0 +1,36 @@
+"""Checks that a watched step never waits for the device: its host returns while a long kernel runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.gpu_check.kit import Kit
+from bench.gpu_check.records import SubmittedSteps
+from bench.gpu_check.result import NOT_CHECKED, Result, judged
+from bench.gpu_check.settings import Setting
+
+WAIT_RATIO = 0.5  # of the kernel: a call that waits takes all of it, submitting some steps takes milliseconds
+_LIMIT_SECONDS = 60.0
+
+
+def run(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run the job and compare."""
+    job = kit.run(setting, "synchronization", seconds=_LIMIT_SECONDS)
+    yield from compare(job.records(SubmittedSteps)[0])
+
+
+def compare(steps: SubmittedSteps) -> Iterator[Result]:
+    """Yield the results; nothing is known if the step itself waits."""
+    limit = WAIT_RATIO * steps.busy_seconds
+    what = "submitting watched steps behind a long kernel"
+    compared_with = f"{steps.absent_seconds * 1e3:.1f} ms without zmon; kernel {steps.busy_seconds * 1e3:.0f} ms"
+    if steps.absent_seconds > limit:
+        yield Result(what, NOT_CHECKED, note=f"the step waits without zmon too: {compared_with}")
+    else:
+        holds = steps.watched_seconds <= limit
+        yield Result(what, judged(holds), steps.watched_seconds * 1e3, "ms", compared_with)
+    yield Result(
+        'watched steps under set_sync_debug_mode("error")', judged(not steps.error),
+        steps.error or "no call synchronizes", "", "no error", "covers torch's operators only",
+    )  # fmt: skip
+    yield Result("records dropped under that mode", judged(not steps.dropped), steps.dropped, "", "0")

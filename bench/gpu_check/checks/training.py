@@ -1,0 +1,127 @@
+"""Checks the boxes of watched trainings: the bundled trainer, DDP and FSDP2, each as a user would start it.
+
+The number of steps is known, parts of a step must sum to it, the sum of all steps is compared with the host's clock,
+and the number of collectives with torch's flight recorder, which the rank's worker server returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from bench.gpu_check.kit import Kit, RankRecord
+from bench.gpu_check.machine import Machine
+from bench.gpu_check.records import TrainedRank
+from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, judged
+from bench.gpu_check.settings import Setting
+from bench.rows import MICRO
+from zmon.schema.step import StepRecord
+
+TRAINER_STEPS, STEPS = 200, 100
+SUM_SECONDS = 1e-6  # parts are whole nanoseconds; a millionth of a second is more than their rounding
+# The host notes the end of a step when it has submitted it, which is before or after the device's end of it.
+WALL_RATIO = 0.15
+NANO = 1e9
+_WARM_UP_STEPS = 10  # not in the comparison with the host's clock
+_LIMIT_SECONDS = 120.0
+
+
+def run_trainer(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run the bundled trainer."""
+    job = kit.run(setting, "bundled", str(TRAINER_STEPS), seconds=_LIMIT_SECONDS)
+    yield from compare(kit.machine, setting, TRAINER_STEPS, job.boxes(), job.records(TrainedRank))
+
+
+def run_ddp(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run a small DDP training."""
+    yield from _run_parallel(kit, setting, "ddp")
+
+
+def run_fsdp2(kit: Kit, setting: Setting) -> Iterator[Result]:
+    """Run a small FSDP2 training."""
+    yield from _run_parallel(kit, setting, "fsdp2")
+
+
+def _run_parallel(kit: Kit, setting: Setting, kind: str) -> Iterator[Result]:
+    job = kit.run(setting, "parallel", kind, str(STEPS), seconds=_LIMIT_SECONDS)
+    ranks, boxes = job.records(TrainedRank), job.boxes()
+    yield from compare(kit.machine, setting, STEPS, boxes, ranks)
+    yield compare_collectives(boxes, ranks)
+
+
+def compare(
+    machine: Machine, setting: Setting, num_steps: int, boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]
+) -> Iterator[Result]:
+    """Yield the comparisons of all boxes; a figure is that of the worst rank."""
+    counts = [box.totals.steps for box in boxes]
+    all_recorded = all(count == num_steps == len(box.steps) for count, box in zip(counts, boxes, strict=True))
+    yield Result("steps in the box", judged(all_recorded), min(counts), "", f"{num_steps} trained")
+    differences = [_difference(step) for box in boxes for step in box.steps]
+    largest = max(differences, default=0.0)
+    yield Result(
+        "largest difference of a step from the sum of its parts",
+        judged(bool(differences) and largest <= SUM_SECONDS), round(largest * NANO, 3), "ns",
+        f"limit {SUM_SECONDS * NANO:g} ns",
+    )  # fmt: skip
+    dropped = max(box.totals.dropped_records for box in boxes)
+    yield Result("records that the probe dropped", judged(not dropped), dropped, "", "0")
+    backends = {box.identity.backend for box in boxes}
+    yield Result("backend", judged(backends == {setting.backend}), _joined(backends), "", setting.backend)
+    if setting.gpus:
+        has_events = all(rank.device_events for rank in ranks)
+        yield Result("times from device events", judged(has_events), "yes" if has_events else "no", "", "yes")
+        yield _compare_devices(machine, boxes)
+        yield _compare_wall(boxes)
+    overhead = max(box.totals.overhead_seconds / max(box.totals.steps, 1) for box in boxes)
+    yield Result("overhead that zmon reports, per step", MEASURED, overhead * MICRO, "µs")
+
+
+def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]) -> Result:
+    """Compare the sequences of the box with those of the flight recorder, group by group."""
+    what = "collectives in the box, by process group"
+    errors = {rank.flight_error for rank in ranks if rank.last_sequences is None}
+    if errors:
+        return Result(what, FAILED, note=f"no flight record: {_joined(errors)}")
+    figures, recorded = [], []
+    holds = True
+    for box, rank in zip(boxes, ranks, strict=True):
+        last = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
+        holds &= last == rank.last_sequences and not rank.num_pending
+        figures.append(_joined(f"{group} {count:,}" for group, count in last.items()))
+        pending = f", {rank.num_pending} not done" if rank.num_pending else ""
+        recorded.append(_joined(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
+    return Result(what, judged(holds), figures[0], "", f"flight recorder: {recorded[0]}")
+
+
+def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
+    what, devices = "device in the box", {box.identity.device for box in boxes}
+    if not machine.uuids:
+        return Result(what, NOT_CHECKED, _joined(devices), note=machine.smi_error)
+    return Result(
+        what, judged(devices <= set(machine.uuids)), _joined(devices), "", f"nvidia-smi: {_joined(machine.uuids)}"
+    )
+
+
+def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
+    what = "sum of the steps, of the host's time from first to last"
+    ratios = [ratio for box in boxes if (ratio := _wall_ratio(box.steps)) is not None]
+    if not ratios:
+        return Result(what, NOT_CHECKED, note="there are too few steps")
+    worst = max(ratios, key=lambda ratio: abs(ratio - 1))
+    holds = abs(worst - 1) <= WALL_RATIO
+    return Result(what, judged(holds), worst, "", f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
+
+
+def _wall_ratio(steps: Sequence[StepRecord]) -> float | None:
+    warm = steps[_WARM_UP_STEPS:]
+    if len(warm) < 2:
+        return None
+    ends = [step.start + step.duration for step in warm]
+    return sum(step.duration for step in warm[1:]) / (ends[-1] - ends[0])
+
+
+def _difference(step: StepRecord) -> float:
+    return abs(step.measures.self_seconds + step.measures.exposed_seconds - step.duration)
+
+
+def _joined(words: Iterable[str | None]) -> str:
+    return ", ".join(sorted(map(str, words)))

@@ -1,0 +1,24 @@
+"""Trains with DDP until it is stopped, a step about every 20 ms, for faults that come from outside."""
+
+from __future__ import annotations
+
+import sys
+
+from bench.gpu_check.jobs.joining import join
+from bench.gpu_check.jobs.parallel import train_step
+
+STEP_SECONDS = 0.02
+
+
+def main(_: str, key: str) -> None:
+    """Train."""
+    device = join(key)
+    step = train_step(device, "ddp")
+    while True:
+        step()
+        device.busy(STEP_SECONDS)
+        device.finish()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,105 @@
+"""Captures parts of a training step as a CUDA graph, without zmon and while it watches, and replays them.
+
+The parameters after the replays are compared with those of the same steps without a graph. In a capture of the whole
+step, the optimizer is in the graph, so zmon sees the end of a step while the stream is captured.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from bench.device import Device
+from bench.gpu_check.jobs.joining import join, rank
+from bench.gpu_check.records import Capture, Captures, write
+from zmon import probe
+
+REPLAYS = 5
+_WARM_UP_STEPS = 3
+_WIDTH = 32
+GRADIENTS, WHOLE_STEP = "forward, backward and all-reduce", "the whole step"
+
+
+class CapturedTraining:
+    """A model whose step has two parts: gradients, averaged over the ranks, and the update."""
+
+    def __init__(self, device: Device) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, 1)).to(device.place)
+        self._optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-2)
+        self._batch = torch.ones(8, _WIDTH, device=device.place)
+
+    def gradients(self) -> None:
+        """Compute the gradients in place."""
+        self._optimizer.zero_grad(set_to_none=False)
+        self.model(self._batch).square().mean().backward()
+        for parameter in self.model.parameters():
+            dist.all_reduce(parameter.grad, dist.ReduceOp.AVG)
+
+    def update(self) -> None:
+        """Update the parameters."""
+        self._optimizer.step()
+
+    def step(self) -> None:
+        """Do one update."""
+        self.gradients()
+        self.update()
+
+
+def main(folder: str, key: str) -> None:
+    """Capture both parts without zmon, then watched, and write the results."""
+    device = join(key)
+    timeline = probe.current
+    captures = []
+    for watched in (False, True):
+        probe.current = timeline if watched else None
+        for what in (GRADIENTS, WHOLE_STEP):  # the one that may break the capture comes last
+            try:
+                captures.append(Capture(what, watched, "", _difference(what, device)))
+            except RuntimeError as error:
+                captures.append(Capture(what, watched, str(error).partition("\n")[0], None))
+    probe.current = timeline
+    dist.destroy_process_group()
+    write(folder, rank(), Captures(tuple(captures)))
+
+
+def _difference(what: str, device: Device) -> float:
+    """Return the largest difference of a parameter between a training with a graph and one without."""
+    captured, plain = CapturedTraining(device), CapturedTraining(device)
+    replay = _capture(captured, what)
+    for _ in range(_WARM_UP_STEPS):
+        plain.step()
+    for _ in range(REPLAYS):
+        replay()
+        plain.step()
+    device.finish()
+    pairs = zip(captured.model.parameters(), plain.model.parameters(), strict=True)
+    return max(float((a - b).abs().max()) for a, b in pairs)
+
+
+def _capture(training: CapturedTraining, what: str) -> Callable[[], None]:
+    """Warm up on a side stream, as torch requires, capture, and return a function that does one step."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(_WARM_UP_STEPS):
+            training.step()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        (training.step if what == WHOLE_STEP else training.gradients)()
+
+    def step() -> None:
+        graph.replay()
+        if what != WHOLE_STEP:
+            training.update()
+
+    return step
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,38 @@
+"""Loads the first GPU until it is ended: matrix products, and copies from and to the host whose bytes it counts.
+
+Started as `-m bench.gpu_check.jobs.load FILE`. FILE has the bytes received and sent by the GPU so far.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import torch
+
+WIDTH = 8192
+RECEIVED_BYTES, SENT_BYTES = 64 << 20, 32 << 20  # in each round; they differ, so that directions cannot be confused
+PRODUCTS = 20  # of a round: about 50 ms on an H100
+
+
+def main(path: str) -> None:
+    """Load the GPU."""
+    device = torch.device("cuda", 0)
+    matrix = torch.randn(WIDTH, WIDTH, device=device, dtype=torch.bfloat16)
+    host_source = torch.ones(RECEIVED_BYTES, dtype=torch.uint8, pin_memory=True)
+    host_target = torch.empty(SENT_BYTES, dtype=torch.uint8, pin_memory=True)
+    received = torch.empty(RECEIVED_BYTES, dtype=torch.uint8, device=device)
+    rounds, file, new = 0, Path(path), Path(f"{path}.new")
+    while True:
+        for _ in range(PRODUCTS):
+            matrix @ matrix
+        received.copy_(host_source, non_blocking=True)
+        host_target.copy_(received[:SENT_BYTES], non_blocking=True)
+        torch.cuda.synchronize(device)
+        rounds += 1
+        new.write_text(f"{rounds * RECEIVED_BYTES} {rounds * SENT_BYTES}")
+        new.replace(file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

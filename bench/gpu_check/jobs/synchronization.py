@@ -1,0 +1,89 @@
+"""Submits steps while the device is busy with a long kernel, with zmon and without it.
+
+A call that waits for the device would return only after the kernel. Besides, torch's own check raises at calls that
+synchronize; it covers torch's operators, but neither events nor collectives.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bench.device import Device
+from bench.gpu_check.jobs.joining import join, rank
+from bench.gpu_check.records import SubmittedSteps, write
+from zmon import probe
+
+BUSY_SECONDS = 1.0
+STEPS = 3  # few enough for the launch queue of the device, in which the host waits once it is full
+_WARM_UP_STEPS = 10
+_WIDTH = 64
+
+
+class Training:
+    """A small DDP training without a call that waits for the device."""
+
+    def __init__(self, device: Device) -> None:
+        layers = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.ReLU(), nn.Linear(_WIDTH, 1)).to(device.place)
+        self._model = DistributedDataParallel(layers)
+        self._optimizer = torch.optim.SGD(self._model.parameters(), lr=1e-3)
+        self._batch = torch.ones(16, _WIDTH, device=device.place)
+        self._metric = torch.ones(1, device=device.place)
+
+    def step(self) -> None:
+        """Do one update, and reduce a metric meanwhile."""
+        work = dist.all_reduce(self._metric, async_op=True)
+        loss = self._model(self._batch).square().mean()
+        self._optimizer.zero_grad()
+        loss.backward()
+        work.wait()
+        self._optimizer.step()
+
+
+def submit(training: Training, device: Device) -> float:
+    """Submit steps behind a long kernel; return the host's seconds."""
+    device.finish()
+    device.busy(BUSY_SECONDS)
+    begin = time.perf_counter()
+    for _ in range(STEPS):
+        training.step()
+    seconds = time.perf_counter() - begin
+    device.finish()
+    return seconds
+
+
+def main(folder: str, key: str) -> None:
+    """Submit steps in all ways, and write the times and what torch's check raised."""
+    device = join(key)
+    training = Training(device)
+    for _ in range(_WARM_UP_STEPS):
+        training.step()
+    timeline = probe.current
+    assert timeline is not None
+    watched_seconds = submit(training, device)
+    probe.current = None
+    absent_seconds = submit(training, device)
+    probe.current = timeline
+    timeline.turn_to(timeline.activity)  # the time without zmon belongs to no step
+    dropped, error = timeline.ledger.dropped, ""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(STEPS):
+            training.step()
+    except RuntimeError as failure:
+        error = str(failure).partition("\n")[0]
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    dropped = timeline.ledger.dropped - dropped
+    device.finish()
+    dist.destroy_process_group()
+    write(folder, rank(), SubmittedSteps(BUSY_SECONDS, watched_seconds, absent_seconds, dropped, error))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,44 @@
+"""The settings of a check: how many ranks it has, on which devices, and with which backend they communicate.
+
+NCCL refuses two ranks on one GPU. So on a machine with one GPU, NCCL runs with one rank, which exercises its kernels,
+its stream and its events, and never waits for a peer. Two ranks that share the GPU communicate with gloo on CUDA
+tensors: they wait for each other, but the collective runs on the host. Only two GPUs have both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.gpu_check.machine import Machine
+from zmon.format import counted
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Ranks, their backend ("": no process group), and the number of GPUs that they need."""
+
+    key: str  # on the command line of a job
+    name: str  # in the report
+    backend: str
+    ranks: int
+    gpus: int
+
+    def missing(self, machine: Machine) -> str | None:
+        """Return the reason why this machine cannot have this setting, or None."""
+        if machine.num_gpus >= self.gpus:
+            return None
+        return machine.no_gpu or f"this machine has {counted(machine.num_gpus, 'GPU')}, and this needs {self.gpus}"
+
+    def applies(self, machine: Machine) -> bool:
+        """Return False if a setting with GPUs says more on this machine."""
+        return self is not ON_CPU or not machine.num_gpus
+
+
+MACHINE = Setting("machine", "", "", 0, 0)
+ALONE = Setting("alone", "1 process on the GPU, no process group", "", 1, 1)
+ONE_RANK = Setting("nccl-1", "1 rank, NCCL", "nccl", 1, 1)
+SHARED = Setting("gloo-shared", "2 ranks on one GPU, gloo on CUDA tensors", "gloo", 2, 1)
+GPU_EACH = Setting("nccl-2", "2 ranks, NCCL, a GPU each", "nccl", 2, 2)
+ON_CPU = Setting("gloo-cpu", "2 ranks, gloo on the CPU", "gloo", 2, 0)
+
+BY_KEY = {setting.key: setting for setting in (MACHINE, ALONE, ONE_RANK, SHARED, GPU_EACH, ON_CPU)}

@@ -1,0 +1,114 @@
+"""Runs the GPU kit in a Python that has this checkout, its dependencies and torch, without network.
+
+Run it with `make gpu-check`. If the Python lacks something, a virtual environment in .gpu-check/ has this checkout,
+everything that the Python has, and, if packages are still missing, the wheels of .wheels/ (`make gpu-wheels`). Nothing
+is installed into the Python itself. Options go to `python -m bench.gpu_check`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[1]
+WHEELS, FOLDER = PROJECT / ".wheels", PROJECT / ".gpu-check"
+SITE = "site"  # directory of the installed wheels, in FOLDER
+NEXT_STEP = (
+    "The Python must have torch and numpy. For Python 3.12, `make gpu-wheels` on a machine with network brings all"
+    " other packages in .wheels/"
+)
+_SECONDS = 300.0
+# zmon's daemons ignore PYTHONPATH, so this checkout and its dependencies must be there without it.
+_PROBE = """
+import pathlib, sys
+import torch, numpy
+import zmon.agent, zmon.hub, zmon.cli.main, trainer
+sys.exit(pathlib.Path(zmon.__file__).parents[1] != pathlib.Path(sys.argv[1]))
+"""
+_SITE_PACKAGES = "import site, sysconfig; print(*{*site.getsitepackages(), sysconfig.get_path('purelib')}, sep='\\n')"
+
+
+class Unusable(Exception):
+    """The kit cannot run; the message is one line with the next step."""
+
+
+def chosen_python(environ: Mapping[str, str]) -> str:
+    """Return the Python that the user named in PYTHON, or that of `make setup`, or the one that runs this script."""
+    own = PROJECT / ".venv" / "bin" / "python"
+    return environ.get("PYTHON") or (str(own) if own.exists() else sys.executable)
+
+
+def lack(python: str) -> str:
+    """Return why a Python cannot run the kit, in one line; "" if it can."""
+    try:
+        done = subprocess.run(
+            (python, "-EPc", _PROBE, str(PROJECT)), capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if not done.returncode:
+        return ""
+    return (done.stderr.strip().splitlines() or ["its zmon is of another checkout"])[-1]
+
+
+def prepared(python: str, folder: Path = FOLDER) -> str:
+    """Return the Python of a virtual environment that has this checkout and what `python` has. Raises Unusable."""
+    shutil.rmtree(folder, ignore_errors=True)
+    venv = folder / "venv"
+    _run((python, "-m", "venv", "--without-pip", str(venv)))
+    inherited = _run((python, "-c", _SITE_PACKAGES)).split("\n")
+    (packages,) = venv.glob("lib/python*/site-packages")
+    # `addsitedir` also reads the .pth files there, which may lead to further packages.
+    later = (f"import site; site.addsitedir({path!r})" for path in sorted(filter(None, inherited)))
+    (packages / "gpu_check.pth").write_text("\n".join((str(folder / SITE), str(PROJECT), *later)) + "\n")
+    return str(venv / "bin" / "python")
+
+
+def install(python: str, folder: Path = FOLDER, wheels: Path = WHEELS) -> None:
+    """Install the wheels where the prepared environment looks first. Raises Unusable."""
+    files = sorted(map(str, wheels.glob("*.whl")))
+    if files:
+        options = ("--quiet", "--no-index", "--no-deps", "--no-compile", "--target", str(folder / SITE))
+        _run((python, "-m", "pip", "--disable-pip-version-check", "install", *options, *files))
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unusable(str(error)) from error
+    if done.returncode:
+        raise Unusable(f"{' '.join(command[:4])}: {(done.stderr.strip().splitlines() or ['it failed'])[-1]}")
+    return done.stdout
+
+
+def suitable(python: str) -> str:
+    """Return a Python that can run the kit: this one, or an environment made from it. Raises Unusable."""
+    if not (reason := lack(python)):
+        return python
+    print(f"gpu-check: {python}: {reason}; preparing {FOLDER.name}/", file=sys.stderr, flush=True)
+    environment = prepared(python)
+    if lack(environment):
+        install(python)
+        if reason := lack(environment):
+            raise Unusable(f"{reason}. {NEXT_STEP}")
+    return environment
+
+
+def main() -> None:
+    """Find or prepare the Python, then become the kit. Exits with one line if there is none."""
+    try:
+        python = suitable(chosen_python(os.environ))
+    except Unusable as error:
+        sys.exit(f"gpu-check: {error}")
+    tools = os.pathsep.join((str(FOLDER / SITE / "bin"), os.environ.get("PATH", "")))  # py-spy
+    os.chdir(PROJECT)
+    os.execve(python, (python, "-m", "bench.gpu_check", *sys.argv[1:]), {**os.environ, "PATH": tools})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Tests of the comparisons of the kit's checks: what passes, what fails, and what cannot be told."""
+
+from dataclasses import replace
+
+import pytest
+
+from bench.gpu_check.checks import communication, cost, graphs, stalls, synchronization, training, versions
+from bench.gpu_check.kit import RankRecord
+from bench.gpu_check.records import (
+    ABSENT,
+    EVENTS,
+    HOST_CLOCK,
+    Capture,
+    Captures,
+    MarkCosts,
+    Overlaps,
+    SubmittedSteps,
+    TrainedRank,
+)
+from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, PASSED
+from bench.gpu_check.settings import ONE_RANK
+from bench.rows import Row
+from tests.bench.gpu_check.machines import UUID, WITH_GPU, WITHOUT_GPU
+from tests.boxes import IDENTITY
+from tests.build import finding
+from zmon.box.boundary import Totals
+from zmon.schema.step import Measures, OpTotals, StepRecord
+
+RANK = TrainedRank(True, {"nccl:0": 30})
+
+
+def step(number, start, duration=0.02, all_reduce=0.005):
+    ops = {"all_reduce": OpTotals(1, exposed_seconds=all_reduce)}
+    return StepRecord(number, start, duration, Measures({"forward": duration - all_reduce}, ops))
+
+
+def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02):
+    steps = tuple(step(number, number * host_seconds) for number in range(num_steps))
+    totals = Totals(num_steps, 0.02 * num_steps, None, None, None, 0.003, dropped, Measures(), {}, 0.0)
+    return RankRecord(replace(IDENTITY, device=device, backend=backend), totals, steps, {"0": 30, "unused": 0})
+
+
+def failures(results):
+    return [result.what for result in results if result.verdict == FAILED]
+
+
+def compared(rank_box, rank=RANK, machine=WITH_GPU):
+    return list(training.compare(machine, ONE_RANK, 30, [rank_box], [rank]))
+
+
+def test_watched_training_passes():
+    results = compared(box())
+    assert failures(results) == []
+    assert [result.what for result in results if result.verdict == MEASURED] == ["overhead that zmon reports, per step"]
+    assert results[-1].figure == pytest.approx(100)  # µs
+
+
+@pytest.mark.parametrize(
+    ("rank_box", "rank", "failure"),
+    [
+        (box(num_steps=29), RANK, "steps in the box"),
+        (box(dropped=1), RANK, "records that the probe dropped"),
+        (box(backend="gloo"), RANK, "backend"),
+        (box(device="cpu"), RANK, "device in the box"),
+        (box(), replace(RANK, device_events=False), "times from device events"),
+        (box(host_seconds=0.03), RANK, "sum of the steps, of the host's time from first to last"),
+    ],
+)
+def test_watched_training_with_one_fault_fails_there(rank_box, rank, failure):
+    assert failures(compared(rank_box, rank)) == [failure]
+
+
+def test_step_whose_parts_do_not_sum_to_it_fails():
+    odd = replace(box(), steps=(*box().steps[:-1], replace(box().steps[-1], duration=0.02001)))
+    assert failures(compared(odd)) == ["largest difference of a step from the sum of its parts"]
+
+
+def test_device_is_not_checked_without_nvidia_smi():
+    (result,) = (
+        r for r in compared(box(), machine=replace(WITH_GPU, uuids=(), smi_error="gone")) if "device in" in r.what
+    )
+    assert (result.verdict, result.note) == (NOT_CHECKED, "gone")
+
+
+@pytest.mark.parametrize(
+    ("rank", "verdict"),
+    [
+        (RANK, PASSED),
+        (replace(RANK, last_sequences={"nccl:0": 29}), FAILED),
+        (replace(RANK, last_sequences={"nccl:0": 30, "nccl:1": 1}), FAILED),
+        (replace(RANK, num_pending=1), FAILED),
+        (TrainedRank(True, None, flight_error="the rank did not answer"), FAILED),
+    ],
+)
+def test_collectives_are_those_of_the_flight_recorder(rank, verdict):
+    assert training.compare_collectives([box()], [rank]).verdict == verdict
+
+
+@pytest.mark.parametrize(("events", "verdict"), [(6e-6, PASSED), (90e-6, FAILED)])
+def test_cost_of_a_mark_has_a_limit_with_events_only(events, verdict):
+    costs = MarkCosts({ABSENT: (1e-6,) * 9, HOST_CLOCK: (99e-6,) * 9, EVENTS: (events,) * 9}, True)
+    assert [result.verdict for result in cost.compare_marks(costs)] == [MEASURED, verdict]
+
+
+def test_cost_of_a_mark_without_events_fails():
+    costs = MarkCosts({ABSENT: (1e-6,), HOST_CLOCK: (2e-6,), EVENTS: (2e-6,)}, False)
+    assert failures(cost.compare_marks(costs)) == ["cost of a mark"]
+
+
+@pytest.mark.parametrize(
+    ("percent", "limited", "verdict"), [(0.4, True, PASSED), (2.5, True, FAILED), (25.0, False, MEASURED)]
+)
+def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, verdict):
+    rows = [Row("watched, wall, of the step", percent, "%", 0.1, 30.0), Row("watched, processor", 1.0, "µs")]
+    (result,) = cost.step_results("a step", rows, limited)
+    assert (result.what, result.verdict) == ("a step: watched, wall, of the step", verdict)
+
+
+@pytest.mark.parametrize(
+    ("watched", "absent", "verdict"), [(0.01, 0.008, PASSED), (1.0, 0.008, FAILED), (1.0, 1.0, NOT_CHECKED)]
+)
+def test_step_that_waits_only_with_zmon_fails(watched, absent, verdict):
+    first, *others = synchronization.compare(SubmittedSteps(1.0, watched, absent, 0, ""))
+    assert first.verdict == verdict
+    assert failures(others) == []
+
+
+def test_call_that_synchronizes_fails():
+    results = synchronization.compare(SubmittedSteps(1.0, 0.01, 0.01, 2, "called a synchronizing CUDA operation"))
+    assert len(failures(results)) == 2
+
+
+def test_capture_that_only_zmon_breaks_fails():
+    captures = (
+        Capture("gradients", False, "", 0.0),
+        Capture("step", False, "", 0.0),
+        Capture("both", False, "not supported", None),
+        Capture("gradients", True, "", 1e-7),
+        Capture("step", True, "operation not permitted when stream is capturing", None),
+        Capture("both", True, "not supported", None),
+    )
+    results = list(graphs.compare(Captures(captures)))
+    assert [result.verdict for result in results] == [PASSED, FAILED, NOT_CHECKED]
+    assert results[1].note == "operation not permitted when stream is capturing"
+
+
+def test_capture_with_other_parameters_fails():
+    captures = (Capture("step", False, "", 0.0), Capture("step", True, "", 0.1))
+    assert failures(graphs.compare(Captures(captures))) == ["capture and replay of step"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "exposed", "verdicts"),
+    [
+        ("nccl", (0.0061, 0.0029, 0.00001), [PASSED] * 3),
+        ("nccl", (0.006, 0.006, 0.006), [PASSED, FAILED, FAILED]),  # hidden communication counts as exposed
+        ("nccl", (0.0, 0.0, 0.0), [FAILED, FAILED, PASSED]),
+        ("gloo", (0.08, 0.0, 0.0), [PASSED] * 3),
+    ],
+)
+def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, verdicts):
+    overlaps = Overlaps("all_reduce", (0.006, 0.003, 0.0), 0.006)
+    steps = [step(number, number, all_reduce=seconds) for number, seconds in enumerate(exposed)]
+    assert [result.verdict for result in communication.compare("", backend, overlaps, steps)] == verdicts
+
+
+def test_collective_that_takes_no_time_is_not_checked():
+    (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), [])
+    assert (result.verdict, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
+
+
+def test_box_without_a_step_for_each_kernel_fails():
+    assert failures(communication.compare("", "nccl", Overlaps("all_gather", (0.006,) * 3, 0.006), [step(1, 0.0)]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "seconds", "verdict"),
+    [
+        ({}, 0.5, PASSED),
+        ({}, 4.5, FAILED),  # late
+        ({"cause": "compute_hang"}, 0.5, FAILED),
+        ({"ranks": (0, 1)}, 0.5, FAILED),
+    ],
+)
+def test_finding_must_name_cause_and_rank_in_time(changes, seconds, verdict):
+    frozen = replace(finding(), **({"cause": "rank_frozen", "ranks": (1,)} | changes))
+    assert stalls.compare_finding("frozen", "rank_frozen", 1, frozen, seconds).verdict == verdict
+
+
+def test_missing_finding_fails():
+    result = stalls.compare_finding("killed", "rank_exited", 1, None, 15.0)
+    assert (result.verdict, result.note) == (FAILED, "no finding within 15 s")
+
+
+@pytest.mark.parametrize(("culprits", "verdict"), [([(1,)], PASSED), ([(1,), (0,)], FAILED), ([], FAILED)])
+def test_no_other_rank_may_be_named(culprits, verdict):
+    assert stalls.compare_culprits(culprits, 1).verdict == verdict
+
+
+def test_versions_and_devices_of_a_machine():
+    assert failures(versions.compare(WITH_GPU)) == []
+    old = replace(WITH_GPU, python="3.10.2", torch=replace(WITH_GPU.torch, torch="2.8.1"), uuids=("GPU-other",))
+    assert failures(versions.compare(old)) == ["version of Python", "version of torch", "UUIDs of the GPUs"]
+    (*_, missing) = versions.compare(WITHOUT_GPU)
+    assert (missing.verdict, missing.note) == (NOT_CHECKED, WITHOUT_GPU.no_gpu)
+    (*_, missing) = versions.compare(replace(WITH_GPU, smi_error="nvidia-smi is not installed"))
+    assert (missing.verdict, missing.note) == (NOT_CHECKED, "nvidia-smi is not installed")

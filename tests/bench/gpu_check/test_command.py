@@ -1,0 +1,86 @@
+"""Tests of the command, run as people run it, on a machine whose GPUs are hidden."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench.gpu_check import __main__ as command
+from bench.gpu_check.checks import ALL
+from bench.gpu_check.kit import Check
+from bench.gpu_check.result import FAILED, PASSED, Result
+from bench.gpu_check.settings import MACHINE
+from tests.bench.gpu_check.machines import WITHOUT_GPU
+from tests.places import REPOSITORY
+
+NEEDS_GPU = tuple(check.name for check in ALL if all(setting.gpus for setting in check.settings))
+
+
+def run(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "bench.gpu_check", *arguments],
+        cwd=REPOSITORY,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=150,
+        check=False,
+    )
+
+
+@pytest.mark.e2e  # it imports torch in a process
+def test_command_without_gpu_says_what_it_cannot_check():
+    done = run("--only", "versions", *NEEDS_GPU)
+    assert done.returncode == 0, done.stderr
+    assert "| version of torch |  | passed |" in done.stdout
+    _, _, not_checked = done.stdout.partition("### Not checked\n")
+    for check in ALL:
+        if check.name in NEEDS_GPU:
+            assert f"| {check.title} | " in not_checked
+    assert not_checked.count("no GPU: torch") == len(NEEDS_GPU) + 1  # and the UUIDs
+    assert " 0 failed" in done.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.slow  # the other test runs the command as well
+def test_command_whose_time_is_over_runs_no_job():
+    done = run("--only", "ddp", "stalls", "--seconds", "0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("| the time of the command was over |") == 2
+
+
+@pytest.mark.e2e
+@pytest.mark.slow  # jobs under agent and hub are in every run, among the drills
+def test_checks_that_need_no_gpu_pass_on_the_cpu():
+    done = run("--only", "ddp", "stalls")
+    assert done.returncode == 0, done.stderr
+    assert "| collectives in the box, by process group | 2 ranks, gloo on the CPU | passed |" in done.stdout
+    assert (
+        "| ranks named after the other ranks died too | 2 ranks, gloo on the CPU | passed | 1 | 1 |  |" in done.stdout
+    )
+
+
+def test_failed_check_is_the_exit_code(monkeypatch, capsys):
+    def fails(kit, setting):
+        yield Result("one", PASSED)
+        yield Result("other", FAILED)
+
+    monkeypatch.setattr(command, "this_machine", lambda: WITHOUT_GPU)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    for checks, code in (((Check("fails", "Title", (MACHINE,), fails),), 1), ((), 0)):
+        monkeypatch.setattr(command, "ALL", checks)
+        assert command.main([]) == code
+    assert "1 passed, 1 failed" in capsys.readouterr().out
+
+
+def test_unknown_check_is_misuse(capsys):
+    with pytest.raises(SystemExit) as leave:
+        command.main(["--only", "weather"])
+    assert leave.value.code == 2
+
+
+def test_checks_have_names_titles_and_settings_of_their_own():
+    for values in ([check.name for check in ALL], [check.title for check in ALL]):
+        assert len(set(values)) == len(ALL)
+    assert all(len(set(check.settings)) == len(check.settings) > 0 for check in ALL)

@@ -1,0 +1,91 @@
+"""Tests of the run of a check: the settings that a machine has, checks that break, and the end of the time."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+from bench.gpu_check.kit import OUT_OF_TIME, Check, Kit
+from bench.gpu_check.result import FAILED, NOT_CHECKED, PASSED, Result
+from bench.gpu_check.running import results
+from bench.gpu_check.settings import GPU_EACH, ON_CPU, ONE_RANK
+from bench.ranks import JobFailed
+from tests.bench.gpu_check.machines import DEVICE, WITH_GPU, WITHOUT_GPU
+
+OUTPUT = """the job failed with exit code 1:
+[rank0]: Traceback (most recent call last):
+[rank0]: RuntimeError: CUDA error: out of memory
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError: worker
+"""
+
+
+def kit(tmp_path, machine, seconds=60.0):
+    return Kit(machine, tmp_path, time.monotonic() + seconds)
+
+
+def check(run):
+    return Check("name", "Title", (ONE_RANK, GPU_EACH, ON_CPU), run)
+
+
+def passes(kit, setting):
+    yield Result(setting.backend, PASSED)
+
+
+def verdicts(ran):
+    return [(result.what, result.verdict, result.setting) for result in ran]
+
+
+def test_machine_without_gpu_runs_on_the_cpu_and_names_the_rest(tmp_path):
+    ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU)))
+    assert verdicts(ran) == [
+        ("Title", NOT_CHECKED, ONE_RANK.name),
+        ("Title", NOT_CHECKED, GPU_EACH.name),
+        ("gloo", PASSED, ON_CPU.name),
+    ]
+    assert {result.note for result in ran[:2]} == {WITHOUT_GPU.no_gpu}
+
+
+def test_machine_with_one_gpu_leaves_out_what_needs_two_and_the_cpu(tmp_path):
+    ran = list(results(check(passes), kit(tmp_path, WITH_GPU)))
+    assert verdicts(ran) == [("nccl", PASSED, ONE_RANK.name), ("Title", NOT_CHECKED, GPU_EACH.name)]
+    assert ran[1].note == "this machine has 1 GPU, and this needs 2"
+
+
+def test_machine_with_two_gpus_has_every_setting_of_gpus(tmp_path):
+    two = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
+    ran = results(check(passes), kit(tmp_path, two))
+    assert verdicts(ran) == [("nccl", PASSED, ONE_RANK.name), ("nccl", PASSED, GPU_EACH.name)]
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (JobFailed(OUTPUT), "the job failed with exit code 1: [rank0]: RuntimeError: CUDA error: out of memory"),
+        (KeyError("rank"), "the check broke: KeyError: 'rank'"),
+    ],
+)
+def test_check_that_breaks_has_failed_and_keeps_its_other_results(tmp_path, error, note):
+    def breaks(kit, setting):
+        yield Result("before", PASSED)
+        raise error
+
+    ran = list(results(check(breaks), kit(tmp_path, WITH_GPU)))
+    assert verdicts(ran)[:2] == [("before", PASSED, ONE_RANK.name), ("Title", FAILED, ONE_RANK.name)]
+    assert ran[1].note == note
+
+
+def test_check_after_the_end_of_the_time_is_not_checked(tmp_path):
+    ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU, seconds=0.0)))
+    assert verdicts(ran)[2] == ("Title", NOT_CHECKED, ON_CPU.name)
+    assert ran[2].note == OUT_OF_TIME
+
+
+def test_check_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path):
+    scene = kit(tmp_path, WITH_GPU, seconds=0.05)
+
+    def is_cut_off(kit, setting):
+        time.sleep(0.06)
+        yield Result("finding", FAILED)
+
+    first, *_ = results(check(is_cut_off), scene)
+    assert (first.what, first.verdict, first.note) == ("finding", NOT_CHECKED, OUT_OF_TIME)
