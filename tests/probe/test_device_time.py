@@ -53,6 +53,7 @@ class FakeEvent:
     def query(self):
         if self.device.broken:
             raise RuntimeError("CUDA error")
+        assert not self.device.capturing, "the capture breaks"
         return self.time <= self.device.done
 
     def elapsed_time(self, end):

@@ -107,8 +107,10 @@ class DeviceTime:
         """Yield and remove, in order, the boundaries that the device has passed.
 
         A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank is leaving.
+        While a CUDA graph is captured, nothing is yielded: the question about an event would break the capture (CUDA
+        Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
-        while self._queue:
+        while self._queue and self._may_ask():
             head, other_fields, counts, marks, start, used_events = self._queue[0]
             try:
                 done = not marks or marks[-1].event.query()
@@ -121,6 +123,12 @@ class DeviceTime:
             self._free_events += used_events  # an event can be recorded again even before the device has passed it
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
             yield TimedBoundary(head, other_fields, counts, times, duration, not done)
+
+    def _may_ask(self) -> bool:
+        try:
+            return self._recordable()
+        except RuntimeError:  # the device failed; no event of it is passed any more
+            return True
 
     def _event(self) -> Event:
         try:
