@@ -6,15 +6,15 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from zmon.box import BoxWriter, box_path
+from zmon.box import BoxWriter, box_path, layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
-from zmon.box.versions import Cell
+from zmon.box.versions import CURRENT, Cell
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 
@@ -89,6 +89,12 @@ class Box:
             self.clock.sleep(seconds / 2)
             self.timeline.leave_op()
             self.timeline.end_step()
+
+    def boundary(self, head: tuple[float, ...], times: Sequence[int], counts: Sequence[int]) -> int:
+        """Write the next boundary with all its numbers from the kind on, and return its own number."""
+        number = self.ledger._numbers[layout.NUMBER] = self.ledger.boundaries + 1
+        self.writer.boundary(memoryview(CURRENT.boundary.pack(number, *head, *times, *counts)))
+        return number
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """Overwrite bytes of the file."""

@@ -225,13 +225,9 @@ def test_values_that_do_not_fit_raise_and_change_nothing(box):
     before = read(box)
     with pytest.raises(struct.error):
         box.writer.place(box.ledger.boundaries, 1 << 70, 0, 0)
-    with pytest.raises(struct.error):
-        box.writer.boundary((1, 2, 1 << 70), (), ())
-    box.ledger.counts[3] = 1 << 70
-    with pytest.raises(struct.error):
-        box.ledger.turn(4, box.clock(), 0, 0)
+    with pytest.raises(ValueError, match="format"):
+        box.ledger.counts[3] = 1 << 70
     assert read(box) == before
-    box.ledger.counts[3] = 0
     box.steps(1)
     assert read(box)["totals"].steps == 4
 
