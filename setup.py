@@ -1,9 +1,40 @@
-"""The build step that pyproject.toml cannot express: a wheel contains docs/runbooks.md for the dashboard."""
+"""The build steps that pyproject.toml cannot express: the optional C edge of the probe, and a copy of the runbooks.
 
+The C edge is one extension module. For Python 3.12 and newer it uses the stable ABI, so one wheel (cp312-abi3) serves
+all of them. The stable ABI of 3.11 has no vectorcall, so 3.11 gets a wheel of its own. Without a compiler the package
+is built all the same, and ranks run the Python edge. `ZMON_PURE=1` builds the wheel without the C edge.
+"""
+
+import os
+import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import BaseError, CCompilerError
+
+STABLE_ABI = sys.version_info >= (3, 12)
+EDGE = Extension(
+    "zmon.probe.edge.native",
+    ["zmon/probe/edge/edge.c"],
+    depends=[str(header) for header in sorted(Path("zmon/probe/edge").glob("*.h"))],
+    define_macros=[("Py_LIMITED_API", "0x030C0000")] if STABLE_ABI else [],
+    extra_compile_args=["-std=gnu11", "-Wall", "-Wextra", "-Wno-cast-function-type"],
+    py_limited_api=STABLE_ABI,
+    optional=True,
+)
+
+
+class BuildEdgeIfPossible(build_ext):
+    """The build of the C edge; without a compiler it says so in one line."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except (CCompilerError, BaseError) as error:
+            print(f"zmon: ranks will run the Python edge, because the C edge was not built: {error}", file=sys.stderr)
 
 
 class BuildWithRunbooks(build_py):
@@ -17,4 +48,15 @@ class BuildWithRunbooks(build_py):
             self.copy_file("docs/runbooks.md", str(folder))
 
 
-setup(cmdclass={"build_py": BuildWithRunbooks})
+class WheelOfStableAbi(bdist_wheel):
+    """The wheel with the tag of the stable ABI, where the C edge uses it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        return ("cp312", "abi3", platform) if STABLE_ABI and python.startswith("cp") else (python, abi, platform)
+
+
+setup(
+    cmdclass={"build_py": BuildWithRunbooks, "build_ext": BuildEdgeIfPossible, "bdist_wheel": WheelOfStableAbi},
+    ext_modules=[] if os.environ.get("ZMON_PURE") == "1" else [EDGE],
+)

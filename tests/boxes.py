@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,8 +16,8 @@ from zmon.box import BoxWriter, box_path, layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT, Cell
-from zmon.probe.ledger import Ledger
-from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.probe.edge import CHOSEN, Edge
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
@@ -59,14 +60,17 @@ class Box:
     clock: Clock = field(default_factory=Clock)
     identity: dict[str, Any] = field(default_factory=dict)
     holder: StandIn | None = None
+    edge: Edge = CHOSEN
 
     def __post_init__(self) -> None:
         who = self.who = replace(IDENTITY, **{"pid": os.getpid(), **self.identity})
         self.path = box_path(self.root, who.job_id, who.attempt, who.rank)
         self.writer = BoxWriter(self.path)
         self.writer.identity(who)
-        self.ledger = Ledger(self.writer)
-        self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
+        self.timeline = self.edge.make_timeline(
+            self.writer, clock=self.clock, unix_clock=lambda: time.time_ns()
+        )  # looked up at each call, because tests replace it
+        self.ledger = self.timeline.ledger
         if self.holder is not None:
             (unpublished,) = self.path.parent.glob(f".{self.path.name}.*")
             self.release(unpublished)
@@ -168,8 +172,6 @@ def can_lock(path: Path) -> bool:
 
 def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
     """Return the first true answer of `probe`, or its last answer after these seconds."""
-    import time
-
     deadline = time.monotonic() + seconds
     while not (answer := probe()) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -17,7 +17,7 @@ from zmon.probe.interface import JobInterface
 from zmon.probe.samples import SampleCounter
 from zmon.schema.names import OPS
 
-_MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
+MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
 MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit, because a boundary has no space for larger ones
 _PARTS = CURRENT.parts
@@ -30,8 +30,10 @@ MemoryReader = Callable[[], tuple[int, int, int] | None]
 class Ledger:
     """The totals of one rank; its timeline adds to `times` and `counts`, which are in the order of the layout.
 
-    `image` is the next boundary, and `unix_clock` returns nanoseconds since the epoch.
+    `unix_clock` returns nanoseconds since the epoch.
     """
+
+    make_samples: type[SampleCounter] = SampleCounter
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Ledger:
         self._unix_clock = unix_clock
         self.memory_reader: MemoryReader | None = None
         self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
-        self.samples = SampleCounter()
+        self.samples = self.make_samples()
         self._image = memoryview(bytearray(CURRENT.boundary.size))
         self._numbers = self._image.cast("q")
         values = _PARTS["values"]
@@ -92,7 +94,7 @@ class Ledger:
             amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
         if self._interface is not None and (moved := self._interface.since_last()) is not None:
             amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
-        if self.memory_reader is not None and now - self._memory_read_at > _MEMORY_INTERVAL_NS:
+        if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
             self._read_memory(now)
         known = amounts != _UNKNOWN
         if known:
