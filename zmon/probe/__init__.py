@@ -28,6 +28,7 @@ from zmon.errors import ZmonError
 from zmon.probe import edge
 from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
+from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
 from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
@@ -154,7 +155,7 @@ class _Step:
                 _complain(failure)
 
 
-_step = _Step()
+_step: _Step = fronts.step_context(_Step)
 
 
 def step(number: int | None = None) -> _Step:
@@ -299,3 +300,7 @@ def _complain(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
     complain(hint or f"the probe could not record a call: {error!r}")
+
+
+fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)
+step, phase, work = fronts.front("step", step, raiser=_step), fronts.front("phase", phase), fronts.front("work", work)

@@ -26,7 +26,7 @@
     X(times) X(num_times) X(counts) X(exposed) X(inflight) X(sent) X(received) \
     X(samples) X(lookups) X(nic_sent) X(nic_received) X(unknown) X(max_amount) \
     X(is_step) X(memory_interval_ns) \
-    X(other) X(num_phases) X(num_ops) X(train) X(send) X(recv)
+    X(other) X(forward) X(backward) X(optimizer) X(num_phases) X(num_ops) X(train) X(send) X(recv)
 
 #define DECLARE(name) int64_t name;
 static struct { NUMBERS(DECLARE) } at;

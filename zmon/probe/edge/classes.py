@@ -11,7 +11,7 @@ from zmon.probe import ledger
 from zmon.probe.edge import native
 from zmon.probe.interface import JobInterface
 from zmon.probe.ledger import Ledger
-from zmon.probe.rank import OP_NUMBER, OTHER, TRAIN, RankTimeline
+from zmon.probe.rank import OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.probe.samples import SampleCounter
 from zmon.schema.names import OPS, PHASES, SAMPLES_SOURCES
 
@@ -34,7 +34,7 @@ class CTimeline(native.Timeline, RankTimeline):
     """The timeline of one rank."""
 
     @property
-    def _sequences(self) -> list[int]:  # type: ignore[override]
+    def _sequences(self) -> list[int]:
         return [self._live[layout.SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
 
     @_sequences.setter
@@ -69,6 +69,9 @@ native.install(
         "num_phases": len(PHASES),
         "num_ops": len(OPS),
         "other": OTHER,
+        "forward": PHASE_NUMBER["forward"],
+        "backward": PHASE_NUMBER["backward"],
+        "optimizer": PHASE_NUMBER["optimizer"],
         "train": TRAIN,
         "send": OP_NUMBER["send"],
         "recv": OP_NUMBER["recv"],
