@@ -1,13 +1,53 @@
-"""The build steps that pyproject.toml cannot express: runbooks for the dashboard, and the probe's C module.
+"""The build steps that pyproject.toml cannot express: the optional C modules of the probe, and a copy of the runbooks.
 
-A wheel contains docs/runbooks.md. The C module is optional: without a compiler the probe works, and does not know who
-sent a signal. It uses the limited API, so that one build serves Python 3.11 and newer.
+There are two: the C edge, and the module that records who sent a signal. For Python 3.12 and newer both use the stable
+ABI, so one wheel (cp312-abi3) serves all of them. The stable ABI of 3.11 has no vectorcall, so 3.11 gets a wheel of its
+own. Without a compiler the package is built all the same: ranks run the Python edge, and the senders are unknown.
+`ZMON_PURE=1` builds the wheel without C.
 """
 
+import os
+import sys
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
+from setuptools.errors import BaseError, CCompilerError
+
+STABLE_ABI = sys.version_info >= (3, 12)
+WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-cast-function-type"]
+EDGE = Extension(
+    "zmon.probe.edge.native",
+    ["zmon/probe/edge/edge.c"],
+    depends=[str(header) for header in sorted(Path("zmon/probe/edge").glob("*.h"))],
+    define_macros=[("Py_LIMITED_API", "0x030C0000")] if STABLE_ABI else [],
+    extra_compile_args=WARNINGS,
+    py_limited_api=STABLE_ABI,
+    optional=True,
+)
+SIGNAL_SENDER = Extension(
+    "zmon.probe._signal_sender",
+    ["zmon/probe/signal_sender.c"],
+    define_macros=[("Py_LIMITED_API", "0x030B0000")],
+    extra_compile_args=WARNINGS,
+    py_limited_api=True,
+    optional=True,
+)
+
+
+class BuildIfPossible(build_ext):
+    """The build of the C modules; what cannot be built is one line."""
+
+    def build_extension(self, ext: Extension) -> None:
+        try:
+            super().build_extension(ext)
+        except (CCompilerError, BaseError) as error:
+            print(
+                f"zmon: the package works without its C module {ext.name}, which was not built: {error}",
+                file=sys.stderr,
+            )
 
 
 class BuildWithRunbooks(build_py):
@@ -21,16 +61,15 @@ class BuildWithRunbooks(build_py):
             self.copy_file("docs/runbooks.md", str(folder))
 
 
-SIGNAL_SENDER = Extension(
-    "zmon.probe._signal_sender",
-    ["zmon/probe/signal_sender.c"],
-    define_macros=[("Py_LIMITED_API", "0x030B0000")],
-    py_limited_api=True,
-    optional=True,
-)
+class WheelOfStableAbi(bdist_wheel):
+    """The wheel with the tag of the stable ABI, where both C modules use it."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        return ("cp312", "abi3", platform) if STABLE_ABI and python.startswith("cp") else (python, abi, platform)
+
 
 setup(
-    cmdclass={"build_py": BuildWithRunbooks},
-    ext_modules=[SIGNAL_SENDER],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    cmdclass={"build_py": BuildWithRunbooks, "build_ext": BuildIfPossible, "bdist_wheel": WheelOfStableAbi},
+    ext_modules=[] if os.environ.get("ZMON_PURE") == "1" else [EDGE, SIGNAL_SENDER],
 )

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from bench.rows import MICRO, Row
 from zmon.box import BoxWriter
+from zmon.probe import edge
+from zmon.probe.edge import Edge
 from zmon.probe.interface import JobInterface
-from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
 
 _PHASES = tuple(PHASE_NUMBER.values())
@@ -34,11 +35,14 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Measure alternately a rank that reads the NIC twice per step, as local rank 0 does, and one that does not."""
-    seconds: dict[str, list[float]] = {"local rank 0 (with its two NIC readings)": [], "any other rank": []}
+    """Measure in turns each edge, as local rank 0, which reads the NIC twice per step, and as another rank."""
+    seconds: dict[str, list[float]] = {}
+    timelines = []
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
-        interfaces = (JobInterface("lo"), None)
-        timelines = [_timeline(Path(folder), rank, interface) for rank, interface in enumerate(interfaces)]
+        for each in filter(None, (edge.PYTHON, edge.C)):
+            for name, interface in (("local rank 0", each.interface("lo")), ("another rank", None)):
+                timelines.append(_timeline(Path(folder), len(seconds), each, interface))
+                seconds[f"{each.name} edge, {name}"] = []
         for _ in range(rounds):
             for timeline, costs in zip(timelines, seconds.values(), strict=True):
                 costs.append(_cost(timeline))
@@ -57,6 +61,6 @@ def _cost(timeline: RankTimeline) -> float:
     return (time.perf_counter() - begin) / _STEPS
 
 
-def _timeline(folder: Path, rank: int, interface: JobInterface | None) -> RankTimeline:
+def _timeline(folder: Path, rank: int, edge: Edge, interface: JobInterface | None) -> RankTimeline:
     box = BoxWriter(folder / f"job/0/rank-{rank}.box")
-    return RankTimeline(box, Ledger(box, interface, network_known=True))
+    return edge.make_timeline(box, interface, network_known=True)

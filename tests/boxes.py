@@ -6,17 +6,18 @@ import fcntl
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from zmon.box import BoxWriter, box_path
+from zmon.box import BoxWriter, box_path, layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
-from zmon.box.versions import Cell
-from zmon.probe.ledger import Ledger
-from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.box.versions import CURRENT, Cell
+from zmon.probe.edge import CHOSEN, Edge
+from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
@@ -59,14 +60,17 @@ class Box:
     clock: Clock = field(default_factory=Clock)
     identity: dict[str, Any] = field(default_factory=dict)
     holder: StandIn | None = None
+    edge: Edge = CHOSEN
 
     def __post_init__(self) -> None:
         who = self.who = replace(IDENTITY, **{"pid": os.getpid(), **self.identity})
         self.path = box_path(self.root, who.job_id, who.attempt, who.rank)
         self.writer = BoxWriter(self.path)
         self.writer.identity(who)
-        self.ledger = Ledger(self.writer)
-        self.timeline = RankTimeline(self.writer, self.ledger, clock=self.clock)
+        self.timeline = self.edge.make_timeline(
+            self.writer, clock=self.clock, unix_clock=lambda: time.time_ns()
+        )  # looked up at each call, because tests replace it
+        self.ledger = self.timeline.ledger
         if self.holder is not None:
             (unpublished,) = self.path.parent.glob(f".{self.path.name}.*")
             self.release(unpublished)
@@ -89,6 +93,12 @@ class Box:
             self.clock.sleep(seconds / 2)
             self.timeline.leave_op()
             self.timeline.end_step()
+
+    def boundary(self, head: tuple[float, ...], times: Sequence[int], counts: Sequence[int]) -> int:
+        """Write the next boundary with all its numbers from the kind on, and return its own number."""
+        number = self.ledger._numbers[layout.NUMBER] = self.ledger.boundaries + 1
+        self.writer.boundary(memoryview(CURRENT.boundary.pack(number, *head, *times, *counts)))
+        return number
 
     def overwrite(self, offset: int, data: bytes) -> None:
         """Overwrite bytes of the file."""
@@ -162,8 +172,6 @@ def can_lock(path: Path) -> bool:
 
 def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
     """Return the first true answer of `probe`, or its last answer after these seconds."""
-    import time
-
     deadline = time.monotonic() + seconds
     while not (answer := probe()) and time.monotonic() < deadline:
         time.sleep(0.01)

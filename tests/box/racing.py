@@ -20,8 +20,8 @@ from tests.boxes import IDENTITY, Clock
 from zmon.box import BoxWriter
 from zmon.box.boundary import Totals
 from zmon.box.reader import BoxReader, Now
-from zmon.probe.ledger import Ledger
-from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.edge import CHOSEN
+from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.rank import LastWords
 from zmon.schema.step import StepRecord
 
@@ -44,8 +44,8 @@ class Racer:
         self.clock = Ticking()
         self.box = BoxWriter(path)
         self.identify(0)
-        self.ledger = Ledger(self.box, network_known=True)
-        self.line = RankTimeline(self.box, self.ledger, clock=self.clock)
+        self.line = CHOSEN.make_timeline(self.box, network_known=True, clock=self.clock)
+        self.ledger = self.line.ledger
         self.groups = [self.line.group("0", 8), self.line.group("tables", 4)]
         self.line.turn_to(TRAIN)
         self.report(0)

@@ -146,7 +146,7 @@ def test_network_bytes_that_become_known_count_from_zero(box):
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
         head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
-        box.writer.boundary((*head, *network, *unknown, *no_reports), *times_and_counts(0))
+        box.boundary((*head, *network, *unknown, *no_reports), *times_and_counts(0))
     box.writer.place(5, 0, 0, 1)
     amounts = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in read_records(box)]
     assert amounts == [(None, None), (500, 600), (200, 300), (None, None)]

@@ -17,6 +17,7 @@ from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt
+from zmon.probe.edge import PYTHON
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 
 CELLS = ("identity", "place", "report", "words", "groups")
@@ -85,13 +86,16 @@ def run_phases_and_collectives(box, nanoseconds):
 
 @pytest.mark.parametrize("nanoseconds", [1, 100, 1023, 1024, 9000, 1_000_000])
 def test_writer_stopped_after_any_store_leaves_a_written_state(tmp_path, nanoseconds):
-    """If the times of both states are close, a torn state resembles a valid state of another activity."""
+    """If the times of both states are close, a torn state resembles a valid state of another activity.
+
+    The C edge stores in the same order (tests/probe/edge).
+    """
     undisturbed = Box(tmp_path)
     written = {read_part(undisturbed, "now")} | {
         read_part(undisturbed, "now") for _ in run_phases_and_collectives(undisturbed, nanoseconds)
     }
     for stores in range(20):
-        box = Box(tmp_path)
+        box = Box(tmp_path, edge=PYTHON)
         live = box.timeline._live = StoppingLive(box.writer.live, stores)
         with pytest.raises(WriterStopped):
             list(run_phases_and_collectives(box, nanoseconds))
@@ -130,8 +134,8 @@ def test_collective_with_damaged_numbers_is_not_returned(box):
     assert read_part(box, "now").num_bytes == 1000
 
 
-def test_numbers_are_written_before_the_state_that_refers_to_them(box):
-    order = []
+def test_numbers_are_written_before_the_state_that_refers_to_them(tmp_path):
+    box, order = Box(tmp_path, edge=PYTHON), []
 
     class Recording(StoppingLive):
         def __setitem__(self, index, value):
@@ -225,13 +229,9 @@ def test_values_that_do_not_fit_raise_and_change_nothing(box):
     before = read(box)
     with pytest.raises(struct.error):
         box.writer.place(box.ledger.boundaries, 1 << 70, 0, 0)
-    with pytest.raises(struct.error):
-        box.writer.boundary((1, 2, 1 << 70), (), ())
-    box.ledger.counts[3] = 1 << 70
-    with pytest.raises(struct.error):
-        box.ledger.turn(4, box.clock(), 0, 0)
+    with pytest.raises(ValueError, match="format"):
+        box.ledger.counts[3] = 1 << 70
     assert read(box) == before
-    box.ledger.counts[3] = 0
     box.steps(1)
     assert read(box)["totals"].steps == 4
 

@@ -169,11 +169,11 @@ def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
     unknown, no_reports = (-1,) * 5, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
-    before = box.writer.boundary(
+    before = box.boundary(
         (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *no_reports), *nothing
     )
     head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
-    number = box.writer.boundary(
+    number = box.boundary(
         (*head, 1102, 2103, 30, 31, 32, 33, 34, 40, 41, 42, 43, 44, 50, 0, 52, 53, 0, 0, 0, *no_reports[7:]),
         times,
         counts,

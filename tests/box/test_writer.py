@@ -124,8 +124,7 @@ from pathlib import Path
 from tests.boxes import IDENTITY
 from zmon.box import BoxWriter
 from zmon.errors import BoxUnavailable
-from zmon.probe.ledger import Ledger
-from zmon.probe.rank import RankTimeline
+from zmon.probe.edge import CHOSEN
 import os
 
 print("ready", flush=True)
@@ -133,7 +132,7 @@ sys.stdin.readline()
 try:
     box = BoxWriter(Path(sys.argv[1]))
     box.identity(replace(IDENTITY, pid=os.getpid()))
-    RankTimeline(box, Ledger(box))
+    CHOSEN.make_timeline(box)
     try:
         box.publish()
     except BoxUnavailable:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,8 @@ from tests.build import NOW
 from tests.job.test_flight import dump, entry
 from tests.metrics.scene import FULL_HOST
 from zmon.box import BoxWriter
-from zmon.probe.ledger import Ledger
 from zmon.probe.plan_file import write_plan
-from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER, RankTimeline
+from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.host import HostSample
 
 SECOND = 1_000_000_000
@@ -67,9 +67,10 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
         "socket": socket, "start_ns": BEGIN, "start_unix": NOW - 40, **identity,
     }  # fmt: skip
     box = Box(root, Clock(BEGIN), who)
-    box.ledger = Ledger(box.writer, interface=Interface(), network_known=True)  # type: ignore[arg-type]
+    interface: Any = Interface()
+    box.timeline = box.edge.make_timeline(box.writer, interface, True, box.clock, unix_clock=time.time_ns)
+    box.ledger = box.timeline.ledger
     box.ledger.memory_reader = lambda: (1_000, 2_000, 3_000)
-    box.timeline = RankTimeline(box.writer, box.ledger, clock=box.clock)
     box.timeline.overhead_ns, box.ledger.dropped = 5_000_000, 2
     box.clock.sleep(1.5)
     box.timeline.begin_step(1)

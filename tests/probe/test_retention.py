@@ -61,7 +61,7 @@ def work():
         model(batch)
     model.train()
 growth(work, 300, 50)
-print(len(works._flights))
+print(works.num_flights())
 """
 
 

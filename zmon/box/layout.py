@@ -46,6 +46,11 @@ STATE_PRIME = 2**48 - 59
 STATE_LIMIT = 1 << 14
 PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # bit positions in a state; the activity is in the lowest bits
 
+# A boundary begins with these numbers. MEMORY is three of them (allocated, reserved, peak), NETWORK two (bytes to and
+# from other hosts so far). Its other parts are named in versions.py.
+NUMBER, KIND, STEP_NUMBER, TIME, STEPS, STEP_NS, LAST_STEP, LAST_CHECKPOINT, MEMORY = range(9)
+OVERHEAD, DROPPED, NETWORK, NUM_HEAD = 11, 12, 13, 15
+
 # Times of a boundary, in nanoseconds so far: self time by phase, then exposed time by op, then time in flight by op.
 PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
 NUM_TIMES = len(PHASES) + 2 * len(OPS)

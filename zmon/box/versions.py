@@ -10,17 +10,25 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from zmon.box.identity import CURRENT_FIELDS, FIELDS_4, Packed
-from zmon.box.layout import CRC, MAX_GROUPS, MAX_REPORT_KEYS, NUM_COUNTS, NUM_LIVE, NUM_TIMES, RING_CAPACITY
+from zmon.box.layout import (
+    CRC,
+    MAX_GROUPS,
+    MAX_REPORT_KEYS,
+    NUM_COUNTS,
+    NUM_HEAD,
+    NUM_LIVE,
+    NUM_TIMES,
+    RING_CAPACITY,
+)
 
 MAX_ACTIVITIES = 8  # a state has three bits for the activity
-# number, kind | step, time, steps, step ns, last step unix, last checkpoint unix, memory (allocated, reserved, peak),
-# overhead, dropped, bytes to and from other hosts so far. Then come the amounts of the step and the amounts so far, the
-# nanoseconds by activity that belong to no step, a bit for each gauge reported since the previous boundary, the values
-# of all gauges, times and counts.
-_HEAD = 15
+# The parts of a boundary: its first numbers, the amounts of the step and the amounts so far, the nanoseconds by
+# activity that belong to no step, a bit for each gauge reported since the previous boundary, the values of all gauges,
+# times and counts. Each number has 8 bytes.
+_PARTS = ("head", "step_amounts", "amounts", "between", "reported", "values", "times", "counts")
 _FIRST_OFFSET = 64  # of the identity; the prefix is before it
 
 
@@ -68,8 +76,9 @@ class Layout:
         self.groups = Cell("48si" * MAX_GROUPS, self.words.end)  # name, size
         self.live = self.groups.end
         self.ring = self.live + 8 * NUM_LIVE
-        parts = (_HEAD, num_amounts, num_amounts, num_activities, 1, MAX_REPORT_KEYS, NUM_TIMES, NUM_COUNTS)
-        self.edges = tuple(accumulate(parts))  # the ends of the parts of a boundary, as indices of its numbers
+        sizes = (NUM_HEAD, num_amounts, num_amounts, num_activities, 1, MAX_REPORT_KEYS, NUM_TIMES, NUM_COUNTS)
+        self.edges = tuple(accumulate(sizes))  # the ends of the parts of a boundary, as indices of its numbers
+        self.parts = {name: slice(*ends) for name, ends in zip(_PARTS, pairwise((0, *self.edges)), strict=True)}
         self.boundary = struct.Struct(f"<Q{self.edges[4] - 1}q{MAX_REPORT_KEYS}d{NUM_TIMES + NUM_COUNTS}q")
         self.boundary_size = aligned(self.boundary.size + CRC.size)
         self.file_size = self.ring + RING_CAPACITY * self.boundary_size

@@ -13,7 +13,7 @@ import fcntl
 import mmap
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
@@ -46,22 +46,21 @@ class BoxWriter:
             self._fd = _create(path, self._unpublished)
         except OSError as error:
             raise _unavailable(path, error) from error
-        self._seed = int.from_bytes(os.urandom(4), "little")
+        self.seed = int.from_bytes(os.urandom(4), "little")
         # MAP_POPULATE maps all pages now, so that there are no page faults in the middle of training.
         self._map = mmap.mmap(self._fd, CURRENT.file_size, flags=mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        self._view = memoryview(self._map)
+        self.view = memoryview(self._map)
         self._identity = self._cell(CURRENT.identity)
         self.place = self._cell(CURRENT.place)
         self.report = self._cell(CURRENT.report)
         self._words = self._cell(CURRENT.words)
         self._words(0, 0, False, b"", b"", b"", b"")
         self.groups = self._cell(CURRENT.groups)
-        self.live = self._view[CURRENT.live : CURRENT.ring].cast("q")  # written in place: calls would cost too much
-        self.boundary = self._ring()
+        self.live = self.view[CURRENT.live : CURRENT.ring].cast("q")  # written in place: calls would cost too much
         for number in range(layout.ENTERED, layout.NUM_LIVE, 2):
             self.number(number, 0)
         layout.PREFIX.pack_into(
-            self._view, 0, layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size, self._seed
+            self.view, 0, layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size, self.seed
         )
 
     def identity(self, identity: Identity) -> None:
@@ -109,20 +108,19 @@ class BoxWriter:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def _cell(self, cell: Cell) -> Write:
-        pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self._seed
+        pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self.seed
         size = cell.struct.size
         offsets = (cell.offset, cell.offset + cell.slot_size)
-        slots = tuple(self._view[start : start + size] for start in offsets)
-        ends = tuple(self._view[start + size : start + size + 4] for start in offsets)
-        counter = 0
+        slots = tuple(self.view[start : start + size] for start in offsets)
+        ends = tuple(self.view[start + size : start + size + 4] for start in offsets)
+        counters = tuple(self.view[start : start + 8].cast("Q") for start in offsets)  # the C edge advances them too
 
         def write(*values: object) -> None:
-            nonlocal counter
-            turn = (counter + 1) & 1
+            counter = max(counters[0][0], counters[1][0]) + 1
+            turn = counter & 1
             slot = slots[turn]
-            pack(slot, 0, counter + 1, *values)  # raises if a value does not fit; the other slot is unchanged
+            pack(slot, 0, counter, *values)  # raises if a value does not fit; the other slot is unchanged
             crc_pack(ends[turn], 0, crc32(slot, seed))
-            counter += 1
 
         return write
 
@@ -130,21 +128,13 @@ class BoxWriter:
         """Write one of the live numbers, followed by its complement."""
         self.live[index], self.live[index + 1] = value, ~value
 
-    def _ring(self) -> Callable[[Sequence[float], Sequence[int], Sequence[int]], int]:
-        pack, crc_pack, view = CURRENT.boundary.pack_into, layout.CRC.pack_into, self._view
-        size, seed = CURRENT.boundary.size, self._seed
-        ring, capacity, slot_size = CURRENT.ring, layout.RING_CAPACITY, CURRENT.boundary_size
-        number = 0
-
-        def append(head: Sequence[float], times: Sequence[int], counts: Sequence[int]) -> int:
-            nonlocal number
-            offset = ring + (number + 1) % capacity * slot_size
-            pack(view, offset, number + 1, *head, *times, *counts)
-            crc_pack(view, offset + size, crc32(view[offset : offset + size], seed))
-            number += 1
-            return number
-
-        return append
+    def boundary(self, image: memoryview) -> None:
+        """Write the bytes of a boundary into the ring. They begin with its number, which gives it its place."""
+        number = int.from_bytes(image[:8], "little")
+        start = CURRENT.ring + number % layout.RING_CAPACITY * CURRENT.boundary_size
+        end = start + CURRENT.boundary.size
+        self.view[start:end] = image
+        layout.CRC.pack_into(self.view, end, crc32(image, self.seed))
 
 
 def _unavailable(path: Path, error: OSError) -> BoxUnavailable:

@@ -25,13 +25,14 @@ from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity
 from zmon.box.roots import prepare_root
 from zmon.errors import ZmonError
+from zmon.probe import edge
 from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
+from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
 from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.launch import LaunchEnvironment, read_launch
-from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
@@ -154,7 +155,7 @@ class _Step:
                 _complain(failure)
 
 
-_step = _Step()
+_step: _Step = fronts.step_context(_Step)
 
 
 def step(number: int | None = None) -> _Step:
@@ -275,10 +276,13 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         backend=None,
         socket="",
         labels=storable_labels(labels),
+        edge=edge.CHOSEN.name,
     )
     box.identity(_identity)
-    interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
-    timeline = RankTimeline(box, Ledger(box, interface, network_known=launch.one_host), start=_identity.start_ns)
+    interface = None
+    if launch.local_rank == 0:
+        interface = job_interface(os.environ, launch.one_host, interface=edge.CHOSEN.interface)
+    timeline = edge.CHOSEN.make_timeline(box, interface, launch.one_host, start=_identity.start_ns)
     timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()
     return timeline
@@ -296,3 +300,7 @@ def _complain(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
     complain(hint or f"the probe could not record a call: {error!r}")
+
+
+fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)
+step, phase, work = fronts.front("step", step, raiser=_step), fronts.front("phase", phase), fronts.front("work", work)

@@ -35,9 +35,8 @@ class Event(Protocol):
 class TimedBoundary(NamedTuple):
     """A boundary that is ready to be written; if `dropped` is set, its times are unknown."""
 
-    head: tuple[int, ...]  # kind, step number, time in nanoseconds
-    other_fields: tuple[float, ...]  # the fields from the last step time to the gauges
-    counts: list[int]
+    kind: int
+    image: bytes  # the boundary when it was closed; its times are not those of the device
     times: list[tuple[int, int]]  # index in the times of the boundary, nanoseconds
     duration: int
     dropped: bool
@@ -51,9 +50,8 @@ class _Mark(NamedTuple):
 
 
 class _QueuedBoundary(NamedTuple):
-    head: tuple[int, ...]
-    other_fields: tuple[float, ...]
-    counts: list[int]
+    kind: int
+    image: bytes
     marks: list[_Mark]
     start: Event | None  # None if there are no marks
     used_events: list[Event]  # can be reused once this boundary leaves the queue
@@ -85,23 +83,23 @@ class DeviceTime:
         except RuntimeError:  # the device failed; the job itself will report that
             return None
 
-    def close(self, head: tuple[int, ...], other_fields: tuple[float, ...], counts: list[int]) -> None:
+    def close(self, kind: int, image: bytes) -> None:
         """Queue a boundary: the end of a step, or a change of activity.
 
         At a change of activity the marks are discarded, because their times belong to no step.
         """
         marks, self._marks = self._marks, []
-        if head[0] == layout.STEP and marks and self._start is not None:
+        if kind == layout.STEP and marks and self._start is not None:
             used_events = [self._start, *_events(marks)]
             used_events.remove(marks[-1].event)  # it starts the next step
-            self._queue.append(_QueuedBoundary(head, other_fields, counts, marks, self._start, used_events))
+            self._queue.append(_QueuedBoundary(kind, image, marks, self._start, used_events))
             self._start = marks[-1].event
         else:
             used_events = _events(marks)
             if (start := self.mark()) is not None:
                 used_events += [] if self._start is None else [self._start]
                 self._start = start
-            self._queue.append(_QueuedBoundary(head, other_fields, counts, [], None, used_events))
+            self._queue.append(_QueuedBoundary(kind, image, [], None, used_events))
 
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
@@ -111,7 +109,7 @@ class DeviceTime:
         Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
         while self._queue and self._may_ask():
-            head, other_fields, counts, marks, start, used_events = self._queue[0]
+            kind, image, marks, start, used_events = self._queue[0]
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
@@ -122,7 +120,7 @@ class DeviceTime:
             self._queue.popleft()
             self._free_events += used_events  # an event can be recorded again even before the device has passed it
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
-            yield TimedBoundary(head, other_fields, counts, times, duration, not done)
+            yield TimedBoundary(kind, image, times, duration, not done)
 
     def _may_ask(self) -> bool:
         try:

@@ -7,15 +7,20 @@ files, about a microsecond each. Layout: Documentation/ABI/testing/sysfs-class-n
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 
-def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> JobInterface | None:
+def job_interface(
+    env: Mapping[str, str],
+    one_host: bool,
+    sys: Path = Path("/sys"),
+    interface: Callable[[str, Path], JobInterface] | None = None,
+) -> JobInterface | None:
     """Open the interface that carries the traffic of the job; return None if it is unknown."""
     name = job_interface_name(env, one_host, sys)
     try:
-        return JobInterface(name, sys) if name else None
+        return (interface or JobInterface)(name, sys) if name else None
     except OSError:
         return None
 

@@ -1,7 +1,7 @@
 """The totals of a rank, written into its box at each boundary.
 
-Totals only grow, and a step is the difference between two boundaries. A boundary therefore costs one packing, and
-nothing is added up twice.
+Totals only grow, and a step is the difference between two boundaries. The totals are kept as the image of the next
+boundary, in the layout of the box. A boundary therefore costs one copy, and nothing is added up twice.
 """
 
 from __future__ import annotations
@@ -11,72 +11,105 @@ from collections.abc import Callable
 
 from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
-from zmon.box.versions import MAX_ACTIVITIES
+from zmon.box.versions import CURRENT
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.interface import JobInterface
 from zmon.probe.samples import SampleCounter
 from zmon.schema.names import OPS
 
-_MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
-_UNKNOWN = [layout.UNKNOWN] * layout.NUM_AMOUNTS
-_NO_VALUES = (0.0,) * layout.MAX_REPORT_KEYS
+MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
-_MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit; a boundary with a larger one would be lost, and all after it
+MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit, because a boundary has no space for larger ones
+_PARTS = CURRENT.parts
+_UNKNOWN = memoryview(layout.UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
+_NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
 
 
 class Ledger:
-    """The totals of one rank; its timeline adds to `times` and `counts`, which are in the order of the layout."""
+    """The totals of one rank; its timeline adds to `times` and `counts`, which are in the order of the layout.
 
-    def __init__(self, box: BoxWriter, interface: JobInterface | None = None, network_known: bool = False) -> None:
+    `unix_clock` returns nanoseconds since the epoch.
+    """
+
+    make_samples: type[SampleCounter] = SampleCounter
+
+    def __init__(
+        self,
+        box: BoxWriter,
+        interface: JobInterface | None = None,
+        network_known: bool = False,
+        unix_clock: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._box, self._interface = box, interface
+        self._unix_clock = unix_clock
         self.memory_reader: MemoryReader | None = None
         self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
-        self.times = [0] * layout.NUM_TIMES
-        self.counts = [0] * layout.NUM_COUNTS
-        self.samples = SampleCounter()
-        self.overhead_ns = self.dropped = 0
-        self.boundaries = 0
+        self.samples = self.make_samples()
+        self._image = memoryview(bytearray(CURRENT.boundary.size))
+        self._numbers = self._image.cast("q")
+        values = _PARTS["values"]
+        self._values = self._image[8 * values.start : 8 * values.stop].cast("d")  # reported since the last boundary
+        self.times, self.counts = self._numbers[_PARTS["times"]], self._numbers[_PARTS["counts"]]
+        self._step_amounts, self._amounts = self._numbers[_PARTS["step_amounts"]], self._numbers[_PARTS["amounts"]]
+        self._between, self._reported = self._numbers[_PARTS["between"]], self._numbers[_PARTS["reported"]]
+        self._times_at_boundary = memoryview(bytearray(8 * layout.NUM_TIMES)).cast("q")
         self._num_single = 0  # sends to and receives from single ranks until the last step
-        self._box, self._interface = box, interface
-        self._times_at_boundary = self.times.copy()
-        self._step_amounts, self._amounts = _UNKNOWN.copy(), _UNKNOWN.copy()
-        # If all ranks share this host, nothing goes to other hosts.
-        self._network = (0, 0) if network_known else (layout.UNKNOWN,) * 2
-        self._steps = self._step_ns = 0
-        self._last_step = self._last_checkpoint = layout.UNKNOWN
-        self._between = [0] * MAX_ACTIVITIES
-        self._memory = (layout.UNKNOWN,) * 3
         self._memory_read_at = 0
         self._report: dict[str, float] = {}
-        self._reported_bits, self._reported_values = 0, _NO_VALUES  # gauges reported since the last boundary
+        for index in (layout.LAST_STEP, layout.LAST_CHECKPOINT, *range(layout.MEMORY, layout.OVERHEAD)):
+            self._numbers[index] = layout.UNKNOWN
+        # If all ranks share this host, nothing goes to other hosts.
+        self._numbers[layout.NETWORK] = self._numbers[layout.NETWORK + 1] = 0 if network_known else layout.UNKNOWN
+        self._step_amounts[:] = self._amounts[:] = _UNKNOWN
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
-    def step(self, number: int, now: int, duration: int) -> None:
+    @property
+    def boundaries(self) -> int:
+        """The number of boundaries written so far."""
+        return self._numbers[layout.NUMBER]
+
+    @property
+    def overhead_ns(self) -> int:
+        """The overhead of the probe until the last boundary."""
+        return self._numbers[layout.OVERHEAD]
+
+    @property
+    def dropped(self) -> int:
+        """The number of records that are lost."""
+        return self._numbers[layout.DROPPED]
+
+    @dropped.setter
+    def dropped(self, number: int) -> None:
+        self._numbers[layout.DROPPED] = number
+
+    def step(self, number: int, now: int, duration: int, overhead_ns: int) -> None:
         """Write the boundary at the end of a step."""
         amounts = self._step_amounts
         num_single = self.counts[_SEND] + self.counts[_RECV]
-        samples = self.samples.end_step(is_stage=num_single > self._num_single)
+        samples = self.samples.end_step(num_single > self._num_single)
         self._num_single = num_single
         if samples is not None:
-            amounts[layout.SAMPLES] = min(samples, _MAX_AMOUNT)
+            amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
         if self._interface is not None and (moved := self._interface.since_last()) is not None:
             amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
-        if self.memory_reader is not None and now - self._memory_read_at > _MEMORY_INTERVAL_NS:
-            self._memory = self.memory_reader() or self._memory
-            self._memory_read_at = now
+        if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
+            self._read_memory(now)
         known = amounts != _UNKNOWN
         if known:
             totals = self._amounts
             for index, amount in enumerate(amounts):
                 if amount >= 0:
                     totals[index] = _sum(totals[index], amount)
-        self._last_step = time.time_ns()
-        self._close(layout.STEP, number, now, duration)
+        self._numbers[layout.LAST_STEP] = self._unix_clock()
+        self._close(layout.STEP, number, now, duration, overhead_ns)
         if known:
             amounts[:] = _UNKNOWN
 
-    def turn(self, number: int, now: int, previous_activity: int, elapsed: int, leaving: bool = False) -> None:
+    def turn(
+        self, number: int, now: int, previous_activity: int, elapsed: int, overhead_ns: int, leaving: bool = False
+    ) -> None:
         """Write the boundary at a change of activity; times since the last boundary belong to no step, counts stay.
 
         `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `previous_activity`.
@@ -87,11 +120,11 @@ class Ledger:
         self.samples.turn()
         if self._interface is not None:
             self._interface.since_last()
-        self._close(layout.TURN, number, now, 0, leaving)
+        self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
 
     def saved(self) -> None:
         """Record that a checkpoint is complete."""
-        self._last_checkpoint = time.time_ns()
+        self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
     def work(self, samples: int | None, lookups: int | None) -> None:
         """Add to the work of this rank in the current step."""
@@ -112,43 +145,54 @@ class Ledger:
         flat: list[bytes | float] = []
         for index, (key, number) in enumerate(self._report.items()):
             flat += (field(key, 32), number)
-            self._reported_bits |= (key in values) << index
-        unused = layout.MAX_REPORT_KEYS - len(self._report)
-        self._box.report(*flat, *[b"", 0.0] * unused)
-        self._reported_values = (*self._report.values(), *[0.0] * unused)
+            self._reported[0] |= (key in values) << index
+            self._values[index] = number
+        self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
 
-    def _close(self, kind: int, number: int, now: int, duration: int, leaving: bool = False) -> None:
-        head = kind, number, now
-        other_fields = (
-            self._last_step, self._last_checkpoint, *self._memory, self.overhead_ns, self.dropped, *self._network,
-            *self._step_amounts, *self._amounts, *self._between, self._reported_bits, *self._reported_values,
-        )  # fmt: skip
-        self._reported_bits, self._reported_values = 0, _NO_VALUES
+    def _read_memory(self, now: int) -> None:
+        memory = self.memory_reader() if self.memory_reader is not None else None
+        for index, num_bytes in enumerate(memory or (), layout.MEMORY):
+            self._numbers[index] = num_bytes
+        self._memory_read_at = now
+
+    def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
+        numbers = self._numbers
+        numbers[layout.KIND], numbers[layout.STEP_NUMBER], numbers[layout.TIME] = kind, number, now
+        numbers[layout.OVERHEAD] = overhead_ns
         if self.device is None:
-            self._write(head, duration, other_fields, self.counts)
+            self._write(self._image, kind, duration)
         else:
-            self.device.close(head, other_fields, self.counts.copy())
+            self.device.close(kind, self._image.tobytes())
             for timed in self.device.finished(leaving):
                 for index, ns in timed.times:
                     self.times[index] += ns
                 self.dropped += timed.dropped
-                self._write(timed.head, timed.duration, timed.other_fields, timed.counts)
+                self._write(memoryview(bytearray(timed.image)), timed.kind, timed.duration)
+        self._reported[0] = 0
+        self._values[:] = _NO_VALUES
 
-    def _write(self, head: tuple[int, ...], duration: int, other_fields: tuple[float, ...], counts: list[int]) -> None:
-        if head[0] == layout.STEP:
-            self._steps += 1
-            self._step_ns += duration
-        self.boundaries = self._box.boundary((*head, self._steps, self._step_ns, *other_fields), self.times, counts)
+    def _write(self, image: memoryview, kind: int, duration: int) -> None:
+        """Write an image as the next boundary, with the times so far."""
+        own = self._numbers
+        own[layout.NUMBER] += 1
+        if kind == layout.STEP:
+            own[layout.STEPS] += 1
+            own[layout.STEP_NS] += duration
+        if image is not self._image:
+            numbers = image.cast("q")
+            for part in (slice(layout.NUMBER, layout.KIND), slice(layout.STEPS, layout.LAST_STEP), _PARTS["times"]):
+                numbers[part] = own[part]
+        self._box.boundary(image)
         self._times_at_boundary[:] = self.times
 
 
 def _sum(total: int, amount: int) -> int:
-    return min(total + amount if total > 0 else amount, _MAX_AMOUNT)
+    return min(total + amount if total > 0 else amount, MAX_AMOUNT)
 
 
 def count(number: int) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
-    if not 0 <= integer <= _MAX_AMOUNT:
+    if not 0 <= integer <= MAX_AMOUNT:
         raise ValueError(f"{number!r} is not a count")
     return integer

@@ -74,7 +74,7 @@ class RankTimeline:
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
         self._step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()
-        ledger.turn(self._step, self.since, INIT, 0)
+        ledger.turn(self._step, self.since, INIT, 0, 0)
         self._write_place()
         self._write_state()
 
@@ -126,8 +126,7 @@ class RankTimeline:
         self.since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.overhead_ns = self.overhead_ns
-        self.ledger.step(self._step, now, duration)
+        self.ledger.step(self._step, now, duration, self.overhead_ns)
         self._step += 1
         self._write_place()
         self._write_state()
@@ -155,8 +154,7 @@ class RankTimeline:
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.overhead_ns = self.overhead_ns
-        self.ledger.turn(self._step, now, previous, elapsed, leaving=activity == DONE)
+        self.ledger.turn(self._step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()

@@ -7,6 +7,7 @@ import copy, gc, io, json, os, pickle, sys, time, warnings
 import torch, zmon
 from torch import nn
 from zmon import probe
+from zmon.box import layout
 from zmon.schema.names import ACTIVITIES, PHASES
 torch.set_num_threads(1)
 assert zmon.attach()
@@ -19,7 +20,7 @@ def phase():
     return PHASES[timeline.current_phase]
 
 def steps():
-    return timeline.ledger._steps
+    return timeline.ledger._numbers[layout.STEPS]
 
 model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -53,7 +54,8 @@ def run_script(start_rank, script, joined=False, ranks=1, before=""):
         whole += "\ndist.destroy_process_group()\n"
     started = [start_rank(whole, number, ranks, GLOO_SOCKET_IFNAME="lo") for number in range(ranks)]
     for rank in started:
-        assert rank.wait(40) == 0, rank.output
+        code = rank.wait(40)
+        assert code == 0, (code, rank.output)
     outputs = [rank.output.splitlines() for rank in started]
     assert not any(line.startswith("zmon:") for lines in outputs for line in lines), outputs
     return outputs if ranks > 1 else outputs[0]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.probe.hooks.scripts import run_script
 
-SAVED = "timeline.ledger._last_checkpoint > 0"
+SAVED = "timeline.ledger._numbers[layout.LAST_CHECKPOINT] > 0"
 
 
 FILE = "os.path.dirname(sys.argv[0]) + '/model.pt'"

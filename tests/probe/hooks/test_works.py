@@ -36,7 +36,7 @@ work = None
 future = None
 gc.collect()
 exposed, in_flight = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
-print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], len(works._flights))
+print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], works.num_flights())
 """
     (waited,), (late,) = run_script(start_rank, script, joined=True, ranks=2)
     exposed, in_flight, count, left = map(float, waited.split())
@@ -68,7 +68,7 @@ future = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda 
 future.wait()
 del work, future
 gc.collect()
-print(counts("all_reduce"), len(works._flights))
+print(counts("all_reduce"), works.num_flights())
 """
     assert run_script(start_rank, script, joined=True) == ["[21, 252, 252] 0"]
 
@@ -92,7 +92,7 @@ for asynchronous in (False, True):
             dist.all_reduce(received)
     if asynchronous:
         manager.wait()
-print(counts("all_reduce"), float(received[0]), len(works._flights), timeline.ledger.dropped)
+print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)
 """
     expected = ["[3, 36, 0] [3, 0, 36] True", "[6, 72, 72] 4.0 0 0"]
     assert run_script(start_rank, script, joined=True, ranks=2) == [expected, expected]

@@ -8,6 +8,7 @@ gathers parameters there.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -16,8 +17,10 @@ import torch
 from torch.autograd import graph
 
 from zmon import probe
+from zmon.probe.edge import fronts
 from zmon.probe.hooks import forward
-from zmon.probe.hooks.replacing import replace
+from zmon.probe.hooks.reducer import reducers
+from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _BACKWARD = PHASE_NUMBER["backward"]
@@ -69,4 +72,6 @@ def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
             if is_pass and was_training and phase_before == OTHER and not is_explicit:
                 forward.note_unmarked_pass()
 
-    return run_backward
+    hide_frames(run_backward)
+    fronts.connect(forward_names=vars(forward), reducers=reducers, note_unmarked_pass=forward.note_unmarked_pass)
+    return fronts.front("engine", run_backward, inspect.unwrap(engine))

@@ -20,8 +20,9 @@ from torch.distributed import distributed_c10d
 
 from zmon import probe
 from zmon.box import layout
+from zmon.probe.edge import fronts
 from zmon.probe.hooks import works
-from zmon.probe.hooks.describe import DESCRIBERS, Call, size
+from zmon.probe.hooks.describe import DESCRIBERS, SIZES, Call, size
 from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
@@ -30,6 +31,7 @@ _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tenso
 
 issued: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
 _groups: dict[int, tuple[int, str]] = {}  # number in the box and name, by id of the group (None: default group)
+fronts.connect(groups=_groups, issued_calls=issued)
 
 
 def install() -> None:
@@ -44,7 +46,7 @@ def install() -> None:
     replace(wrappers)
     for name, (op, describe) in _POINT_TO_POINT.items():
         original = getattr(dist.ProcessGroup, name)
-        setattr(dist.ProcessGroup, name, hide_frames(_wrap_collective(original, OP_NUMBER[op], describe)))
+        setattr(dist.ProcessGroup, name, _wrap_collective(original, OP_NUMBER[op], describe))
     works.install()
 
 
@@ -117,7 +119,10 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
         return work
 
     collective.__zmon__ = True  # type: ignore[attr-defined]
-    return collective
+    hide_frames(collective)
+    if describe not in SIZES:
+        return collective
+    return fronts.front_of_collective(collective, original, op, describe, *SIZES[describe])
 
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:

@@ -142,6 +142,17 @@ DESCRIBERS: dict[str, tuple[str, Callable[..., Call]]] = {
     "recv": ("recv", _recv),
 }
 
+# The parameters whose bytes are sent and received, of collectives on single tensors that treat all ranks alike.
+SIZES: dict[Callable[..., Call], tuple[str | None, str | None]] = {
+    _all_to_all_single: ("input", "output"),
+    _all_reduce: ("tensor", "tensor"),
+    _all_gather_single: ("input_tensor", "output_tensor"),
+    _reduce_scatter_single: ("input", "output"),
+    _barrier: (None, None),
+    _send: ("tensor", None),
+    _recv: (None, "tensor"),
+}
+
 
 def _is_this_rank(rank: int | None, group_rank: int | None, group: Any) -> bool:
     return bool(dist.get_rank() == rank if group_rank is None else dist.get_rank(group) == group_rank)

@@ -16,6 +16,7 @@ class Rounds:
         self._order: list[int] = []  # the optimizers of the last round
         self._current: list[int] = []  # optimizers that have stepped in this round
         self._joined: list[int] = []  # optimizers that first stepped after the last round had ended
+        self.single = 0  # the optimizer, if it is the only one and no round is open: its next update ends the step
 
     @property
     def is_open(self) -> bool:
@@ -31,6 +32,7 @@ class Rounds:
         if optimizer not in stepped:
             return False
         self._order, self._current, self._joined = stepped, [], []
+        self._note_single()
         return True
 
     def end_update(self, optimizer: int) -> bool:
@@ -40,16 +42,22 @@ class Rounds:
         if not self._current and self._order and optimizer not in self._order:
             self._order.append(optimizer)
             self._joined.append(optimizer)
+            self.single = 0
             return False
         self._current.append(optimizer)
-        self._joined = []
+        self._joined, self.single = [], 0
         if self._order and optimizer != self._order[-1]:
             return False
         if not set(self._current) < set(self._order):
             self._order = self._current
         self._current = []
+        self._note_single()
         return True
 
     def end(self) -> None:
         """End the round, because a change of activity ended the step."""
         self._current, self._joined = [], []
+        self._note_single()
+
+    def _note_single(self) -> None:
+        self.single = self._order[0] if len(self._order) == 1 else 0

@@ -12,6 +12,7 @@ from typing import Any
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from zmon import probe
+from zmon.probe.edge import fronts
 from zmon.probe.hooks.rounds import Rounds
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
@@ -26,8 +27,9 @@ def install() -> None:
     global _installed
     if not _installed:
         _installed = True
-        register_optimizer_step_pre_hook(_on_update_begin)
-        register_optimizer_step_post_hook(_on_update_end)
+        fronts.connect(running_optimizers=_running, rounds=_rounds)
+        register_optimizer_step_pre_hook(fronts.front("update_begin", _on_update_begin))
+        register_optimizer_step_post_hook(fronts.front("update_end", _on_update_end))
 
 
 @probe.guarded

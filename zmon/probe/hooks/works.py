@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from zmon import probe
+from zmon.probe.edge import fronts
 from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import Issued
 
@@ -30,9 +31,15 @@ def install() -> None:
     """Wrap the methods that wait, once."""
     if hasattr(dist.Work.wait, "__zmon__"):
         return
-    dist.Work.wait = hide_frames(wrap_wait(dist.Work.wait))
-    dist.Work.get_future = hide_frames(_wrap_get_future(dist.Work.get_future))
-    torch._C.Future.wait = hide_frames(wrap_wait(torch._C.Future.wait))
+    fronts.connect(python_flights=_flights, python_watch=watch)
+    dist.Work.wait = wrap_wait(dist.Work.wait)
+    dist.Work.get_future = _wrap_get_future(dist.Work.get_future)
+    torch._C.Future.wait = wrap_wait(torch._C.Future.wait)
+
+
+def num_flights() -> int:
+    """Return the number of collectives in flight that can be awaited."""
+    return len({id(flight) for flight in _flights.values()}) + fronts.num_flights()
 
 
 def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> None:
@@ -79,7 +86,14 @@ def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
             timeline.overhead_ns += monotonic_ns() - begin
 
     wait.__zmon__ = True  # type: ignore[attr-defined]
-    return wait
+    return fronts.front("wait", hide_frames(wait), original, _raiser())
+
+
+def _raiser() -> Callable[..., Any]:
+    def wait(error: BaseException) -> None:
+        raise error
+
+    return hide_frames(wait)
 
 
 def _wrap_get_future(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -90,4 +104,4 @@ def _wrap_get_future(original: Callable[..., Any]) -> Callable[..., Any]:
             _add(future, flight)
         return future
 
-    return get_future
+    return fronts.front("get_future", hide_frames(get_future), original)

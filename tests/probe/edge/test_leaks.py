@@ -1,0 +1,61 @@
+"""The C edge keeps no memory per step, and loses and keeps no reference."""
+
+import gc
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from tests.probe.edge.replay import Replay
+from zmon.probe import edge
+
+pytestmark = pytest.mark.skipif(edge.C is None, reason="the package was built without a compiler")
+
+
+def step(rank):
+    timeline, ledger = rank.timeline, rank.ledger
+    timeline.begin_step(None)
+    timeline.phase(3)
+    timeline.enter_op(0, 0, 10, 20)
+    timeline.leave_op(in_flight=True)
+    timeline.wait_op(0, 0, 30)
+    timeline.leave_op(timeline.issue() - 5)
+    timeline.count_op(op=1, group=0, sent=1, received=2)
+    timeline.sequence(0, 0)
+    ledger.work(32, None)
+    ledger.samples.call(1, 8)
+    timeline.end_step()
+
+
+@pytest.mark.parametrize("steps", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+def test_steps_keep_no_memory_and_no_reference(tmp_path, steps):
+    rank = Replay(tmp_path, edge.C)
+    watched = (None, True, False, rank.timeline, rank.ledger, rank.ledger.samples, rank.clock, rank.writer, "declared")
+    for _ in range(100):
+        step(rank)
+    gc.collect()
+    tracemalloc.start()
+    references, memory = [sys.getrefcount(value) for value in watched], tracemalloc.get_traced_memory()[0]
+    for _ in range(steps):
+        step(rank)
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - memory
+    after = [sys.getrefcount(value) for value in watched]
+    tracemalloc.stop()
+    assert grown < 4096
+    assert max(abs(a - b) for a, b in zip(references, after, strict=True)) < 50
+
+
+def test_rank_that_is_gone_leaves_nothing(tmp_path):
+    def one(number):
+        rank = Replay(Path(tmp_path, str(number)), edge.C)
+        step(rank)
+        rank.timeline.itself = rank.timeline  # a cycle, which the garbage collector must find
+
+    one(0)
+    gc.collect()
+    before = sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects())
+    one(1)
+    gc.collect()
+    assert sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects()) == before

@@ -1,0 +1,81 @@
+"""The classes of the C edge: each is a type of `native` with the Python class behind it.
+
+This module fails to import if the package was built without a compiler.
+"""
+
+from __future__ import annotations
+
+from zmon.box import layout
+from zmon.box.versions import CURRENT
+from zmon.probe import ledger
+from zmon.probe.edge import native
+from zmon.probe.interface import JobInterface
+from zmon.probe.ledger import Ledger
+from zmon.probe.rank import OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.samples import SampleCounter
+from zmon.schema.names import OPS, PHASES, SAMPLES_SOURCES
+
+
+class CSampleCounter(native.SampleCounter, SampleCounter):
+    """The samples of the current step."""
+
+
+class CJobInterface(native.JobInterface, JobInterface):
+    """The byte counters of one interface."""
+
+
+class CLedger(native.Ledger, Ledger):
+    """The totals of one rank."""
+
+    make_samples = CSampleCounter
+
+
+class CTimeline(native.Timeline, RankTimeline):
+    """The timeline of one rank."""
+
+    @property
+    def _sequences(self) -> list[int]:
+        return [self._live[layout.SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
+
+    @_sequences.setter
+    def _sequences(self, _: list[int]) -> None:
+        """Set nothing: the live words have the sequences."""
+
+
+# Numbers of the layout by their names in C, in lower case; see box.h.
+_OF_LAYOUT = (
+    "NONE", "MAX_GROUPS", "STATE_KEY", "STATE_PRIME", "LABEL_SHIFT", "LABEL_GROUP_SHIFT", "LABEL_SEQUENCE_SHIFT",
+    "SEQUENCE", "SEQUENCES", "ENTERED", "BEFORE", "MAX_BYTES", "PHASE_SHIFT", "OP_SHIFT", "GROUP_SHIFT",
+    "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "STEPS", "STEP_NS", "LAST_STEP", "OVERHEAD",
+    "NUM_AMOUNTS", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES", "LOOKUPS", "NIC_SENT",
+    "NIC_RECEIVED", "UNKNOWN",
+)  # fmt: skip
+_PARTS = ("step_amounts", "amounts", "reported", "values", "times", "counts")
+
+native.install(
+    {name.lower(): getattr(layout, name) for name in _OF_LAYOUT}
+    | {name: CURRENT.parts[name].start for name in _PARTS}
+    | {
+        "place_offset": CURRENT.place.offset,
+        "place_slot": CURRENT.place.slot_size,
+        "place_bytes": CURRENT.place.struct.size,
+        "ring": CURRENT.ring,
+        "ring_slot": CURRENT.boundary_size,
+        "boundary_bytes": CURRENT.boundary.size,
+        "num_values": layout.MAX_REPORT_KEYS,
+        "is_step": layout.STEP,
+        "max_amount": ledger.MAX_AMOUNT,
+        "memory_interval_ns": ledger.MEMORY_INTERVAL_NS,
+        "num_phases": len(PHASES),
+        "num_ops": len(OPS),
+        "other": OTHER,
+        "forward": PHASE_NUMBER["forward"],
+        "backward": PHASE_NUMBER["backward"],
+        "optimizer": PHASE_NUMBER["optimizer"],
+        "train": TRAIN,
+        "send": OP_NUMBER["send"],
+        "recv": OP_NUMBER["recv"],
+    },
+    (RankTimeline, Ledger, SampleCounter),
+    SAMPLES_SOURCES,
+)

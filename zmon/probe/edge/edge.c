@@ -1,0 +1,159 @@
+/* The probe's hot path in C: what a rank does at each phase, collective and step.
+ *
+ * It is optional. The classes in Python do the same, byte for byte (tests/probe/edge), and they still do whatever is slow
+ * or rare: other threads, device events, changes of activity, new gauges. Only CPython's API is used, and nothing of
+ * torch, so one build serves every version of torch. All code runs with the GIL held.
+ *
+ *     box.h        the layout of the black box, clocks, checksum, live words and cells
+ *     objects.h    how a C type and the Python class behind it share their state
+ *     samples.h · interface.h · ledger.h     what a step adds up, and its boundary
+ *     timeline.h · ops.h · rank.h            phases, collectives, steps
+ *     front.h      a callable in C before a wrapper in Python
+ *     collectives.h · marks.h · backward.h   the fronts of collectives and waits, of steps, of the autograd engine */
+
+#include "backward.h"
+
+/* Take the numbers of the layout, and the classes in Python that do the rest. */
+static PyObject *install(PyObject *module, PyObject *arguments)
+{
+    PyObject *numbers, *classes[3], *sources[3];
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "O(OOO)(OOO)", &numbers, &classes[0], &classes[1], &classes[2],
+                          &sources[0], &sources[1], &sources[2])
+        || read_numbers(numbers) < 0) return NULL;
+    assign(&python_timeline, classes[0]);
+    assign(&python_ledger, classes[1]);
+    assign(&python_samples, classes[2]);
+    assign(&declared, sources[0]);
+    assign(&loader, sources[1]);
+    assign(&model, sources[2]);
+    Py_RETURN_NONE;
+}
+
+/* Give the fronts a variable of a Python module by its name here. */
+static PyObject *connect(PyObject *module, PyObject *arguments)
+{
+    static const struct { const char *name; PyObject **slot; } variables[] = {
+        {"probe_names", &probe_names}, {"method_type", &method_type}, {"groups", &groups},
+        {"issued_calls", &issued_calls}, {"python_flights", &python_flights}, {"python_watch", &python_watch},
+        {"phase_numbers", &phase_numbers}, {"python_step", &python_step}, {"rounds", &rounds},
+        {"running_optimizers", &running_optimizers}, {"forward_names", &forward_names}, {"reducers", &reducers},
+        {"note_unmarked_pass", &note_unmarked_pass}, {NULL, NULL},
+    };
+    const char *name;
+    PyObject *value;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "sO", &name, &value)) return NULL;
+    for (int index = 0; variables[index].name != NULL; index++)
+        if (strcmp(variables[index].name, name) == 0) {
+            assign(variables[index].slot, value);
+            Py_RETURN_NONE;
+        }
+    return PyErr_Format(PyExc_KeyError, "%s", name);
+}
+
+/* Return a front of some kind before a wrapper in Python. */
+static PyObject *make_front(PyObject *module, PyObject *arguments)
+{
+    static const struct { const char *kind; vectorcallfunc call; } kinds[] = {
+        {"collective", call_collective}, {"wait", call_wait}, {"get_future", call_get_future}, {"phase", call_phase},
+        {"work", call_work}, {"step", call_step}, {"update_begin", call_update_begin},
+        {"update_end", call_update_end}, {"engine", call_engine}, {NULL, NULL},
+    };
+    const char *kind;
+    PyObject *python, *original, *raiser, *names;
+    long long op, required;
+    Py_ssize_t sent, received, group, is_async;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "sOOOO!LL(nnnn)", &kind, &python, &original, &raiser, &PyTuple_Type, &names, &op,
+                          &required, &sent, &received, &group, &is_async)) return NULL;
+    for (int index = 0; kinds[index].kind != NULL; index++) {
+        if (strcmp(kinds[index].kind, kind) != 0 || PyTuple_Size(names) > MAX_PARAMETERS) continue;
+        Front *front = new_front(kinds[index].call, python, original);
+        if (front == NULL) return NULL;
+        assign(&front->names, names);
+        assign(&front->raiser, raiser);
+        front->op = op;
+        front->required = (Py_ssize_t)required;
+        front->sent = sent;
+        front->received = received;
+        front->group = group;
+        front->is_async = is_async;
+        return (PyObject *)front;
+    }
+    return PyErr_Format(PyExc_KeyError, "%s", kind);
+}
+
+/* Return the number of collectives in flight that C watches. */
+static PyObject *count_flights(PyObject *module, PyObject *unused)
+{
+    long number = 0;
+    (void)module;
+    (void)unused;
+    for (int index = num_flights - 1; index >= 0; index--)
+        if (index < num_flights && flights[index].reference != NULL && !is_alive(&flights[index]))
+            forget_flight(&flights[index]);
+    for (int index = 0; index < num_flights; index++) number += flights[index].reference != NULL;
+    return PyLong_FromLong(number);
+}
+
+#ifdef ZMON_RECORD_STORES
+/* Return the positions of the live words that were stored since the last call, in order. */
+static PyObject *take_stores(PyObject *module, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    (void)module;
+    (void)unused;
+    for (int64_t number = 0; list != NULL && number < num_stores; number++) {
+        PyObject *index = PyLong_FromLongLong(stores[number]);
+        if (index == NULL || PyList_Append(list, index) < 0) Py_CLEAR(list);
+        Py_XDECREF(index);
+    }
+    num_stores = 0;
+    return list;
+}
+#endif
+
+/* Make the names of attributes that fronts look up. */
+static int make_names(void)
+{
+    return (name_of_current = PyUnicode_InternFromString("current")) == NULL
+        || (name_of_nbytes = PyUnicode_InternFromString("nbytes")) == NULL
+        || (name_of_single = PyUnicode_InternFromString("single")) == NULL
+        || (name_of_dict = PyUnicode_InternFromString("__dict__")) == NULL
+        || (name_of_found_inf = PyUnicode_InternFromString("found_inf")) == NULL
+        || (name_of_marked = PyUnicode_InternFromString("_marked_by_call")) == NULL ? -1 : 0;
+}
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type, const char *name)
+{
+    *type = (PyTypeObject *)PyType_FromSpec(spec);
+    return *type == NULL ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)*type);
+}
+
+static PyMethodDef functions[] = {
+    {"install", install, METH_VARARGS, NULL},
+    {"connect", connect, METH_VARARGS, NULL},
+    {"front", make_front, METH_VARARGS, NULL},
+    {"num_flights", count_flights, METH_NOARGS, NULL},
+#ifdef ZMON_RECORD_STORES
+    {"take_stores", take_stores, METH_NOARGS, NULL},
+#endif
+    {NULL, NULL, 0, NULL},
+};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "zmon.probe.edge.native", NULL, -1, functions, NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit_native(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    fill_crc_tables();
+    if (module == NULL || add_type(module, &samples_spec, &samples_type, "SampleCounter") < 0
+        || add_type(module, &interface_spec, &interface_type, "JobInterface") < 0
+        || add_type(module, &ledger_spec, &ledger_type, "Ledger") < 0
+        || add_type(module, &timeline_spec, &timeline_type, "Timeline") < 0
+        || add_type(module, &front_spec, &front_type, "Front") < 0
+        || add_type(module, &step_spec, &step_type, "Step") < 0 || make_names() < 0) return NULL;
+    return module;
+}

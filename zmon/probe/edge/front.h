@@ -1,0 +1,195 @@
+/* A front: a C callable before a wrapper in Python, which it calls for whatever is slow or rare.
+ *
+ * A front looks like the Python function behind it: it has its attributes and its class. So inspect, pickle and copy treat
+ * it as that function, and torch's compiler traces that function instead of it. A front has no frame, so warnings and
+ * tracebacks name the line of the job. */
+
+#ifndef ZMON_EDGE_FRONT_H
+#define ZMON_EDGE_FRONT_H
+
+#include "rank.h"
+
+#define MAX_PARAMETERS 8
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc call;
+    PyObject *python, *original; /* the wrapper in Python, and the function that it wraps; NULL: it wraps none */
+    PyObject *weak_references;
+    PyObject *names;  /* the parameters of a collective, in order */
+    PyObject *raiser; /* raises an exception again within a frame that shows where it came from */
+    int64_t op;
+    Py_ssize_t required, sent, received, group, is_async; /* indices of parameters; -1: there is none */
+} Front;
+
+static PyTypeObject *front_type;
+static PyObject *probe_names, *method_type, *name_of_current; /* zmon.probe's variables; types.MethodType; "current" */
+
+static int front_traverse(Front *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->python);
+    Py_VISIT(self->original);
+    Py_VISIT(self->names);
+    Py_VISIT(self->raiser);
+    return 0;
+}
+
+static int front_clear(Front *self)
+{
+    Py_CLEAR(self->python);
+    Py_CLEAR(self->original);
+    Py_CLEAR(self->names);
+    Py_CLEAR(self->raiser);
+    return 0;
+}
+
+static void front_free(PyObject *self)
+{
+    if (((Front *)self)->weak_references != NULL) PyObject_ClearWeakRefs(self);
+    free_object(self, (inquiry)front_clear);
+}
+
+/* ---- what it looks like ---------------------------------------------------------------------------------------- */
+
+static PyObject *front_getattr(PyObject *self, PyObject *name)
+{
+    PyObject *own = PyObject_GenericGetAttr(self, name);
+    if (own != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+    PyErr_Clear();
+    return PyObject_GetAttr(((Front *)self)->python, name);
+}
+
+static int front_setattr(PyObject *self, PyObject *name, PyObject *value)
+{
+    return PyObject_SetAttr(((Front *)self)->python, name, value);
+}
+
+static PyObject *front_attribute(PyObject *self, void *name)
+{
+    return PyObject_GetAttrString(((Front *)self)->python, name);
+}
+
+/* As a global variable of its module, so a copy is the front itself. */
+static PyObject *front_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return PyObject_GetAttrString(((Front *)self)->python, "__qualname__");
+}
+
+static PyObject *front_bind(PyObject *self, PyObject *object, PyObject *type)
+{
+    (void)type;
+    if (object != NULL && object != Py_None) return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
+    Py_INCREF(self);
+    return self;
+}
+
+static PyGetSetDef front_attributes[] = {
+    {"__class__", front_attribute, NULL, NULL, "__class__"}, {"__doc__", front_attribute, NULL, NULL, "__doc__"},
+    {"__module__", front_attribute, NULL, NULL, "__module__"}, {"__dict__", front_attribute, NULL, NULL, "__dict__"},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMemberDef front_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(Front, call), READONLY, NULL},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(Front, weak_references), READONLY, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyMethodDef front_methods[] = {
+    {"__reduce__", front_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
+};
+static PyType_Slot front_slots[] = {
+    {Py_tp_traverse, front_traverse}, {Py_tp_clear, front_clear}, {Py_tp_dealloc, front_free},
+    {Py_tp_call, PyVectorcall_Call}, {Py_tp_getattro, front_getattr}, {Py_tp_setattro, front_setattr},
+    {Py_tp_descr_get, front_bind}, {Py_tp_getset, front_attributes}, {Py_tp_members, front_members},
+    {Py_tp_methods, front_methods}, {0, NULL},
+};
+static PyType_Spec front_spec = {
+    "zmon.probe.edge.native.Front", sizeof(Front), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR, front_slots,
+};
+
+/* ---- calls ------------------------------------------------------------------------------------------------------ */
+
+static Front *new_front(vectorcallfunc call, PyObject *python, PyObject *original)
+{
+    Front *self = PyObject_GC_New(Front, front_type);
+    if (self == NULL) return NULL;
+    self->call = call;
+    self->weak_references = self->names = self->raiser = self->original = self->python = NULL;
+    self->sent = self->received = self->group = self->is_async = -1;
+    self->required = self->op = 0;
+    assign(&self->python, python);
+    assign(&self->original, original);
+    PyObject_GC_Track((PyObject *)self);
+    return self;
+}
+
+/* Return the timeline of this rank if C can record in it here; else NULL, and `*is_watched` tells whether Python may. */
+static Timeline *hot_timeline(int *is_watched)
+{
+    PyObject *current = PyDict_GetItemWithError(probe_names, name_of_current);
+    *is_watched = is_set(current);
+    if (!*is_watched || !PyObject_TypeCheck(current, timeline_type)) return NULL;
+    return is_hot((Timeline *)current) ? (Timeline *)current : NULL;
+}
+
+/* Count and report a failure of the probe itself, which must not reach the job. */
+static void complain(void)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *function = PyDict_GetItemString(probe_names, "_complain");
+    PyObject *nothing = function == NULL || value == NULL ? NULL : PyObject_CallFunctionObjArgs(function, value, NULL);
+    Py_XDECREF(nothing);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    PyErr_Clear();
+}
+
+static inline PyObject *call_behind(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
+{
+    return PyObject_Vectorcall(((Front *)self)->python, arguments, number, keywords);
+}
+
+static inline PyObject *call_original(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
+{
+    return PyObject_Vectorcall(((Front *)self)->original, arguments, number, keywords);
+}
+
+/* Put the arguments in the order of the parameters. Return 0 if they do not fit: the function itself will complain. */
+static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords, PyObject **values)
+{
+    Py_ssize_t num_parameters = PyTuple_Size(self->names), named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    if (number > num_parameters) return 0;
+    for (Py_ssize_t index = 0; index < num_parameters; index++) values[index] = index < number ? arguments[index] : NULL;
+    for (Py_ssize_t keyword = 0; keyword < named; keyword++) {
+        PyObject *name = PyTuple_GetItem(keywords, keyword);
+        Py_ssize_t index = number;
+        while (index < num_parameters && PyTuple_GetItem(self->names, index) != name) index++; /* both are interned */
+        if (index == num_parameters || values[index] != NULL) return 0;
+        values[index] = arguments[number + keyword];
+    }
+    for (Py_ssize_t index = 0; index < self->required; index++)
+        if (values[index] == NULL) return 0;
+    return 1;
+}
+
+/* Raise the exception again within the frame of a wrapper, from which the last words of a rank recognize a collective. */
+static void raise_in_frame(Front *self)
+{
+    if (!is_set(self->raiser)) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace != NULL) PyException_SetTraceback(value, trace);
+    PyObject *none = PyObject_CallFunctionObjArgs(self->raiser, value, NULL); /* it raises */
+    Py_XDECREF(none);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+#endif

@@ -1,0 +1,73 @@
+"""Puts C callables before wrappers in Python, if this rank has the C edge.
+
+A front does what its wrapper does in the common case, and calls the wrapper in all others (front.h). Without the C edge
+the wrapper stays as it is. A front reads variables of Python modules, for example the timeline of this rank, so nothing
+is kept twice; `connect` tells it where they are.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import MethodType
+from typing import Any, NoReturn, TypeVar
+
+from zmon.probe.edge import CHOSEN
+
+if CHOSEN.name == "c":
+    from zmon.probe.edge import native
+
+    native.connect("method_type", MethodType)
+
+F = TypeVar("F", bound=Callable[..., Any])
+Raiser = Callable[[BaseException], NoReturn]
+
+_NO_PARAMETERS = (-1, -1, -1, -1)
+
+
+def connect(**variables: object) -> None:
+    """Let the fronts use these variables of Python modules, by the names that they have in edge.c."""
+    if CHOSEN.name == "c":
+        for name, value in variables.items():
+            native.connect(name, value)
+
+
+def front(kind: str, wrapper: F, original: object = None, raiser: object = None) -> F:
+    """Return a front of this kind before the wrapper.
+
+    `raiser` raises an exception of the original again, in a frame that shows that it passed through a collective.
+    """
+    if CHOSEN.name != "c":
+        return wrapper
+    names = _parameters(wrapper)[0] if kind == "work" else ()
+    return native.front(kind, wrapper, original, raiser, names, 0, 0, _NO_PARAMETERS)
+
+
+def front_of_collective(
+    wrapper: F, original: object, op: int, describe: Callable[..., object], sent: str | None, received: str | None
+) -> F:
+    """Return a front before the wrapper of a collective; the parameters `sent` and `received` are its tensors."""
+    if CHOSEN.name != "c":
+        return wrapper
+    names, required = _parameters(describe)
+    positions = tuple(names.index(name) if name in names else -1 for name in (sent, received, "group", "async_op"))
+    return native.front("collective", wrapper, original, None, names, op, required, positions)
+
+
+def step_context(python_step: type) -> Any:
+    """Return the context of `with zmon.step():`, which calls the methods of the class in Python in rare cases."""
+    if CHOSEN.name != "c":
+        return python_step()
+    native.connect("python_step", python_step)
+    return native.Step()
+
+
+def num_flights() -> int:
+    """Return the number of collectives in flight that the C edge watches."""
+    return native.num_flights() if CHOSEN.name == "c" else 0
+
+
+def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...], int]:
+    """Return the names of the parameters, and how many of them a call must have."""
+    parameters = inspect.signature(function).parameters
+    return tuple(parameters), sum(each.default is inspect.Parameter.empty for each in parameters.values())

@@ -1,0 +1,224 @@
+/* The hot part of zmon/probe/ledger.py: the totals of a rank, as the image of its next boundary. */
+
+#ifndef ZMON_EDGE_LEDGER_H
+#define ZMON_EDGE_LEDGER_H
+
+#include "interface.h"
+#include "samples.h"
+
+static PyObject *python_ledger; /* the class in Python */
+
+typedef struct {
+    PyObject_HEAD
+    Box box;
+    Words image, times_at_boundary;
+    Clock unix_clock;
+    PyObject *writer, *interface, *memory_reader, *device, *samples, *report;
+    int64_t num_single, memory_read_at;
+} Ledger;
+
+static PyTypeObject *ledger_type;
+
+static int ledger_traverse(Ledger *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE((PyObject *)self));
+    Py_VISIT(self->unix_clock.function);
+    Py_VISIT(self->writer);
+    Py_VISIT(self->interface);
+    Py_VISIT(self->memory_reader);
+    Py_VISIT(self->device);
+    Py_VISIT(self->samples);
+    Py_VISIT(self->report);
+    return 0;
+}
+
+static int ledger_clear(Ledger *self)
+{
+    close_box(&self->box);
+    drop_words(&self->image);
+    drop_words(&self->times_at_boundary);
+    Py_CLEAR(self->unix_clock.function);
+    Py_CLEAR(self->writer);
+    Py_CLEAR(self->interface);
+    Py_CLEAR(self->memory_reader);
+    Py_CLEAR(self->device);
+    Py_CLEAR(self->samples);
+    Py_CLEAR(self->report);
+    return 0;
+}
+
+static void ledger_free(PyObject *self) { free_object(self, (inquiry)ledger_clear); }
+
+static int64_t limited_sum(int64_t total, int64_t amount)
+{
+    if (total <= 0) total = 0;
+    return amount > at.max_amount - total ? at.max_amount : total + amount;
+}
+
+/* ---- a step ------------------------------------------------------------------------------------------------- */
+
+/* Fill in the amounts that are read at the end of a step: samples, bytes on the interface, memory. */
+static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
+{
+    const int64_t *counts = self->image.words + at.counts;
+    int64_t samples, sent, received, num_single = sum(counts[at.send], counts[at.recv]);
+    int known = end_samples((Samples *)self->samples, num_single > self->num_single, &samples);
+    if (known < 0) return -1;
+    self->num_single = num_single;
+    if (known) amounts[at.samples] = samples < at.max_amount ? samples : at.max_amount;
+    if (is_set(self->interface)) {
+        if (PyObject_TypeCheck(self->interface, interface_type)) {
+            known = moved_since_last((Interface *)self->interface, &sent, &received);
+        } else {
+            PyObject *moved = PyObject_CallMethod(self->interface, "since_last", NULL);
+            known = moved != NULL && moved != Py_None && PyArg_ParseTuple(moved, "LL", &sent, &received);
+            Py_XDECREF(moved);
+            if (PyErr_Occurred()) return -1;
+        }
+        if (known) { amounts[at.nic_sent] = sent; amounts[at.nic_received] = received; }
+    }
+    if (is_set(self->memory_reader) && now - self->memory_read_at > at.memory_interval_ns) {
+        PyObject *moment = PyLong_FromLongLong(now);
+        int failed = moment == NULL || run_python(python_ledger, "_read_memory", (PyObject *)self, &moment, 1) < 0;
+        Py_XDECREF(moment);
+        if (failed) return -1;
+    }
+    return 0;
+}
+
+/* Write the image as the next boundary, the end of a step. */
+static void write_step(Ledger *self, int64_t number, int64_t now, int64_t duration, int64_t overhead_ns)
+{
+    int64_t *image = self->image.words;
+    image[at.kind] = at.is_step;
+    image[at.step_number] = number;
+    image[at.time] = now;
+    image[at.overhead] = overhead_ns;
+    image[at.number]++;
+    image[at.steps]++;
+    image[at.step_ns] = sum(image[at.step_ns], duration);
+    write_boundary(&self->box, image);
+    memcpy(self->times_at_boundary.words, image + at.times, (size_t)at.num_times * 8);
+    image[at.reported] = 0;
+    memset(image + at.values, 0, (size_t)at.num_values * 8);
+}
+
+/* Write the boundary at the end of a step. */
+static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t duration, int64_t overhead_ns)
+{
+    int64_t *image = self->image.words, *amounts = image + at.step_amounts, *totals = image + at.amounts;
+    if (read_amounts(self, amounts, now) < 0) return -1;
+    for (int64_t index = 0; index < at.num_amounts; index++)
+        if (amounts[index] >= 0) totals[index] = limited_sum(totals[index], amounts[index]);
+    image[at.last_step] = self->unix_clock.read(&self->unix_clock);
+    write_step(self, number, now, duration, overhead_ns);
+    for (int64_t index = 0; index < at.num_amounts; index++) amounts[index] = at.unknown;
+    return 0;
+}
+
+/* Return 1 if steps can end here: there is no device, and nothing of a test replaces the samples. */
+static int ends_steps(Ledger *self)
+{
+    return !is_set(self->device) && self->samples != NULL && PyObject_TypeCheck(self->samples, samples_type);
+}
+
+static PyObject *ledger_step(Ledger *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"number", "now", "duration", "overhead_ns"};
+    int64_t values[4] = {0};
+    if (!ends_steps(self)) return call_python(python_ledger, "step", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(names, values, 4, arguments, number, keywords) < 0) return NULL;
+    if (end_ledger_step(self, values[0], values[1], values[2], values[3]) < 0) return NULL;
+    Py_RETURN_NONE;
+}
+
+/* ---- what a job reports ------------------------------------------------------------------------------------- */
+
+/* Return 1 if the argument is None or a count that fits, and read it. */
+static int is_count(PyObject *argument, int64_t *value)
+{
+    *value = at.unknown;
+    if (argument == Py_None) return 1;
+    if (!PyLong_CheckExact(argument)) return 0;
+    *value = PyLong_AsLongLong(argument);
+    if (*value == -1 && PyErr_Occurred()) PyErr_Clear();
+    return *value >= 0 && *value <= at.max_amount;
+}
+
+/* Add to the work of the step; return 0 if Python must do it. */
+static int add_work(Ledger *self, PyObject *samples, PyObject *lookups)
+{
+    int64_t num_samples, num_lookups, *amounts = self->image.words + at.step_amounts;
+    Samples *counter = (Samples *)self->samples;
+    if (!PyObject_TypeCheck(self->samples, samples_type) || counter->source != declared) return 0;
+    if (!is_count(samples, &num_samples) || !is_count(lookups, &num_lookups)) return 0;
+    if (num_samples >= 0) amounts[at.samples] = limited_sum(amounts[at.samples], num_samples);
+    if (num_lookups >= 0) amounts[at.lookups] = limited_sum(amounts[at.lookups], num_lookups);
+    return 1;
+}
+
+static PyObject *ledger_work(Ledger *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    if (keywords == NULL && number == 2 && add_work(self, arguments[0], arguments[1])) Py_RETURN_NONE;
+    return call_python(python_ledger, "work", (PyObject *)self, arguments, number, keywords);
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------------- */
+
+static PyObject *get_writer(Ledger *self, void *unused)
+{
+    (void)unused;
+    PyObject *writer = self->writer == NULL ? Py_None : self->writer;
+    Py_INCREF(writer);
+    return writer;
+}
+
+static int set_writer(Ledger *self, PyObject *writer, void *unused)
+{
+    (void)unused;
+    close_box(&self->box);
+    if (writer == NULL || open_box(&self->box, writer) < 0) return -1;
+    assign(&self->writer, writer);
+    return 0;
+}
+
+static PyObject *get_unix_clock(Ledger *self, void *unused)
+{
+    (void)unused;
+    Py_XINCREF(self->unix_clock.function);
+    return self->unix_clock.function;
+}
+
+static int set_unix_clock(Ledger *self, PyObject *function, void *unused)
+{
+    (void)unused;
+    return set_clock(&self->unix_clock, function, "time_ns", unix_time);
+}
+
+static PyGetSetDef ledger_attributes[] = {
+    WORDS("_numbers", Ledger, image),
+    WORDS("_times_at_boundary", Ledger, times_at_boundary),
+    {"_box", (getter)get_writer, (setter)set_writer, NULL, NULL},
+    {"_unix_clock", (getter)get_unix_clock, (setter)set_unix_clock, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMemberDef ledger_members[] = {
+    {"_interface", T_OBJECT, offsetof(Ledger, interface), 0, NULL},
+    {"memory_reader", T_OBJECT, offsetof(Ledger, memory_reader), 0, NULL},
+    {"device", T_OBJECT, offsetof(Ledger, device), 0, NULL},
+    {"samples", T_OBJECT, offsetof(Ledger, samples), 0, NULL},
+    {"_report", T_OBJECT, offsetof(Ledger, report), 0, NULL},
+    {"_num_single", T_LONGLONG, offsetof(Ledger, num_single), 0, NULL},
+    {"_memory_read_at", T_LONGLONG, offsetof(Ledger, memory_read_at), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyMethodDef ledger_methods[] = {
+    METHOD("step", ledger_step), METHOD("work", ledger_work), {NULL, NULL, 0, NULL},
+};
+static PyType_Slot ledger_slots[] = {
+    {Py_tp_traverse, ledger_traverse}, {Py_tp_clear, ledger_clear}, {Py_tp_dealloc, ledger_free},
+    {Py_tp_getset, ledger_attributes}, {Py_tp_members, ledger_members}, {Py_tp_methods, ledger_methods}, {0, NULL},
+};
+static PyType_Spec ledger_spec = {"zmon.probe.edge.native.Ledger", sizeof(Ledger), 0, FLAGS, ledger_slots};
+
+#endif

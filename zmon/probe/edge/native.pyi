@@ -1,0 +1,41 @@
+"""The extension module that `edge.c` becomes: the hot parts of the classes that `__init__.py` completes."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+class SampleCounter: ...
+class JobInterface: ...
+class Ledger: ...
+class Timeline: ...
+
+def install(
+    numbers: Mapping[str, int],
+    classes: tuple[type, type, type],
+    sources: tuple[str, str, str],
+    /,
+) -> None:
+    """Take the numbers of the layout by name, the classes in Python, and the names of the sources of samples."""
+
+class Step:
+    number: int | None
+
+def connect(name: str, variable: object, /) -> None:
+    """Let the fronts use a variable of a Python module."""
+
+def front(
+    kind: str,
+    wrapper: F,
+    original: object,
+    raiser: object,
+    names: tuple[str, ...],
+    op: int,
+    required: int,
+    positions: tuple[int, ...],
+    /,
+) -> F:
+    """Return a front before the wrapper; `positions` are those of the sent and received tensor, group and async_op."""
+
+def num_flights() -> int:
+    """Return the number of collectives in flight that C watches."""

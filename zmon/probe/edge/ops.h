@@ -1,0 +1,148 @@
+/* The hot part of zmon/probe/rank.py: collectives, which a rank enters, leaves and counts. */
+
+#ifndef ZMON_EDGE_OPS_H
+#define ZMON_EDGE_OPS_H
+
+#include "timeline.h"
+
+static inline int has_sequence(int64_t op, int64_t group)
+{
+    return group != at.none && op != at.send && op != at.recv; /* only two ranks take part in a send */
+}
+
+static int is_valid(int64_t op, int64_t group)
+{
+    if (op >= 0 && op < at.num_ops && (group == at.none || (group >= 0 && group < at.max_groups))) return 1;
+    PyErr_SetString(PyExc_IndexError, "there is no such op or group");
+    return 0;
+}
+
+static inline int64_t sequence_of(Timeline *self, int64_t group)
+{
+    return self->live.words[at.sequence + 2 * group];
+}
+
+/* Count collectives and their bytes. Return the sequence of the last one, 0 if it has none. */
+static int64_t count_ops(Timeline *self, int64_t op, int64_t group, int64_t sent, int64_t received, int64_t count)
+{
+    int64_t *counts = self->counts;
+    counts[op] = sum(counts[op], count);
+    counts[at.sent + op] = sum(counts[at.sent + op], sent);
+    counts[at.received + op] = sum(counts[at.received + op], received);
+    if (!has_sequence(op, group)) return 0;
+    int64_t sequence = sum(sequence_of(self, group), count);
+    store_number(self->live.words, at.sequence + 2 * group, sequence);
+    return sequence;
+}
+
+/* Enter a collective. `sequence` is that of a collective counted earlier, if `count` is 0; 0: it is unknown. */
+static int enter_op(Timeline *self, int64_t op, int64_t group, int64_t sent, int64_t received, int64_t count,
+                    int64_t sequence)
+{
+    int64_t *live = self->live.words, bytes = sum(sent, received);
+    if (self->in_op) return 0; /* it is part of another collective */
+    if (count) {
+        int64_t counted = count_ops(self, op, group, sent, received, count);
+        if (has_sequence(op, group)) sequence = counted;
+    }
+    end_part(self, self->phase, read_clock(self));
+    self->op = (int)op;
+    self->in_op = 1;
+    int64_t bits = sequence ? ((sequence & (at.sequences - 1)) | at.sequences) << at.label_sequence_shift : 0;
+    int64_t label = op | group << at.label_group_shift | bits;
+    int64_t entered = (bytes < at.max_bytes ? bytes : at.max_bytes) | label << at.label_shift;
+    if (entered != self->entered) { /* else the rank waits for the collective that it issued last */
+        store_number(live, at.before, self->entered);
+        store_number(live, at.entered, entered);
+        self->entered = entered;
+    }
+    write_state(self, op, group);
+    return 1;
+}
+
+static void leave_op(Timeline *self, int has_issue, int64_t issued, int in_flight)
+{
+    if (!self->in_op) return; /* the end of a step or activity inside the collective has left it already */
+    int64_t now = read_clock(self), began = has_issue ? issued : self->since;
+    end_part(self, at.exposed + self->op, now);
+    if (!in_flight) self->times[at.inflight + self->op] = sum(self->times[at.inflight + self->op], now - began);
+    self->in_op = 0;
+    write_state(self, at.none, at.none);
+}
+
+static PyObject *timeline_enter_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"op", "group", "sent", "received", "count", "sequence"};
+    int64_t values[6] = {0, 0, 0, 0, 1, 0};
+    if (!is_hot(self)) return call_python(python_timeline, "enter_op", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(names, values, 6, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    return PyBool_FromLong(enter_op(self, values[0], values[1], values[2], values[3], values[4], values[5]));
+}
+
+static PyObject *timeline_wait_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"op", "group", "num_bytes"};
+    int64_t values[3] = {0};
+    if (!is_hot(self)) return call_python(python_timeline, "wait_op", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(names, values, 3, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    int64_t sequence = values[1] == at.none ? 0 : sequence_of(self, values[1]) + 1;
+    return PyBool_FromLong(enter_op(self, values[0], values[1], values[2], 0, 0, sequence));
+}
+
+static PyObject *timeline_leave_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    PyObject *issued = number > 0 ? arguments[0] : Py_None;
+    int in_flight = number > 1 && PyObject_IsTrue(arguments[1]);
+    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    if (!is_hot(self)) return call_python(python_timeline, "leave_op", (PyObject *)self, arguments, number, keywords);
+    for (Py_ssize_t index = 0; index < named; index++) {
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, index), "in_flight") == 0)
+            in_flight = PyObject_IsTrue(arguments[number + index]);
+        else issued = arguments[number + index];
+    }
+    int has_issue = PyLong_Check(issued);
+    int64_t moment = has_issue ? PyLong_AsLongLong(issued) : 0;
+    if (PyErr_Occurred()) return NULL;
+    leave_op(self, has_issue, moment, in_flight);
+    Py_RETURN_NONE;
+}
+
+static PyObject *timeline_count_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"op", "group", "sent", "received", "count"};
+    int64_t values[5] = {0, 0, 0, 0, 1};
+    if (!is_own_thread(self))
+        return call_python(python_timeline, "count_op", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(names, values, 5, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    if (!self->in_op) count_ops(self, values[0], values[1], values[2], values[3], values[4]);
+    Py_RETURN_NONE;
+}
+
+/* Count collectives that another thread has issued. */
+static PyObject *timeline_count(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"op", "group", "sent", "received", "count"};
+    int64_t values[5] = {0};
+    if (read_integers(names, values, 5, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    count_ops(self, values[0], values[1], values[2], values[3], values[4]);
+    Py_RETURN_NONE;
+}
+
+static PyObject *timeline_sequence(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+{
+    static const char *const names[] = {"op", "group"};
+    int64_t values[2] = {0};
+    if (!is_own_thread(self))
+        return call_python(python_timeline, "sequence", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(names, values, 2, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    return PyLong_FromLongLong(has_sequence(values[0], values[1]) ? sequence_of(self, values[1]) : 0);
+}
+
+static PyObject *timeline_issue(Timeline *self, PyObject *unused)
+{
+    (void)unused;
+    if (is_set(self->device)) return call_python(python_timeline, "issue", (PyObject *)self, NULL, 0, NULL);
+    return PyLong_FromLongLong(read_clock(self));
+}
+
+#endif
