@@ -61,15 +61,15 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
         {"update_end", call_update_end}, {"engine", call_engine}, {NULL, NULL},
     };
     const char *kind;
-    PyObject *python, *original, *raiser, *names;
+    PyObject *python, *shown, *original, *raiser, *names;
     long long op, required;
     Py_ssize_t sent, received, group, is_async;
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "sOOOO!LL(nnnn)", &kind, &python, &original, &raiser, &PyTuple_Type, &names, &op,
+    if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &raiser, &PyTuple_Type, &names, &op,
                           &required, &sent, &received, &group, &is_async)) return NULL;
     for (int index = 0; kinds[index].kind != NULL; index++) {
         if (strcmp(kinds[index].kind, kind) != 0 || PyTuple_Size(names) > MAX_PARAMETERS) continue;
-        Front *front = new_front(kinds[index].call, python, original);
+        Front *front = new_front(kinds[index].call, python, shown, original);
         if (front == NULL) return NULL;
         assign(&front->names, names);
         assign(&front->raiser, raiser);

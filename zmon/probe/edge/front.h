@@ -1,8 +1,8 @@
 /* A front: a C callable before a wrapper in Python, which it calls for whatever is slow or rare.
  *
- * A front looks like the Python function behind it: it has its attributes and its class. So inspect, pickle and copy treat
- * it as that function, and torch's compiler traces that function instead of it. A front has no frame, so warnings and
- * tracebacks name the line of the job. */
+ * A front looks like a function in Python: it has the attributes and the class of one. So inspect, pickle and copy treat it
+ * as that function, and torch's compiler traces that function, which calls the wrapper. A front has no frame, so warnings
+ * and tracebacks name the line of the job. */
 
 #ifndef ZMON_EDGE_FRONT_H
 #define ZMON_EDGE_FRONT_H
@@ -15,6 +15,7 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc call;
     PyObject *python, *original; /* the wrapper in Python, and the function that it wraps; NULL: it wraps none */
+    PyObject *shown;             /* the function in Python that the front looks like; it only calls the wrapper */
     PyObject *weak_references;
     PyObject *names;  /* the parameters of a collective, in order */
     PyObject *raiser; /* raises an exception again within a frame that shows where it came from */
@@ -29,6 +30,7 @@ static int front_traverse(Front *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE((PyObject *)self));
     Py_VISIT(self->python);
+    Py_VISIT(self->shown);
     Py_VISIT(self->original);
     Py_VISIT(self->names);
     Py_VISIT(self->raiser);
@@ -38,6 +40,7 @@ static int front_traverse(Front *self, visitproc visit, void *arg)
 static int front_clear(Front *self)
 {
     Py_CLEAR(self->python);
+    Py_CLEAR(self->shown);
     Py_CLEAR(self->original);
     Py_CLEAR(self->names);
     Py_CLEAR(self->raiser);
@@ -57,24 +60,24 @@ static PyObject *front_getattr(PyObject *self, PyObject *name)
     PyObject *own = PyObject_GenericGetAttr(self, name);
     if (own != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
     PyErr_Clear();
-    return PyObject_GetAttr(((Front *)self)->python, name);
+    return PyObject_GetAttr(((Front *)self)->shown, name);
 }
 
 static int front_setattr(PyObject *self, PyObject *name, PyObject *value)
 {
-    return PyObject_SetAttr(((Front *)self)->python, name, value);
+    return PyObject_SetAttr(((Front *)self)->shown, name, value);
 }
 
 static PyObject *front_attribute(PyObject *self, void *name)
 {
-    return PyObject_GetAttrString(((Front *)self)->python, name);
+    return PyObject_GetAttrString(((Front *)self)->shown, name);
 }
 
 /* As a global variable of its module, so a copy is the front itself. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyObject_GetAttrString(((Front *)self)->python, "__qualname__");
+    return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
 }
 
 static PyObject *front_bind(PyObject *self, PyObject *object, PyObject *type)
@@ -111,15 +114,16 @@ static PyType_Spec front_spec = {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------ */
 
-static Front *new_front(vectorcallfunc call, PyObject *python, PyObject *original)
+static Front *new_front(vectorcallfunc call, PyObject *python, PyObject *shown, PyObject *original)
 {
     Front *self = PyObject_GC_New(Front, front_type);
     if (self == NULL) return NULL;
     self->call = call;
-    self->weak_references = self->names = self->raiser = self->original = self->python = NULL;
+    self->weak_references = self->names = self->raiser = self->original = self->python = self->shown = NULL;
     self->sent = self->received = self->group = self->is_async = -1;
     self->required = self->op = 0;
     assign(&self->python, python);
+    assign(&self->shown, shown);
     assign(&self->original, original);
     PyObject_GC_Track((PyObject *)self);
     return self;

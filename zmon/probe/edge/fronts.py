@@ -7,9 +7,11 @@ is kept twice; `connect` tells it where they are.
 
 from __future__ import annotations
 
+import builtins
+import functools
 import inspect
 from collections.abc import Callable
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any, NoReturn, TypeVar
 
 from zmon.probe.edge import CHOSEN
@@ -23,6 +25,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 Raiser = Callable[[BaseException], NoReturn]
 
 _NO_PARAMETERS = (-1, -1, -1, -1)
+# warnings.warn(stacklevel=…) skips frames of the import system, which it recognizes by `importlib` and `_bootstrap` in
+# the file name (CPython, Python/_warnings.c, is_internal_frame). So a warning of torch still names the line of the job.
+HIDDEN_FILE_NAME = "<zmon, passed over like importlib._bootstrap>"
 
 
 def connect(**variables: object) -> None:
@@ -40,7 +45,7 @@ def front(kind: str, wrapper: F, original: object = None, raiser: object = None)
     if CHOSEN.name != "c":
         return wrapper
     names = _parameters(wrapper)[0] if kind == "work" else ()
-    return native.front(kind, wrapper, original, raiser, names, 0, 0, _NO_PARAMETERS)
+    return native.front(kind, wrapper, _shown(wrapper), original, raiser, names, 0, 0, _NO_PARAMETERS)
 
 
 def front_of_collective(
@@ -51,7 +56,7 @@ def front_of_collective(
         return wrapper
     names, required = _parameters(describe)
     positions = tuple(names.index(name) if name in names else -1 for name in (sent, received, "group", "async_op"))
-    return native.front("collective", wrapper, original, None, names, op, required, positions)
+    return native.front("collective", wrapper, _shown(wrapper), original, None, names, op, required, positions)
 
 
 def step_context(python_step: type) -> Any:
@@ -65,6 +70,23 @@ def step_context(python_step: type) -> Any:
 def num_flights() -> int:
     """Return the number of collectives in flight that the C edge watches."""
     return native.num_flights() if CHOSEN.name == "c" else 0
+
+
+def _shown(wrapper: F) -> FunctionType:
+    """Return the function that a front looks like.
+
+    It has no closure, because the compiler's guards on closures accept real functions only.
+    """
+    shown = FunctionType(
+        _show.__code__.replace(co_filename=HIDDEN_FILE_NAME), {"wrapper": wrapper, "__builtins__": vars(builtins)}
+    )
+    functools.update_wrapper(shown, wrapper)
+    shown.__dict__ = dict(wrapper.__dict__)  # without a __wrapped__ of its own
+    return shown
+
+
+def _show(*args: Any, **kwargs: Any) -> Any:
+    return wrapper(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _parameters(function: Callable[..., object]) -> tuple[tuple[str, ...], int]:

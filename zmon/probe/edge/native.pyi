@@ -27,6 +27,7 @@ def connect(name: str, variable: object, /) -> None:
 def front(
     kind: str,
     wrapper: F,
+    shown: object,
     original: object,
     raiser: object,
     names: tuple[str, ...],
@@ -35,7 +36,7 @@ def front(
     positions: tuple[int, ...],
     /,
 ) -> F:
-    """Return a front before the wrapper; `positions` are those of the sent and received tensor, group and async_op."""
+    """Return a front that looks like `shown`; `positions` are those of the sent and received tensor, group and async_op."""
 
 def num_flights() -> int:
     """Return the number of collectives in flight that C watches."""

@@ -13,9 +13,7 @@ from typing import Any
 
 import torch
 
-# warnings.warn(stacklevel=…) skips frames of the import system, which it recognizes by `importlib` and `_bootstrap` in
-# the file name (CPython, Python/_warnings.c, is_internal_frame). So a warning of torch still names the line of the job.
-_HIDDEN_FILE_NAME = "<zmon, passed over like importlib._bootstrap>"
+from zmon.probe.edge.fronts import HIDDEN_FILE_NAME
 
 Function = Callable[..., Any]
 
@@ -40,7 +38,7 @@ def hide_frames(wrapper: Function) -> Function:
     code would not record anything.
     """
     if isinstance(wrapper, FunctionType):
-        wrapper.__code__ = wrapper.__code__.replace(co_filename=_HIDDEN_FILE_NAME)
+        wrapper.__code__ = wrapper.__code__.replace(co_filename=HIDDEN_FILE_NAME)
         frames = torch._C._dynamo.eval_frame
         if hasattr(frames, "set_code_exec_strategy"):  # torch 2.8
             skip = frames._FrameAction.SKIP
