@@ -36,7 +36,7 @@ def front(
     positions: tuple[int, ...],
     /,
 ) -> F:
-    """Return a front that looks like `shown`; `positions` are those of the sent and received tensor, group and async_op."""
+    """Return a front that looks like `shown`; `positions` are those of both tensors, the group and async_op."""
 
 def num_flights() -> int:
     """Return the number of collectives in flight that C watches."""
