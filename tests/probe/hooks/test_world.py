@@ -8,7 +8,7 @@ def test_backend_and_group_names_are_known_after_process_groups_are_made(start_r
 from zmon.box.reader import BoxReader
 import torch.distributed as dist
 def identity():
-    return bytes(timeline.box._view)  # opening and closing the file would drop the rank's lock
+    return bytes(timeline.box.view)  # opening and closing the file would drop the rank's lock
 for number in range(2):
     store = f"file://{os.path.dirname(sys.argv[0])}/store{number}"
     dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
