@@ -35,7 +35,7 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Measure in turns each edge, as local rank 0, which reads the NIC twice per step, and as another rank."""
+    """Measure in turns each edge, as local rank 0, which also reads the network interface, and as another rank."""
     seconds: dict[str, list[float]] = {}
     timelines = []
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:

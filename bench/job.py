@@ -1,17 +1,17 @@
-"""A two-rank training loop like a user's, in which zmon can be removed and installed again between two steps.
+"""A rank that trains one job, in which zmon is removed and installed again between two steps, and measures its steps.
 
-A step is forward, backward and update of a DDP model, four more collectives (two all_to_all, an all_reduce, an
-asynchronous all_reduce that is waited for), and computation or a sleep up to the given duration. After a sleep the
-caches are cold. Then all code is several times slower, with or without zmon, especially on a shared machine. A step
-never calls zmon. zmon infers steps and phases, as under `zmon run`.
-
-torchrun starts it as `-m bench.job OUT STEPS SECONDS computes|sleeps|device MODE…`. With `device` the job trains on the
-first GPU with NCCL, and a kernel fills the step. Each rank writes its measurements to OUT/<rank>.json.
+torchrun starts it as `-m bench.job OUT KIND SECONDS STEP_SECONDS computes|sleeps|device MODE…`. KIND is a module of
+bench.jobs. It runs for about SECONDS, in steps of STEP_SECONDS, or longer on a slow machine. Computation or a sleep
+fills the step. After a sleep the caches are cold. Then all code is several times slower, with or without zmon,
+especially on a shared machine. With `device` the job trains on the first GPU with NCCL, and a kernel fills the step.
+Except in the bundled trainer, a step never calls zmon, which infers steps and phases, as under `zmon run`. Each rank
+writes its measurements to OUT/<rank>.json.
 """
 
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 import os
 import sys
@@ -20,25 +20,18 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import Any
 
 import psutil
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.optim import optimizer as optimizers
 
 from bench.device import Cpu, Device, Gpu
+from bench.jobs.training import Training
+from bench.switch import WATCHED, Switch, attach
 
-BLOCK = 20  # steps between two switches; the first step is discarded
+BLOCK, BLOCK_OF_ONE_RANK = 20, 5  # steps between two switches; the first step is discarded
 WARM_UP = 100
 ON_DEVICE = "device"
-
-# Modes. watched: zmon records the rank. absent: torch is in its state before zmon was loaded. idle: the hooks are
-# installed, as under `zmon run`, but the process is not a rank. never: zmon is not even imported.
-_CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
-_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
 
 
 @dataclass(frozen=True)
@@ -49,51 +42,6 @@ class Block:
     wall: float
     processor: float
     reported: float
-
-
-class Switch:
-    """All changes that zmon makes to torch, to be removed and installed again."""
-
-    def __init__(self) -> None:
-        names_before = _names()
-        begin = time.perf_counter()
-        import zmon
-        from zmon import probe
-
-        self.import_seconds = time.perf_counter() - begin
-        if not zmon.attach():
-            raise SystemExit("zmon did not attach")
-        self.attach_seconds = time.perf_counter() - begin - self.import_seconds
-        timeline = probe.current
-        assert timeline is not None
-        self._probe, self._timeline = probe, timeline
-        after = _names()
-        self._changed = [
-            (*key, names_before[key], new)
-            for key, new in after.items()
-            if key in names_before and names_before[key] is not new
-        ]
-        self._hooks = [hooks.copy() for hooks in _HOOKS]
-
-    def to(self, mode: str) -> None:
-        """Switch to a mode from the next step on."""
-        for owner, name, plain, watching in self._changed:
-            setattr(owner, name, plain if mode == "absent" else watching)
-        for hooks, installed in zip(_HOOKS, self._hooks, strict=True):
-            hooks.clear()
-            hooks.update({} if mode == "absent" else installed)
-        self._probe.current = self._timeline if mode == "watched" else None
-        if mode == "watched":
-            self._timeline.turn_to(self._timeline.activity)  # the time without zmon belongs to no step
-
-    def reported(self) -> float:
-        """Return the overhead in seconds that zmon reports so far."""
-        return self._timeline.ledger.overhead_ns * 1e-9
-
-
-def _names() -> dict[tuple[Any, str], object]:
-    owners = (*(module for module in sys.modules.values() if hasattr(module, "__dict__")), *_CLASSES)
-    return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
 
 
 def filler(mode: str, device: Device) -> Callable[[float], object]:
@@ -110,77 +58,75 @@ def filler(mode: str, device: Device) -> Callable[[float], object]:
     return lambda seconds: [numbers.mul_(1.0) for _ in range(round(seconds / call_seconds))]
 
 
-def training_step(fill: Callable[[float], object], place: torch.device) -> Callable[[float], None]:
-    """Create the model. Return a function that runs one step and adds a pause of the given seconds."""
-    model = DistributedDataParallel(nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1)).to(place))
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    batch, rows, mean, counter = (torch.ones(shape, device=place) for shape in ((16, 32), (256,), (1,), (8,)))
-
-    def step(pause: float) -> None:
-        work = dist.all_reduce(counter, async_op=True)
-        dist.all_to_all_single(torch.empty_like(rows), rows)
-        loss = model(batch).square().mean()
-        work.wait()
-        optimizer.zero_grad()
-        loss.backward()
-        dist.all_to_all_single(torch.empty_like(rows), rows)
-        optimizer.step()
-        dist.all_reduce(mean.fill_(loss.item()))
-        counter.fill_(1)
-        fill(pause)
-
-    return step
-
-
-def measure(step: Callable[[], None], switch: Switch | None, mode: str) -> Block:
+def measure(step: Callable[[], None], switch: Switch | None, mode: str, num_steps: int) -> Block:
     """Run and measure one block in one mode."""
     if switch is not None:
         switch.to(mode)
     step()
     reported = switch.reported() if switch else 0.0
     begin, processor = time.perf_counter(), time.thread_time()
-    for _ in range(BLOCK - 1):
+    for _ in range(num_steps - 1):
         step()
-    steps = BLOCK - 1
+    measured = num_steps - 1
     return Block(
         mode,
-        (time.perf_counter() - begin) / steps,
-        (time.thread_time() - processor) / steps,
-        ((switch.reported() if switch else 0.0) - reported) / steps,
+        (time.perf_counter() - begin) / measured,
+        (time.thread_time() - processor) / measured,
+        ((switch.reported() if switch else 0.0) - reported) / measured,
     )
 
 
-def main(out: str, steps: str, seconds: str, fill_mode: str, *modes: str) -> None:
-    """Run blocks of the modes in turn, forward and backward. A step lasts `seconds`, or longer on a slow machine."""
-    switch = None if modes == ("never",) else Switch()
+def warmed_up(training: Training, step_seconds: float, device: Device) -> tuple[float, float]:
+    """Run steps until torch and zmon have settled. Return the pause that fills a step, and the seconds of a step."""
+    for _ in range(WARM_UP):
+        training.step(0.0)
+    pause = max(0.0, step_seconds - _slowest(lambda: training.step(0.0), device))
+    return pause, _slowest(lambda: training.step(pause), device)
+
+
+def _slowest(step: Callable[[], None], device: Device) -> float:
+    """Return the mean seconds of a step on the slowest rank."""
+    begin = time.perf_counter()
+    for _ in range(WARM_UP):
+        step()
+    seconds = torch.tensor((time.perf_counter() - begin) / WARM_UP, device=device.place)
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)
+    return seconds.item()
+
+
+def main(out: str, kind: str, seconds: str, step_seconds: str, fill_mode: str, *modes: str) -> None:
+    """Run blocks of the modes in turn, forward and backward."""
+    job = importlib.import_module(f"bench.jobs.{kind}")
+    import_seconds, attach_seconds = attach() if modes == (WATCHED,) else (0.0, 0.0)
+    switch = Switch() if len(modes) > 1 else None  # it keeps lists of names, which would count as memory of zmon
     torch.set_num_threads(1)
     device: Device = Gpu(0) if fill_mode == ON_DEVICE else Cpu()
     dist.init_process_group("nccl" if fill_mode == ON_DEVICE else "gloo")
-    step = training_step(filler(fill_mode, device), device.place)
+    training: Training = job.make(filler(fill_mode, device), device.place)
     if switch is not None:
-        switch.to("watched")
-    for _ in range(WARM_UP):
-        step(0.0)
-    begin = time.perf_counter()
-    for _ in range(WARM_UP):
-        step(0.0)
-    duration = torch.tensor((time.perf_counter() - begin) / WARM_UP, device=device.place)
-    dist.all_reduce(duration, dist.ReduceOp.MAX)
-    pause = max(0.0, float(seconds) - duration.item())  # equal on all ranks
+        switch.to(WATCHED)
+    pause, duration = warmed_up(training, float(step_seconds), device)
+    if switch is not None:
+        switch.settle(training.model)
     gc.collect()
     gc.freeze()  # The garbage collection of torch's own objects must not count as cost of a step.
+    num_steps = BLOCK if dist.get_world_size() > 1 else BLOCK_OF_ONE_RANK
+    num_blocks = max(2 * len(modes), int(float(seconds) / (num_steps * duration)))
     mode_cycle = cycle((*modes, *reversed(modes)))
-    blocks = [measure(lambda: step(pause), switch, next(mode_cycle)) for _ in range(int(steps) // BLOCK)]
+    blocks = [
+        measure(lambda: training.step(pause), switch, next(mode_cycle), num_steps)
+        for _ in range(num_blocks)
+    ]  # fmt: skip
     memory = psutil.Process().memory_full_info()
     result = {
         "blocks": [asdict(block) for block in blocks],
         "memory": {"rss": memory.rss, "pss": memory.pss, "private": memory.uss},
-        "import_seconds": switch.import_seconds if switch else 0.0,
-        "attach_seconds": switch.attach_seconds if switch else 0.0,
+        "import_seconds": import_seconds,
+        "attach_seconds": attach_seconds,
     }
     (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(result))
     if switch is not None:
-        switch.to("watched")
+        switch.to(WATCHED)
     dist.destroy_process_group()
 
 

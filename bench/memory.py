@@ -5,17 +5,20 @@ from __future__ import annotations
 import statistics
 
 from bench.rows import MEBI, Row
+from bench.switch import NEVER, WATCHED
 from bench.switching import run_job
 
-_STEPS = 5000  # more than the ring of the box holds, so that all pages of the ring are in use
+# Long enough for more steps than the ring of the box holds, so that all its pages are in use. The steps are as short as
+# the machine can run them.
+_SECONDS = 12.0
 
 
 def measure(repeats: int) -> list[Row]:
     """Return medians over ranks and repeats."""
     watched, without = [], []
     for _ in range(repeats):
-        watched += run_job(_STEPS, 0.0, "computes", "watched")
-        without += run_job(_STEPS, 0.0, "computes", "never")
+        watched += run_job("ddp", 2, _SECONDS, 0.0, "computes", WATCHED)
+        without += run_job("ddp", 2, _SECONDS, 0.0, "computes", NEVER)
     rows = []
     for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
         costs = [rank["memory"][kind] for rank in watched]

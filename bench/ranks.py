@@ -25,22 +25,28 @@ class JobFailed(SystemExit):
     """The job of a benchmark failed; if nobody catches it, the benchmark ends with the output of the job."""
 
 
-def run_ranks(module: str, *arguments: str, seconds: float, ranks: int = 2) -> list[dict[str, Any]]:
+def run_ranks(
+    module: str, *arguments: str, seconds: float, ranks: int = 2, env: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
     """Run `module FOLDER ARGUMENTS…` on all ranks. Return the content of FOLDER/<rank>.json of each rank.
+
+    `env` adds to the environment of the ranks; its PYTHONPATH comes before this checkout.
 
     Raises JobFailed if the job fails or does not end within `seconds`.
     """
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:
-        run_job(Path(folder), module, *arguments, seconds=seconds, ranks=ranks)
+        run_job(Path(folder), module, *arguments, seconds=seconds, ranks=ranks, env=env)
         return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(ranks)]
 
 
-def run_job(folder: Path, module: str, *arguments: str, seconds: float, ranks: int) -> None:
+def run_job(
+    folder: Path, module: str, *arguments: str, seconds: float, ranks: int, env: dict[str, str] | None = None
+) -> None:
     """Run `module FOLDER ARGUMENTS…` on all ranks until they end, with their boxes in FOLDER/boxes.
 
     Raises JobFailed if the job fails or does not end within `seconds`. No process of it is left afterwards.
     """
-    job = start_job(folder, module, *arguments, ranks=ranks)
+    job = start_job(folder, module, *arguments, ranks=ranks, env=env)
     deadline = time.monotonic() + seconds
     try:
         while (code := job.exit_code()) is None:
@@ -53,20 +59,23 @@ def run_job(folder: Path, module: str, *arguments: str, seconds: float, ranks: i
         job.end()
 
 
-def start_job(folder: Path, module: str, *arguments: str, ranks: int) -> Launched:
+def start_job(folder: Path, module: str, *arguments: str, ranks: int, env: dict[str, str] | None = None) -> Launched:
     """Start `module FOLDER ARGUMENTS…` on all ranks, with their boxes in FOLDER/boxes and their output in FOLDER/log.
 
     The caller must end the job.
     """
     torchrun = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr=127.0.0.1")
     launcher = (*torchrun, f"--nproc-per-node={ranks}")
+    added = env or {}
+    paths = (added.get("PYTHONPATH"), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
     own = {
+        **added,
         FOLDER: str(folder),  # by which `Launched.end` recognizes the processes of the job
         "ZMON_BOX_DIR": str(folder / BOXES),
         "ZMON_JOB_ID": JOB_ID,
         "GLOO_SOCKET_IFNAME": "lo",  # no look-up of the host's name, which a machine without network may not resolve
         "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")))),
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     command = (*launcher, "-m", module, str(folder), *arguments)
     return launch(JobSpec(JOB_ID, ranks=ranks), folder, [(command, inherited_environment() | own)])

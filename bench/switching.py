@@ -1,85 +1,190 @@
-"""The cost of monitoring in a real job on two gloo ranks, which change their mode every 20 steps.
+"""The cost of monitoring in real jobs on gloo, which remove zmon and install it again every few steps.
 
-The modes are watched (zmon records the rank), absent (torch without zmon) and idle (hooks installed, but no rank).
 Blocks of steps with zmon are compared with neighbouring blocks without it, so that other load of the machine cancels
-out if it lasts longer than a block. There are two clocks: wall-clock, which includes waiting for the other rank, and
-the CPU time of the rank's main thread, which is steadier.
+out if it lasts longer than a block. Blocks without zmon are compared with each other in the same way: this difference
+is the floor, below which nothing can be measured. There are two clocks: wall-clock, which includes waiting for the
+other rank, and the CPU time of the rank's main thread, which is steadier. A job with one rank waits for nobody. So its
+blocks are short, and its CPU time is measured best.
 """
 
 from __future__ import annotations
 
 import statistics
+import subprocess
 import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bench.ranks import run_ranks
-from bench.rows import MICRO, PERCENT, Row
+from bench.rows import MICRO, PERCENT
+from bench.switch import ABSENT, AGAIN, IDLE, WATCHED
 
-# The seconds of a step (longer on a slow machine), and what it does in them.
-STEPS = ((0.020, "computes"), (0.002, "computes"), (0.020, "sleeps"))
-MODES = ("watched", "absent", "idle")  # blocks run forward and backward, so "absent" neighbours both others
+MODES = (WATCHED, ABSENT, AGAIN, IDLE)  # run forward and backward, so that neighbours here are always neighbours
+PREVIOUS_RELEASE = "68b63e5"  # 0.1.0
+_C, _PYTHON, _PREVIOUS = "C edge", "Python edge", "previous release"
 _RESAMPLES = 10_000
 _TRIM_RATIO = 0.2  # dropped at either end of the differences: blocks in which another process used the core
-_MAX_STEP_SECONDS = 0.1  # if the mean step takes longer, the run is aborted
+_START_SECONDS, _WARM_UP_STEPS, _MAX_STEP_SECONDS = 60.0, 300, 0.1  # a job that is slower than this is aborted
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job to measure: its module in bench.jobs, ranks, seconds of a step, and the editions of zmon that watch it."""
+
+    title: str
+    kind: str
+    ranks: int
+    step_seconds: float
+    editions: tuple[str, ...]
+    fill_mode: str = "computes"
+
+
+JOBS = (
+    Job("DDP", "ddp", 1, 0.002, (_C, _PYTHON, _PREVIOUS)),
+    Job("DDP", "ddp", 1, 0.020, (_C, _PYTHON)),
+    Job("DDP", "ddp", 2, 0.002, (_C, _PYTHON, _PREVIOUS)),
+    Job("DDP", "ddp", 2, 0.020, (_C,)),
+    Job("bundled trainer", "trainer", 1, 0.020, (_C, _PYTHON)),
+    Job("bundled trainer", "trainer", 2, 0.020, (_C,)),
+    Job("DataLoader", "loader", 1, 0.002, (_C,)),
+    Job("FSDP2", "fsdp2", 1, 0.002, (_C,)),
+    *([Job("TorchRec", "torchrec", 1, 0.002, (_C,))] if find_spec("torchrec") else []),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A trimmed mean and its 95 % interval by bootstrap."""
+
+    value: float
+    low: float
+    high: float
+
+    def text(self, times: float) -> str:
+        """Return the numbers in another unit."""
+        return f"{self.value * times:.1f} ({self.low * times:.1f} … {self.high * times:.1f})"
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The time that zmon adds to a step of one rank, in seconds."""
+
+    rank: int
+    step: float  # without zmon
+    processor: Interval
+    processor_floor: Interval  # the same step without zmon, compared with itself
+    wall: Interval
+    wall_floor: Interval
+    idle: Interval  # processor time, with hooks but without a rank
+    reported: float  # what zmon reports of itself
+
 
 Results = list[dict[str, Any]]  # by rank, as bench.job writes them
 
 
-def measure(steps: int) -> list[Row]:
-    """Measure a long step, a short one and one that mostly sleeps."""
-    rows = []
-    for seconds, fill_mode in STEPS:
-        name = f"step of {seconds * 1000:.0f} ms that {fill_mode}"
-        print(f"  {steps:,} steps …", file=sys.stderr, flush=True)
-        results = run_job(steps, seconds, fill_mode, *MODES)
-        rows += [Row(f"{name}: {row.what}", row.value, row.unit, row.low, row.high) for row in compare(results)]
-    return rows
+def measure(seconds: float) -> Iterator[str]:
+    """Measure all jobs, for about so many seconds each, and yield the lines of a table."""
+    yield _line(("job", "watched by", "rank", "step", "processor time, µs", "floor", "of the step", "wall, µs", "floor",
+                 "idle, µs", "reported, µs", "processor ÷ reported"))  # fmt: skip
+    with previous_release() as previous:
+        for job in JOBS:
+            for edition in job.editions:
+                if edition == _PREVIOUS and previous is None:
+                    continue
+                print(f"  {job.title}, {job.ranks} ranks, {edition} …", file=sys.stderr, flush=True)
+                env = {"ZMON_EDGE": "python"} if edition == _PYTHON else {}
+                if edition == _PREVIOUS:
+                    env = {"PYTHONPATH": str(previous)}
+                results = run_job(job.kind, job.ranks, seconds, job.step_seconds, job.fill_mode, *MODES, env=env)
+                yield from (_line((f"{job.title}, {job.ranks}", edition, *cells(cost))) for cost in costs(results))
 
 
-def compare(results: Results) -> list[Row]:
-    """Compute the cost of zmon from the blocks of all ranks."""
-    blocks = {clock: _by_mode(results, clock) for clock in ("wall", "processor", "reported")}
-    step = statistics.median(blocks["wall"]["absent"])
-    reported, *_ = trimmed_mean(blocks["reported"]["watched"])
-    rows = [Row("without zmon", step * MICRO, "µs"), Row("overhead that zmon reports", reported * MICRO, "µs")]
-    for clock in ("wall", "processor"):
-        costs = trimmed_mean(blocks[clock]["watched"] - blocks[clock]["absent"])
-        rows += [
-            _row(f"watched, {clock}", costs, MICRO, "µs"),
-            _row(f"watched, {clock}, of the step", costs, PERCENT / step, "%"),
-            _row(f"watched, {clock}, ÷ overhead that zmon reports", costs, 1 / reported, "×"),
-        ]
-    idle = trimmed_mean(blocks["processor"]["idle"] - blocks["processor"]["absent"])
-    return [*rows, _row("hooks installed but no rank, processor", idle, MICRO, "µs")]
+def costs(results: Results) -> Iterator[Cost]:
+    """Yield the cost of zmon on each rank from its blocks."""
+    for number, result in enumerate(results):
+        blocks = {clock: _by_mode(result, clock) for clock in ("wall", "processor", "reported")}
+        wall, processor = blocks["wall"], blocks["processor"]
+        yield Cost(
+            number,
+            statistics.median(wall[ABSENT]),
+            trimmed_mean(processor[WATCHED] - processor[ABSENT]),
+            trimmed_mean(processor[AGAIN] - processor[ABSENT]),
+            trimmed_mean(wall[WATCHED] - wall[ABSENT]),
+            trimmed_mean(wall[AGAIN] - wall[ABSENT]),
+            trimmed_mean(processor[IDLE] - processor[AGAIN]),
+            trimmed_mean(blocks["reported"][WATCHED]).value,
+        )
 
 
-def trimmed_mean(differences: np.ndarray) -> tuple[float, float, float]:
+def cells(cost: Cost) -> tuple[str, ...]:
+    """Return the cells of a line."""
+    return (
+        f"{cost.rank}",
+        f"{cost.step * 1e3:.1f} ms",
+        cost.processor.text(MICRO),
+        cost.processor_floor.text(MICRO),
+        f"{cost.processor.value / cost.step * PERCENT:.2f} %",
+        cost.wall.text(MICRO),
+        cost.wall_floor.text(MICRO),
+        cost.idle.text(MICRO),
+        f"{cost.reported * MICRO:.1f}",
+        f"{cost.processor.value / cost.reported:.2f}",
+    )
+
+
+def trimmed_mean(differences: np.ndarray) -> Interval:
     """Return the trimmed mean of differences, and its 95 % interval by bootstrap."""
     resamples = np.random.default_rng(0).choice(differences, (_RESAMPLES, len(differences)))
     low, high = np.quantile(_trimmed(resamples), (0.025, 0.975))
-    return float(_trimmed(differences)), float(low), float(high)
+    return Interval(float(_trimmed(differences)), float(low), float(high))
 
 
-def run_job(steps: int, seconds: float, fill_mode: str, *modes: str) -> Results:
+def run_job(
+    kind: str,
+    ranks: int,
+    seconds: float,
+    step_seconds: float,
+    fill_mode: str,
+    *modes: str,
+    env: dict[str, str] | None = None,
+) -> Results:
     """Run the job to its end, with its own box directory; return the measurements of its ranks."""
-    return run_ranks("bench.job", str(steps), str(seconds), fill_mode, *modes, seconds=60 + steps * _MAX_STEP_SECONDS)
+    limit = _START_SECONDS + 5 * seconds + _WARM_UP_STEPS * _MAX_STEP_SECONDS
+    arguments = (kind, str(seconds), str(step_seconds), fill_mode, *modes)
+    return run_ranks("bench.job", *arguments, seconds=limit, ranks=ranks, env=env)
 
 
-def _row(name: str, costs: tuple[float, float, float], times: float, unit: str) -> Row:
-    value, low, high = (cost * times for cost in costs)
-    return Row(name, value, unit, low, high)
+@contextmanager
+def previous_release() -> Iterator[Path | None]:
+    """Check out the previous release to a folder of its own; None if this is no checkout that has it."""
+    checkout = Path(__file__).parents[1]
+    archive = subprocess.run(
+        ["git", "-C", str(checkout), "archive", PREVIOUS_RELEASE, "zmon"], capture_output=True, check=False
+    )
+    if archive.returncode:
+        print(f"  without the previous release: {archive.stderr.decode().strip()}", file=sys.stderr)
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
+        with tarfile.open(fileobj=BytesIO(archive.stdout)) as files:
+            files.extractall(folder, filter="data")
+        yield Path(folder)
 
 
-def _by_mode(results: Results, clock: str) -> dict[str, np.ndarray]:
-    """Return the means over the ranks by block; the n-th block of a mode neighbours the n-th of the others."""
-    rounds = len(results[0]["blocks"]) // len(MODES)
+def _by_mode(result: dict[str, Any], clock: str) -> dict[str, np.ndarray]:
+    """Return the blocks of one rank by mode; the n-th block of a mode neighbours the n-th of the modes beside it."""
+    rounds = len(result["blocks"]) // len(MODES)
     return {
-        mode: np.mean(
-            [[block[clock] for block in rank["blocks"] if block["mode"] == mode][:rounds] for rank in results], axis=0
-        )
-        for mode in MODES
+        mode: np.array([block[clock] for block in result["blocks"] if block["mode"] == mode][:rounds]) for mode in MODES
     }
 
 
@@ -87,3 +192,8 @@ def _trimmed(differences: np.ndarray) -> np.ndarray:
     num_trimmed = int(differences.shape[-1] * _TRIM_RATIO)
     middle = np.sort(differences, axis=-1)[..., num_trimmed : differences.shape[-1] - num_trimmed]
     return np.asarray(middle.mean(axis=-1))
+
+
+def _line(texts: tuple[str, ...]) -> str:
+    widths = (20, 18, 5, 9, 24, 22, 12, 26, 26, 22, 13, 21)
+    return "  " + " ".join(f"{text:<{width}}" for text, width in zip(texts, widths, strict=True)).rstrip()

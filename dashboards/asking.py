@@ -15,10 +15,13 @@ from typing import Protocol, TypeAlias, TypeVar
 import msgspec
 import requests
 import streamlit as st
+import yaml
 
 from dashboards.address import REFRESH_SECONDS
+from dashboards.http_options import http_options
 from zmon.plain import plain_json
 from zmon.schema.api import Endpoint, Problem
+from zmon.schema.http_config import VARIABLE
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
@@ -107,15 +110,34 @@ def fetch(source: Source, path: str, query: Query = (), seconds: float = TIMEOUT
     """Return the body of the answer. Raises Unreachable."""
     name, url, advice = source.name, without_credentials(source.url), source.advice
     try:
-        response = requests.get(f"{source.url.rstrip('/')}{path}", params=query, timeout=seconds, allow_redirects=False)
+        options = http_options()
+    except yaml.YAMLError:  # its text repeats the file, which may hold a password
+        raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is not YAML") from None
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"{name} cannot be asked: the file in {VARIABLE} is unusable: {error}") from None
+    try:
+        response = requests.get(
+            f"{source.url.rstrip('/')}{path}",
+            params=query,
+            timeout=seconds,
+            allow_redirects=False,
+            auth=options.auth,
+            headers=options.headers,
+            verify=options.verify,
+            cert=options.cert,
+        )
     except requests.Timeout:
         raise Unreachable(f"{name} at {url} did not answer within {seconds:g} s. {advice}") from None
+    except requests.exceptions.SSLError:
+        raise Unreachable(f"{name} at {url} has a certificate that ca_file in {VARIABLE} does not trust") from None
     except requests.ConnectionError:
         raise Unreachable(f"{name} at {url} cannot be reached. {advice}") from None
     except (requests.RequestException, ValueError) as error:
         raise Unreachable(f"{name} at {url} cannot be asked: {type(error).__name__}. {advice}") from None
     if response.status_code == requests.codes.ok:
         return response.content
+    if response.status_code == requests.codes.unauthorized:
+        raise Unreachable(f"{name} at {url} wants a password, a token or a certificate: see {VARIABLE}")
     if reason := _reason(response.content):  # the server works, and rejects the request
         raise Unreachable(f"{name} rejects the request: {reason}.")
     raise Unreachable(f"{name} at {url} answered {response.status_code} without JSON. {advice}")

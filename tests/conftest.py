@@ -49,14 +49,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Zygote:
     """A client of a `tests/zygote.py` process."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, *modules: str, **env: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "tests.zygote", *modules],
             cwd=REPOSITORY,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={k: v for k, v in os.environ.items() if not k.startswith("ZMON_")} | {"OMP_NUM_THREADS": "1"},
+            env={k: v for k, v in os.environ.items() if not k.startswith("ZMON_")} | {"OMP_NUM_THREADS": "1"} | env,
         )
 
     def ask(self, **request: Any) -> dict[str, Any]:
@@ -122,8 +122,8 @@ class Rank:
             reader.close()
 
 
-def _zygote(*modules: str) -> Iterator[Zygote]:
-    started = Zygote(*modules)
+def _zygote(*modules: str, **env: str) -> Iterator[Zygote]:
+    started = Zygote(*modules, **env)
     yield started
     assert started.process.stdin is not None
     started.process.stdin.close()
@@ -140,6 +140,12 @@ def zygote() -> Iterator[Zygote]:
 def torch_zygote() -> Iterator[Zygote]:
     """Yield a zygote that has also imported torch and the part that the first optimizer of a process loads (1 s)."""
     yield from _zygote("zmon", "torch.distributed", "torch._dynamo")
+
+
+@pytest.fixture(scope="session")
+def torch_zygote_of_python_edge() -> Iterator[Zygote]:
+    """Yield a zygote like `torch_zygote`, whose ranks run the Python edge."""
+    yield from _zygote("zmon", "torch.distributed", "torch._dynamo", ZMON_EDGE="python")
 
 
 @pytest.fixture

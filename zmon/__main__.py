@@ -4,6 +4,7 @@ PYTHONPATH belongs to the job that zmon runs or watches. It may contain other ve
 """
 
 import os
+import signal
 import sys
 
 
@@ -12,6 +13,8 @@ def main() -> None:
 
     The process replaces itself unless its Python ignores them already. The environment itself does not change.
     """
+    if {"agent", "hub"}.intersection(sys.argv[1:]):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it reads its files again at this signal
     if not sys.flags.ignore_environment:
         from zmon.probe.run import inherited_environment
 

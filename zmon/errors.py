@@ -32,6 +32,7 @@ class ZmonError(Exception):
         if next_step:
             line += f". {next_step}"
         super().__init__(plain(line))
+        self.next_step = next_step
 
 
 class UsageError(ZmonError):

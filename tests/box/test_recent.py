@@ -7,6 +7,7 @@ import pytest
 from tests.boxes import Box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
+from zmon.box.recent import spread
 from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES, OPS
 
@@ -115,6 +116,18 @@ def test_mean_across_an_evaluation_is_unknown(box):
     mean_by_step = sample_means(box, about=8)
     assert mean_by_step[48] is None
     assert mean_by_step[64].self_seconds == pytest.approx(0.010)
+
+
+def test_mean_is_unknown_where_the_count_of_steps_stands_still(box):
+    """The job can write its box: the numbers of its steps may rise while their count does not."""
+    box.steps(64, seconds=0.020)
+    reader = BoxReader(box.path)
+    read = [reader._boundary(number) for number in range(65)]
+    reader.close()
+    still = [boundary and boundary._replace(steps=5) for boundary in read]
+    records = spread(still.__getitem__, 64, 0, box.clock.ns, about=8)
+    assert 4 <= len(records) < 64
+    assert {record.mean for record in records} == {None}
 
 
 def test_number_of_records_is_bounded_when_steps_become_much_shorter(box):

@@ -72,6 +72,18 @@ def test_second_stack_on_the_same_data_is_misuse(command, tmp_path):
     assert_one_line(err, "is in use", "--data-dir")
 
 
+def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "agents.json").write_text('[{"targets": ["node-1:9780"]}]')
+    with (tmp_path / "data/hub.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert command("hub", "--check-config")[0] == 0
+        assert command("hub", "--check-config", "--agents-file", tmp_path / "agents.json")[0] == 0
+        code, _, err = command("hub", "--check-config", "--agents-file", tmp_path / "none.json")
+    assert code == 2
+    assert_one_line(err, "No such file")
+
+
 @pytest.mark.parametrize("name", ["up", "demo"])
 def test_stack_gets_the_configuration_file(command, monkeypatch, tmp_path, name):
     (tmp_path / "zmon.yaml").touch()

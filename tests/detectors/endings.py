@@ -217,6 +217,10 @@ JOB_ENDS = (
     JobEnd("SIGTERM to the first process of a container, seen in the same look as its ranks", None, None, "–",
            "all ranks were killed, and none has the signal",
            [_led(_dead(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL]),
+    JobEnd("SIGTERM to the first process of a container, seen after one of its ranks and before the others", None, None,
+           "–", "all ranks were killed, and none has the signal",
+           [_led(_dead(r, AGO + (0.1 if r == 1 else -0.1), AGO + (0.1 if r == 1 else -0.1), "signal SIGKILL", None))
+            for r in ALL]),
     JobEnd("SIGTERM to the first process of a container: the kernel kills its ranks while they leave", None, None, "–",
            "they were interrupted before, and either may be seen dead first",
            [_led(_dead(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2),

@@ -17,12 +17,15 @@ import zmon
 STRUCK, STEP = 1, 30
 PAUSE = 0.02  # seconds in each step
 MEETING_SECONDS = 6  # the time in which all ranks must have reached the store
+LATE_SECONDS = (0, 3, 1)  # of each rank: rank 0 gives up first, so that rank 2 loses the store
 
 zmon.attach()
 fault = os.environ.get("FAULT", "")
 is_struck = int(os.environ["RANK"]) == STRUCK
-if fault == "unreachable" and is_struck:
+if "unreachable" in fault and is_struck:
     os.environ["MASTER_PORT"] = "1"  # nothing listens there
+if fault == "late and unreachable":
+    time.sleep(LATE_SECONDS[int(os.environ["RANK"])])
 
 
 def connections(pid):
@@ -74,7 +77,7 @@ def train_step():
     optimizer.step()
 
 
-dist.init_process_group("gloo", timeout=timedelta(seconds=MEETING_SECONDS if fault == "unreachable" else 60))
+dist.init_process_group("gloo", timeout=timedelta(seconds=MEETING_SECONDS if "unreachable" in fault else 60))
 pids = [0] * dist.get_world_size()
 dist.all_gather_object(pids, os.getpid())
 model = DistributedDataParallel(torch.nn.Linear(64, 64))

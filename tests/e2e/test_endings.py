@@ -52,6 +52,9 @@ ENDINGS = {
     "storage_under_spawn": Ending("storage", "rank_exited", (1,), REFUSED, launcher=SPAWN),
     "connection_shut": Ending("reset", "connection_lost", (), "no rank had failed before", "conntrack"),
     "rendezvous": Ending("unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR"),
+    "rendezvous_of_late_rank": Ending(
+        "late and unreachable", "rendezvous_failed", (1,), "the ranks never met", "MASTER_ADDR"
+    ),
     "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),

@@ -1,12 +1,17 @@
-"""Test of a real job that pauses again and again where no hook sees it: the first pause warns, none pages."""
+"""Tests of pauses of real jobs: one that recurs where no hook sees it warns once; that of the whole host never does."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from tests.e2e.conftest import UNHURRIED
 from tests.e2e.running_stack import Job, RunningStack, wait_for
 
 SAVING = """
@@ -59,3 +64,25 @@ def test_recurring_pause_is_a_warning_once_and_then_info(
     assert "pauses that healed: " in stack.zmon("status").stdout
     alerts = stack.webhook.alerts(job.job_id, "firing")
     assert {alert["labels"]["severity"] for alert in alerts} <= {"warning"}
+
+
+def signal_all(processes: list[psutil.Process], number: int) -> None:
+    """Send a signal to those that still run."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+@pytest.mark.slow
+def test_quiet_when_the_whole_host_was_suspended(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+    """A virtual machine that moves stops all processes, the agent's too; only the clock goes on."""
+    job = start_job(*UNHURRIED, ranks=2)
+    stack.await_steps(job, 40)
+    begin = time.time()
+    for _ in range(3):
+        host = psutil.Process().children(recursive=True)
+        signal_all(host, signal.SIGSTOP)
+        time.sleep(6.0)
+        signal_all(host, signal.SIGCONT)
+        time.sleep(4.0)
+    assert stack.findings(job.job_id, active=False, since=begin) == []

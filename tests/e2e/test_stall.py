@@ -125,8 +125,10 @@ def ended_jobs(
     for ending in signals:  # all train before any is ended: a start takes all processors
         stack.await_steps(by_ending[ending])
     for ending, number in signals.items():
+        print(f"{ending}: signal {number} at {time.time():.3f}")  # pytest shows it beside a finding that is wrong
         by_ending[ending].signal(number)
         by_ending[ending].process.wait(timeout=20)
+        print(f"{ending}: the launcher ended at {time.time():.3f}")
     time.sleep(QUIET_SECONDS)
     yield by_ending
     jobs.end()

@@ -54,6 +54,7 @@ UNWRITTEN = {"healthz_unwritten": "/healthz"}
 ROUTES = {
     "/metrics", "/healthz", JOBS, f"{JOBS}/{{job_id}}/ranks", f"{JOBS}/{{job_id}}/plan", f"{JOBS}/{{job_id}}/scaling",
     FINDINGS, "/api/v1/detectors", INCIDENTS, f"{INCIDENTS}/{{id}}", f"{INCIDENTS}/{{id}}/report.html",
+    "/livez", "/readyz",
 }  # fmt: skip
 
 

@@ -1,11 +1,13 @@
 """Tests of the culprits in the journal: they do not flicker, and victims do not become culprits."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import NOW, finding, rank_state
+from tests.build import NOW, finding, rank_state, words
 from zmon.detectors.parts.new_finding import rank_row
 from zmon.detectors.parts.overlap import joined
 from zmon.hub.journal import HOLD_SECONDS, Journal
@@ -138,6 +140,23 @@ def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
     assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
     assert (lines(path), Journal(path).active()[0].summary) == (2, current.summary)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "cause", "ranks"),
+    [
+        ("builtins.ValueError", "bad sample in shard 17", "rank_exited", (0,)),
+        ("builtins.RuntimeError", "[gloo/transport/tcp/pair.cc:547] Connection closed by peer", "compute_hang", (2,)),
+    ],
+    ids=["error of its own", "broken connection"],
+)
+def test_rank_that_raised_an_error_of_its_own_is_no_victim_though_it_had_waited(journal, error, message, cause, ranks):
+    """The pause of rank 2 was over, and rank 0 trained on until it met a bad sample."""
+    journal.open_or_update(hang(severity="warning", summary="rank 2 hangs"), NOW)
+    end = exited(0, severity="critical")
+    last_words = words("exception", error, message, NOW + 599)
+    current = after_exits(journal, replace(end, evidence=msgspec.structs.replace(end.evidence, last_words=last_words)))
+    assert (current.cause, current.ranks, current.severity) == (cause, ranks, "critical")
 
 
 OUTLOOK = "rank 2 hangs; it becomes critical after 20 s"

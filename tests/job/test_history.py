@@ -16,6 +16,11 @@ def numbers(aligned):
     return [(a.step, a.stands_for) for a in aligned]
 
 
+def lists(columns):
+    """Return the columns by name, as lists."""
+    return {name: list(column) for name, column in columns.items()}
+
+
 # -- alignment ---------------------------------------------------------------------------------------------
 
 
@@ -24,11 +29,17 @@ def test_aligned_step_has_the_values_of_all_ranks():
     slow = step_record(7, {"forward": 0.029}, {"all_to_all": 0.001, "all_reduce": 0.001}, samples=None)
     step = align(7, [quick, slow])
     assert step.self_seconds == pytest.approx((0.011, 0.029))
-    assert step.phases == {"forward": (0.010, 0.029), "data": (0.001, 0.0)}
-    assert step.exposed == {"all_to_all": (0.020, 0.001), "all_reduce": (0.0, 0.001)}
-    assert step.sent_bytes == step.received_bytes == {"all_to_all": (8, 8), "all_reduce": (0, 8)}
-    assert step.samples == (8, None)
-    assert step.lookups == (None, None)
+    assert lists(step.phases) == {"forward": [0.010, 0.029], "data": [0.001, 0.0]}
+    assert lists(step.exposed) == {"all_to_all": [0.020, 0.001], "all_reduce": [0.0, 0.001]}
+    assert lists(step.sent_bytes) == lists(step.received_bytes) == {"all_to_all": [8, 8], "all_reduce": [0, 8]}
+    assert list(step.samples) == [8, None]
+    assert list(step.lookups) == [None, None]
+
+
+def test_column_has_numbers_of_more_than_63_bits_unchanged():
+    """A box can claim them."""
+    big = step_record(7, {}, {}, samples=1 << 63)
+    assert list(align(7, [big, step_record(7, {}, {}, samples=2)]).samples) == [1 << 63, 2]
 
 
 def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
@@ -90,6 +101,47 @@ def test_number_of_incomplete_steps_is_limited():
         history.add({0: records(step)})
     assert len(history._pending) <= 512
     assert numbers(history.add({1: records(1, 1999)})) == [(1999, 1)]
+
+
+def test_steps_of_a_large_job_wait_in_little_memory_while_an_agent_is_silent():
+    history = History(1024)
+    steps = {step: records(step) for step in range(1, 101)}
+    for step in steps:
+        history.add(dict.fromkeys(range(1016), steps[step]))
+    assert sum(map(len, history._pending.values())) <= 32_768
+    late = history.add({rank: records(*range(10, 101, 10)) for rank in range(1016, 1024)})
+    assert [step.step for step in late] == [70, 80, 90, 100]
+    assert not history._pending
+
+
+def test_step_that_a_rank_has_passed_does_not_wait():
+    history = History(3)
+    history.add({0: records(1, 2, 3), 1: records(1, 2, 3), 2: records(1, 3)})
+    assert not history._pending
+    history.add({0: records(4, 5), 1: records(4)})
+    assert sorted(history._pending) == [4, 5]  # ranks 1 and 2 may still report them
+    history.add({2: records(5)})
+    assert sorted(history._pending) == [5]
+
+
+def test_steps_that_stay_incomplete_do_not_pile_up_while_the_hub_is_slow():
+    """The hub asks the agents at different times, so they answer with different steps."""
+    history, chance = History(16), random.Random(4)
+    reached, num_steps = dict.fromkeys(range(16), 0), 0
+    for newest in range(20, 4000, 20):
+        for rank in reached:
+            until = newest + chance.randrange(8)
+            num_steps += len(history.add({rank: records(*range(max(reached[rank], until - 12) + 1, until + 1))}))
+            reached[rank] = until
+        assert len(history._pending) < 16
+    assert num_steps > 500
+
+
+def test_ranks_that_start_over_at_a_lower_step_are_aligned():
+    history = History(2)
+    history.add({0: records(500, 501), 1: records(500)})
+    history.add({0: records(1), 1: records(1)})
+    assert numbers(history.add({0: records(2, 3), 1: records(2, 3)})) == [(2, 1), (3, 1)]
 
 
 @pytest.mark.parametrize(("world_size", "num_steps"), [(1, 256), (8, 128), (64, MIN_STEPS)])

@@ -2,7 +2,8 @@
 
 In `make test` each job runs once, watched, and must do what its golden recorded without zmon. Some jobs run under
 `zmon run` as users start them; the ranks of the others are forks that are watched in the same way. `make test-all`
-runs every job under `zmon run` and without it, and compares the run without it with the golden.
+runs every job with the Python edge too, and under `zmon run` and without it, and compares the run without it with the
+golden.
 """
 
 from dataclasses import replace
@@ -34,21 +35,27 @@ RUNS = (
     *(pytest.param((job, "zmon run"), id=f"{job}", marks=pytest.mark.slow) for job in UNDER_ZMON_RUN),
     *(pytest.param((job, "forks"), id=f"{job}-forks") for job in IN_FORKS),
     *(
+        pytest.param((job, "forks, Python edge"), id=f"{job}-forks-python-edge", marks=pytest.mark.slow)
+        for job in IN_FORKS
+    ),
+    *(
         pytest.param((job, "both ways"), id=f"{job}-both-ways", marks=pytest.mark.slow)
         for job in (*UNDER_ZMON_RUN, *IN_FORKS, *SLOW)
     ),
 )
+ZYGOTES = {"forks": "torch_zygote", "forks, Python edge": "torch_zygote_of_python_edge"}
 RAISING = Job("raising")
 
 
 @pytest.fixture(scope="module", params=RUNS)
-def comparison(request, tmp_path_factory, torch_zygote):
+def comparison(request, tmp_path_factory):
     """A watched run of each job, and its outcome without zmon."""
     job, mode = request.param
     directory = tmp_path_factory.mktemp("job")
     if mode == "both ways":
         return run_both_ways(job, directory)
-    return run_watched(job, directory, torch_zygote if mode == "forks" else None)
+    zygote = ZYGOTES.get(mode)
+    return run_watched(job, directory, request.getfixturevalue(zygote) if zygote else None)
 
 
 @pytest.fixture(scope="module", params=["zmon run", pytest.param("both ways", marks=pytest.mark.slow)])

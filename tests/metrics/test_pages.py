@@ -66,7 +66,7 @@ def test_page_shows_the_values_of_a_rank():
     assert value(text, "zmon_activity", activity="train") == 1
     assert value(text, "zmon_activity", activity="eval") == 0
     assert value(text, "zmon_device_memory_bytes", kind="peak") == 3
-    assert value(text, "zmon_rank_info", device="cpu", backend="gloo", attempt="0", local_rank="1") == 1
+    assert value(text, "zmon_rank_info", device="cpu", backend="gloo", attempt="0", local_rank="1", edge="python") == 1
 
 
 def test_reported_nan_is_shown_as_nan():

@@ -8,7 +8,7 @@ import pytest
 from tests.boxes import Box
 from tests.probe.reading import read_gauges, read_steps
 from zmon.probe.interface import JobInterface
-from zmon.probe.rank import CHECKPOINT, EVAL
+from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
 
 
 @pytest.fixture
@@ -88,6 +88,7 @@ class FakeInterface(JobInterface):
     def __init__(self):
         self.counters = [1000, 2000]
         self._last = self.read()
+        self._num_steps = self._read_at = 0
 
     def read(self):
         return tuple(self.counters) if self.counters else None
@@ -97,6 +98,7 @@ def test_interface_bytes_are_counted_per_step(box):
     interface = box.ledger._interface = FakeInterface()
     box.timeline.begin_step(None)
     interface.counters = [1300, 2050]
+    box.clock.sleep(0.1)
     box.timeline.end_step()
     (record,), totals = read_steps(box)
     assert (record.measures.nic_sent_bytes, record.measures.nic_received_bytes) == (300, 50)
@@ -110,6 +112,37 @@ def test_interface_bytes_during_evaluation_belong_to_no_step(box):
     interface.counters = [5000, 5000]
     box.steps(1)
     assert read_steps(box)[1].measures.nic_sent_bytes == 0
+
+
+def test_bytes_of_short_steps_are_the_mean_since_the_last_reading(box):
+    """Five steps of 20 ms share a reading; a slow step has its own."""
+    box.steps(1)
+    interface = box.ledger._interface = FakeInterface()
+    box.timeline.turn_to(EVAL)  # a reading
+    box.timeline.turn_to(TRAIN)
+    for seconds in (0.02, 0.02, 0.02, 0.02, 0.02, 0.5):
+        box.timeline.begin_step(None)
+        interface.counters[0] += round(1000 * seconds)
+        box.clock.sleep(seconds)
+        box.timeline.end_step()
+    records, totals = read_steps(box)
+    assert [record.measures.nic_sent_bytes for record in records[1:]] == [None, None, None, None, 20, 500]
+    assert totals.measures.nic_sent_bytes == 600
+
+
+def test_bytes_of_steps_before_a_change_of_activity_are_in_the_totals(box):
+    box.steps(1)
+    interface = box.ledger._interface = FakeInterface()
+    box.timeline.turn_to(EVAL)
+    box.timeline.turn_to(TRAIN)
+    box.timeline.begin_step(None)
+    interface.counters[0] += 70
+    box.clock.sleep(0.02)
+    box.timeline.end_step()
+    box.timeline.turn_to(EVAL)
+    interface.counters[0] += 5000
+    box.timeline.turn_to(TRAIN)
+    assert read_steps(box)[1].measures.nic_sent_bytes == 70
 
 
 @pytest.mark.parametrize("counters", [[10, 20], None], ids=["reset", "gone"])

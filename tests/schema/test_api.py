@@ -13,6 +13,7 @@ from tests.schema.requests import requests, url_of
 from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api import Problem, endpoints
+from zmon.web.access import OPEN_PATHS
 from zmon.web.query import read_request
 from zmon.web.server import json_response
 
@@ -40,12 +41,12 @@ async def send_random_requests(endpoint, send):
 
 def test_agent_has_exactly_the_routes_of_the_table(tmp_path):
     app = Agent(AgentConfig(tmp_path, "node-a"), ()).app()
-    assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics"}
+    assert paths(app) == {endpoint.path for endpoint in endpoints.AGENT} | {"/metrics", *OPEN_PATHS}
 
 
 def test_hub_has_exactly_the_routes_of_the_table(tmp_path):
     app = Hub(HubConfig((), tmp_path)).app()
-    assert paths(app) == {endpoint.path for endpoint in endpoints.HUB} | PAGES
+    assert paths(app) == {endpoint.path for endpoint in endpoints.HUB} | PAGES | {*OPEN_PATHS}
 
 
 @pytest.mark.parametrize("endpoint", EVERY, **BY_ENDPOINT)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 
 from aiohttp import web
 from aiohttp.test_utils import unused_port
@@ -22,7 +23,9 @@ WHOLE = request("metrics")
 class Server:
     """A running server with the pages `/metrics`, `/slow` (answers once `released` is set) and `/large` (64 MB)."""
 
-    def __init__(self):
+    def __init__(self, tls=None):
+        """`tls`: the context of clients; None: without TLS."""
+        self.tls = tls
         self.port = unused_port()
         self.released = asyncio.Event()
         self.sockets = []
@@ -37,19 +40,22 @@ class Server:
     async def large(self, request):
         return web.Response(body=b"x" * (64 << 20))
 
-    async def send(self, data):
+    async def send(self, data, tls=None):
         """Open a connection, send these bytes, and return its streams."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 10)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 10, ssl=tls or self.tls)
         self.sockets.append(writer)
         writer.write(data)
         await writer.drain()
         return reader, writer
 
-    async def status(self, data=WHOLE, seconds=2.0):
+    async def status(self, data=WHOLE, seconds=2.0, tls=None):
         """Send a request and return the status of the answer; None if the connection is closed without one."""
-        reader, _ = await self.send(data)
-        async with asyncio.timeout(seconds):
-            line = await reader.readline()
+        try:
+            reader, _ = await self.send(data, tls)
+            async with asyncio.timeout(seconds):
+                line = await reader.readline()
+        except (ssl.SSLError, ConnectionError):
+            return None
         return int(line.split()[1]) if line else None
 
 
@@ -64,18 +70,18 @@ async def is_closed(reader, seconds):
         return True
 
 
-def with_server(scenario, most=8):
-    """Run a scenario with a server that allows this number of connections."""
+def with_server(scenario, most=8, live=None, tls=None):
+    """Run a scenario with a server that allows this number of connections, and has this web configuration."""
 
     async def main():
-        server = Server()
-        app = application()
+        server = Server(tls)
+        app = application(live=live)
         app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
-        running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most))
+        running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most, live))
         try:
             while True:
                 with contextlib.suppress(OSError):
-                    await server.status()
+                    (await asyncio.open_connection("127.0.0.1", server.port))[1].close()
                     break
                 await asyncio.sleep(0.01)
             await asyncio.wait_for(scenario(server), 20)

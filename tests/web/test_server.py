@@ -1,24 +1,52 @@
-"""Tests of the HTTP server. It listens on loopback unless `--public` is given, and writes NaN as null."""
+"""Tests of the HTTP server. Beyond loopback it needs TLS and users, and it writes NaN as null."""
 
 import json
 
 import pytest
+import yaml
 
 from tests.build import agent_report, rank_state
+from tests.web.certificates import Certificates
 from zmon.errors import UsageError
+from zmon.web.live_config import LiveConfig
 from zmon.web.server import check_bind, json_response
+
+HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
+TLS = {"cert_file": "server.pem", "key_file": "server.key"}
+MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
-def test_loopback_address_is_accepted_without_public(host):
-    check_bind(host, public=False)
+def test_loopback_address_needs_no_tls(host):
+    check_bind(host, None, insecure=False)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "node-a", ""])
-def test_other_address_is_refused_without_public(host):
-    with pytest.raises(UsageError, match="--public"):
-        check_bind(host, public=False)
-    check_bind(host, public=True)
+def test_other_address_is_refused_without_tls_and_users(host):
+    with pytest.raises(UsageError, match="without TLS and users, tokens or client certificates"):
+        check_bind(host, None, insecure=False)
+    check_bind(host, None, insecure=True)
+
+
+@pytest.mark.parametrize(
+    ("config", "missing"),
+    [
+        ({"basic_auth_users": {"ann": HASH}}, "without TLS,"),
+        ({"tls_server_config": TLS}, "without users, tokens or client certificates,"),
+        ({"tls_server_config": TLS, "basic_auth_users": {"ann": HASH}}, None),
+        ({"tls_server_config": {**TLS, **MUTUAL}}, None),
+    ],
+    ids=["without TLS", "without users", "both", "client certificates"],
+)
+def test_other_address_needs_both_tls_and_users(tmp_path, config, missing):
+    Certificates(tmp_path).issue("server", "127.0.0.1")
+    (tmp_path / "web.yaml").write_text(yaml.safe_dump(config))
+    live = LiveConfig(tmp_path / "web.yaml")
+    if missing is None:
+        check_bind("0.0.0.0", live, insecure=False)
+    else:
+        with pytest.raises(UsageError, match=missing):
+            check_bind("0.0.0.0", live, insecure=False)
 
 
 def test_nan_is_written_as_null():

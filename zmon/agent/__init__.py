@@ -52,6 +52,7 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.asker import Asker, route_for
+from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, application, route
 from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
@@ -194,6 +195,7 @@ class Agent:
             replace(report, ranks=tuple(exported(report.ranks))),
             cpu.user + cpu.system,
             self._process.memory_info().rss,
+            reload_success(self._config.web),
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -215,12 +217,15 @@ class Agent:
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
 
-        The answer has what the job prints, so it is only for the user of the job, for root, and for the hub's user.
+        The answer has what the job prints. With roles it is only for the role `evidence`, without only for the user of
+        the job, for root and for the hub's user, over loopback.
         """
         job_id, rank = request.job_id, request.rank
-        if asker.uid is None:
+        if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(
-                403, f"evidence is only for the user of the job, root and --hub-user, over loopback: {asker.reason}"
+                403,
+                "evidence is for the role evidence, and over loopback for the user of the job, root and --hub-user: "
+                f"{asker.reason}",
             )
         try:
             target = await self._ask_boxes(lambda: locate_rank(self._boxes, job_id, rank, request.run))
@@ -228,7 +233,8 @@ class Agent:
             raise Refusal(503, str(error)) from error
         if target is None:
             raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
-        if asker.uid not in (0, os.geteuid(), target.owner, *self._config.hub_users):
+        local = (0, os.geteuid(), target.owner, *self._config.hub_users)
+        if not asker.may_read_evidence and asker.uid not in local:
             raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
         return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
 
@@ -252,10 +258,10 @@ class Agent:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the sources are read while it runs."""
-        app = application(self._config.allowed_hosts)
+        app = application(self._config.allowed_hosts, self._config.web, lambda: self._box_poller.status is not None)
         app.add_routes(
             [
-                web.get("/metrics", self.get_metrics),
+                web.get(endpoints.METRICS, self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
                 route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn),
                 route(endpoints.SUSPECTS, self.suspects),

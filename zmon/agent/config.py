@@ -8,6 +8,7 @@ from pathlib import Path
 
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
+from zmon.web.live_config import LiveConfig
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class AgentConfig:
     history_answer_seconds: float = 10.0  # how long a history waits for one rank, behind scans and other requests
     max_evidence: int = 8  # requests for evidence at the same time: each runs py-spy; a node has eight ranks
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this agent, beside its own
+    web: LiveConfig | None = None  # TLS, users and roles of the server
     # Two for each rank (its box is read for the hub and for the step log), and those of sources.
     reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll

@@ -7,6 +7,7 @@ is stopped or gone or its torch is older, the evidence has the reason instead.
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,10 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     except TimeoutError:
         return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
     except (aiohttp.ClientError, OSError) as error:
-        return None, plain(f"cannot reach the rank's worker server: {error}")
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        if isinstance(error, OSError) and error.errno == errno.EACCES:
+            reason += ", it is another user's and the agent has no CAP_DAC_OVERRIDE"
+        return None, plain(f"cannot reach the rank's worker server: {reason}")
     if response.status == 404:
         return None, _ABSENT
     if response.status != 200:

@@ -57,11 +57,12 @@ def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about:
 def _mean(first: Boundary | None, end: Boundary, stride: int) -> Measures | None:
     """Return the mean of the steps between two sampled ones.
 
-    Returns None if there are no steps between them, or anything other than steps.
+    Returns None if there are no steps between them, or anything other than steps. A job can write its
+    box, so the count of steps may stand still while their numbers rise.
     """
     if stride == 1 or first is None or first.kind != layout.STEP or first.step != end.step - stride:
         return None
-    return mean_measures(first, end)
+    return mean_measures(first, end) if end.steps > first.steps else None
 
 
 def _stride(read: ReadBoundary, latest: int, after_ns: int, about: int) -> int:

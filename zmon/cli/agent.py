@@ -8,27 +8,34 @@ from pathlib import Path
 import click
 
 from zmon.agent import Agent, AgentConfig
-from zmon.cli.daemon import serve
+from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
     allowed_hosts_option,
     bind_option,
     box_dir_option,
+    check_config_option,
     comma_separated,
     data_dir_option,
     host_option,
+    insecure_public_option,
     port_option,
-    public_option,
+    systemd_socket_option,
+    web_config_option,
 )
 from zmon.cli.thresholds import leases_option
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
+from zmon.web.live_config import LiveConfig
 
 
 @click.command()
 @bind_option
-@public_option
+@web_config_option
+@insecure_public_option
+@systemd_socket_option
+@check_config_option
 @port_option(StackConfig.agent_port)
 @box_dir_option
 @host_option
@@ -52,7 +59,10 @@ from zmon.stack import StackConfig
 @allowed_hosts_option
 def agent(
     bind: str,
-    public: bool,
+    live: LiveConfig | None,
+    insecure_public: bool,
+    systemd_socket: bool,
+    check_config: bool,
     port: int,
     box_dir: Path | None,
     host: str,
@@ -71,8 +81,10 @@ def agent(
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),
         leases=leases,
         allowed_hosts=allowed_hosts,
+        web=live,
     )
-    serve("agent", bind, public, port, lambda: Agent(config).app(), config.reserved_files)
+    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
+    serve("agent", listening, lambda: Agent(config).app(), config.reserved_files)
 
 
 def _uid(name: str) -> int:

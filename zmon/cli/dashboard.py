@@ -4,18 +4,40 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+import ssl
 import sys
+from pathlib import Path
 
 import click
 
-from zmon.cli.options import HUB_URL, PROMETHEUS_URL, bind_option, port_option, public_option
+from zmon.cli.options import (
+    HTTP_CONFIG_HELP,
+    HUB_URL,
+    PROMETHEUS_URL,
+    bind_option,
+    file_option,
+    insecure_public_option,
+    port_option,
+)
+from zmon.errors import UsageError
+from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig, need
 from zmon.web import server
+from zmon.web.http_client import read_http_config
+from zmon.web.tls import load_certificate
+
+
+def _checked(path: Path) -> Path:
+    """Return the path of a file that the dashboard can use. Raises UsageError."""
+    tls = read_http_config(path).tls_config
+    if tls is not None and tls.server_name:
+        raise UsageError(f"cannot use {path}", "the dashboard has no server_name", "Write that name into the URLs")
+    return path
 
 
 @click.command()
 @bind_option
-@public_option
+@insecure_public_option
 @port_option(StackConfig.dashboard_port)
 @click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, metavar="URL", help="URL of the hub.")
 @click.option(
@@ -26,17 +48,40 @@ from zmon.web import server
     metavar="URL",
     help="URL of Prometheus.",
 )
-def dashboard(bind: str, public: bool, port: int, hub: str, prometheus: str) -> None:
+@file_option("--http-config", "http_config", VARIABLE, _checked, HTTP_CONFIG_HELP)
+@click.option(
+    "--certificate",
+    envvar="ZMON_DASHBOARD_CERTIFICATE",
+    nargs=2,
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    metavar="CERT KEY",
+    help="Serve the pages with TLS, with these PEM files.",
+)
+def dashboard(
+    bind: str,
+    insecure_public: bool,
+    port: int,
+    hub: str,
+    prometheus: str,
+    http_config: Path | None,
+    certificate: tuple[Path, Path] | None,
+) -> None:
     """Serve the dashboard."""
-    server.check_bind(bind, public)
+    server.check_bind(bind, None, insecure_public)
+    if certificate:
+        load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), *certificate)
     need("streamlit", "the dashboard", "dashboard")
     app = str(importlib.resources.files("dashboards") / "app.py")
     os.environ.update(ZMON_HUB_URL=hub, ZMON_PROMETHEUS_URL=prometheus)
+    if http_config:
+        os.environ[VARIABLE] = str(http_config)
     # By default Streamlit collects garbage after each refresh of each viewer, which takes half of a page's time.
     flags = {
         "server.port": port, "server.address": bind, "server.headless": "true",
         "server.fileWatcherType": "none", "browser.gatherUsageStats": "false", "client.toolbarMode": "minimal",
         "runner.postScriptGC": "false",
     }  # fmt: skip
+    if certificate:
+        flags |= {"server.sslCertFile": str(certificate[0]), "server.sslKeyFile": str(certificate[1])}
     arguments = [word for flag, value in flags.items() for word in (f"--{flag}", str(value))]
     os.execv(sys.executable, [sys.executable, "-m", "streamlit", "run", app, *arguments])

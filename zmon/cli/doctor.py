@@ -16,6 +16,7 @@ from zmon.cli.options import (
     PROMETHEUS_URL,
     box_dir_option,
     data_dir_option,
+    http_config_option,
     hub_option,
     json_option,
     stack_url,
@@ -23,6 +24,7 @@ from zmon.cli.options import (
 )
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import Login, examine
+from zmon.schema.http_config import HttpConfig
 from zmon.stack import password
 
 
@@ -31,10 +33,17 @@ from zmon.stack import password
 @box_dir_option
 @click.option("--agent", envvar="ZMON_AGENT_URL", metavar="URL", help=url_help("the agent of this node", AGENT_URL))
 @hub_option
+@http_config_option
 @click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", metavar="URL", help=url_help("Prometheus", PROMETHEUS_URL))
 @json_option
 def doctor(
-    data_dir: Path, box_dir: Path | None, agent: str | None, hub: str | None, prometheus: str | None, as_json: bool
+    data_dir: Path,
+    box_dir: Path | None,
+    agent: str | None,
+    hub: str | None,
+    http: HttpConfig | None,
+    prometheus: str | None,
+    as_json: bool,
 ) -> None:
     """Check that sources, detectors, rules and alert routes work.
 
@@ -47,7 +56,7 @@ def doctor(
     prometheus = prometheus or stack_url(data_dir, "prometheus") or PROMETHEUS_URL
     alertmanager = stack_url(data_dir, "alertmanager")
     login = Login(alertmanager, password.USER, data_dir / password.FILE) if alertmanager else None
-    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/"), prometheus.rstrip("/"), login))
+    checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub.rstrip("/"), prometheus.rstrip("/"), login, http))
     if as_json:
         click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
     else:

@@ -4,27 +4,36 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
-from zmon.cli.daemon import serve
+from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
     AGENT_URL,
     allowed_hosts_option,
     bind_option,
+    check_config_option,
     comma_separated,
     data_dir_option,
+    http_config_option,
+    insecure_public_option,
     port_option,
-    public_option,
+    systemd_socket_option,
+    web_config_option,
 )
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
-from zmon.errors import UsageError
+from zmon.errors import UsageError, ZmonError
 from zmon.files.lock import lock_directory
-from zmon.hub import Hub, HubConfig
+from zmon.hub import Hub, HubConfig, discovery
+from zmon.hub.discovery.file_sd import FileTargets
+from zmon.hub.discovery.target import TargetSource
+from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.stack import StackConfig
+from zmon.web.live_config import LiveConfig
 
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
 # searches for cycles every 700 objects, which takes a quarter of the time of decoding.
@@ -33,16 +42,27 @@ _OBJECTS_PER_PASS = 100_000
 
 @click.command()
 @bind_option
-@public_option
+@web_config_option
+@insecure_public_option
+@systemd_socket_option
+@check_config_option
 @port_option(StackConfig.hub_port)
 @click.option(
     "--agents",
     envvar="ZMON_AGENTS",
-    default=AGENT_URL,
-    show_default=True,
+    default="",
     metavar="URL,…",
-    help="URLs of the agents.",
+    help="The agents: URLs, file:PATH (a file_sd file of Prometheus), dns:NAME:PORT, srv:NAME or prometheus:URL. Those "
+    f"of files, DNS and Prometheus may come and go. Default: {AGENT_URL}.",
 )
+@click.option(
+    "--agents-file",
+    envvar="ZMON_AGENTS_FILE",
+    default="",
+    metavar="PATH,…",
+    help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
+)
+@http_config_option
 @data_dir_option
 @click.option(
     "--max-job-labels",
@@ -56,24 +76,55 @@ _OBJECTS_PER_PASS = 100_000
 @allowed_hosts_option
 def hub(
     bind: str,
-    public: bool,
+    live: LiveConfig | None,
+    insecure_public: bool,
+    systemd_socket: bool,
+    check_config: bool,
     port: int,
     agents: str,
+    agents_file: str,
+    http: HttpConfig | None,
     data_dir: Path,
     max_job_labels: int,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
-    urls = tuple(url.rstrip("/") for url in comma_separated(agents))
-    if not urls or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise UsageError(
-            f"--agents {agents!r} names no agent", "it takes http:// URLs", "For example http://node-1:9780"
-        )
+    scheme = "https" if http is not None and http.tls_config is not None else "http"
+    words = (*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file)))
+    urls, sources = discovery.agents(words if agents or agents_file else (AGENT_URL,), scheme)
+    if check_config:
+        _check(sources)
+    else:
+        _lock(data_dir)
+    gc.set_threshold(_OBJECTS_PER_PASS)
+    config = HubConfig(
+        urls,
+        data_dir,
+        detectors,
+        sources=sources,
+        allowed_hosts=allowed_hosts,
+        max_job_labels=max_job_labels,
+        web=live,
+        http=http,
+    )
+    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
+    serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
+
+
+def _check(sources: Iterable[TargetSource]) -> None:
+    """Read the files of agents once. Raises UsageError."""
+    for source in sources:
+        if isinstance(source, FileTargets):
+            try:
+                source.check()
+            except ZmonError as error:
+                raise UsageError(str(error)) from error
+
+
+def _lock(data_dir: Path) -> None:
+    """Keep other hubs away from the data directory. Raises UsageError if one has it."""
     with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
         lock_directory(
             data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
         )
-    gc.set_threshold(_OBJECTS_PER_PASS)
-    config = HubConfig(urls, data_dir, detectors, allowed_hosts=allowed_hosts, max_job_labels=max_job_labels)
-    serve("hub", bind, public, port, lambda: Hub(config).app(), config.reserved_files)

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import aiohttp
 import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.incidents.offenders import by_host
 from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
+from zmon.schema.http_config import HttpConfig
 from zmon.schema.incident import Capsule, IncidentSummary
-from zmon.web import client
+from zmon.web import client, http_client
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -34,16 +34,24 @@ class _Hub:
     """The incidents that a hub serves."""
 
     url: str
+    http: HttpConfig | None
 
     def summaries(self) -> list[IncidentSummary]:
         """Return all incidents, newest first. Raises Unreachable."""
-        return [*_ask(self.url, endpoints.INCIDENTS, IncidentsRequest()).incidents]
+        return [*self._ask(endpoints.INCIDENTS, IncidentsRequest()).incidents]
 
     def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
         """Return the capsule of an incident, and the location of its report."""
         request = IncidentRequest(summary.id)
         url = self.url + endpoints.INCIDENT.path_of(request)
-        return _ask(self.url, endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
+        return self._ask(endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
+
+    def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
+        async def ask() -> T:
+            async with http_client.session(self.http) as session:
+                return await client.ask(session, self.url, endpoint, request, _TIMEOUT_SECONDS)
+
+        return asyncio.run(ask())
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,11 @@ class _Disk:
 @click.option("--by", type=click.Choice(["host"]), help="Count incidents by host, the worst host first.")
 @data_dir_option
 @hub_option
+@http_config_option
 @json_option
-def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str | None, as_json: bool) -> None:
+def incident(
+    incident_id: str | None, by: str | None, data_dir: Path, hub: str | None, http: HttpConfig | None, as_json: bool
+) -> None:
     """Show the incident with this ID, or list all incidents.
 
     The beginning of an ID is enough. If no hub answers, incidents are read from --data-dir.
@@ -79,7 +90,7 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    source, summaries, origin = _source(hub, data_dir)
+    source, summaries, origin = _source(hub, http, data_dir)
     console = Console(soft_wrap=False)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
@@ -100,11 +111,13 @@ def incident(incident_id: str | None, by: str | None, data_dir: Path, hub: str |
         console.print(render.incidents(summaries))
 
 
-def _source(hub: str | None, data_dir: Path) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
+def _source(
+    hub: str | None, http: HttpConfig | None, data_dir: Path
+) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
     """Return the source of incidents, all incidents, and a description of the source."""
     url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
     try:
-        served = _Hub(url)
+        served = _Hub(url, http)
         return served, served.summaries(), f"from the hub at {url}"
     except (Unreachable, NotServed) as error:
         stored = _Disk(CapsuleStore(data_dir))
@@ -121,11 +134,3 @@ def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> Inciden
     raise UsageError(
         f"cannot show {incident_id[:80]!r}", why, f"Choose from {ids}" if ids else "There are no incidents"
     )
-
-
-def _ask(hub: str, endpoint: Endpoint[Request, T], request: Request) -> T:
-    async def ask() -> T:
-        async with aiohttp.ClientSession() as session:
-            return await client.ask(session, hub, endpoint, request, _TIMEOUT_SECONDS)
-
-    return asyncio.run(ask())

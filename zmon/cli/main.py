@@ -77,6 +77,9 @@ def cli() -> None:
 
 for command in COMMANDS:
     cli.add_command(command)
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            parameter.show_envvar = True
 
 
 def main() -> None:

@@ -10,7 +10,10 @@ from pathlib import Path
 import click
 import platformdirs
 
+from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
+from zmon.web.http_client import read_http_config
+from zmon.web.live_config import LiveConfig
 
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
@@ -34,6 +37,7 @@ data_dir_option = click.option(
 box_dir_option = click.option(
     "--box-dir",
     type=click.Path(path_type=Path, file_okay=False, readable=False),
+    callback=lambda context, option, path: path and path.absolute(),
     envvar="ZMON_BOX_DIR",
     help="The only directory of black boxes. Default: those of all users, in /run/zmon and /dev/shm.",
 )
@@ -48,7 +52,46 @@ host_option = click.option(
 bind_option = click.option(
     "--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="IP address to listen on."
 )
-public_option = click.option("--public", is_flag=True, help="Allow a --bind address that other machines can reach.")
+insecure_public_option = click.option(
+    "--insecure-public",
+    "--public",
+    "insecure_public",
+    is_flag=True,
+    help="Listen beyond this machine without TLS or without knowing who asks. --public is the older name.",
+)
+
+
+def file_option(
+    flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str
+) -> Callable[[click.decorators.FC], click.decorators.FC]:
+    """Return an option that takes the path of a file, whose value is what `read` returns for it."""
+    return click.option(
+        flag,
+        name,
+        envvar=variable,
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=lambda context, option, path: path and read(path),
+        metavar="FILE",
+        help=help_,
+    )
+
+
+web_config_option = file_option(
+    "--web.config.file",
+    "live",
+    "ZMON_WEB_CONFIG_FILE",
+    LiveConfig,
+    "TLS, users and roles, with the keys of Prometheus' exporters (docs/deploy/security.md). SIGHUP reads it again.",
+)
+systemd_socket_option = click.option(
+    "--web.systemd-socket",
+    "systemd_socket",
+    is_flag=True,
+    help="Listen on the socket that systemd passes, instead of --bind and --port.",
+)
+check_config_option = click.option(
+    "--check-config", is_flag=True, help="Check the options and the files that they name, and exit."
+)
 
 
 def comma_separated(text: str) -> tuple[str, ...]:
@@ -80,6 +123,10 @@ hub_option = click.option(
     metavar="URL",
     help=url_help("the hub", HUB_URL),
 )
+HTTP_CONFIG_HELP = (
+    "Password, token or certificate with which servers are asked, with the keys of Prometheus' http_config."
+)
+http_config_option = file_option("--http-config", "http", VARIABLE, read_http_config, HTTP_CONFIG_HELP)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 

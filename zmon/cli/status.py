@@ -12,13 +12,14 @@ import click
 import msgspec
 from rich.console import Console
 
-from zmon.cli.options import HUB_URL, data_dir_option, hub_option, json_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
 from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
-from zmon.web import client
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
 
 UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 
@@ -26,6 +27,7 @@ UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
 @click.command()
 @data_dir_option
 @hub_option
+@http_config_option
 @click.option(
     "--job",
     "job_id",
@@ -33,7 +35,7 @@ UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
     help="ID of a job to show in detail: its time categories, and its plan compared with measurements.",
 )
 @json_option
-def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -> None:
+def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str | None, as_json: bool) -> None:
     """Show the state of all jobs and their findings.
 
     A job that a fault ended is shown for a day, or until a newer launch of it has finished a step.
@@ -44,7 +46,7 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     base = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
 
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
-        async with aiohttp.ClientSession() as session:
+        async with http_client.session(http) as session:
             jobs = await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0)
             return (
                 jobs,
@@ -55,17 +57,23 @@ def status(data_dir: Path, hub: str | None, job_id: str | None, as_json: bool) -
     try:
         jobs, findings, plan = asyncio.run(ask())
     except Unreachable as error:
-        click.echo(f"zmon: {error}. Is the hub running? Set its URL with --hub", err=True)
+        hint = "" if error.next_step else ". Is the hub running? Set its URL with --hub"
+        click.echo(f"zmon: {error}{hint}", err=True)
         sys.exit(UNKNOWN)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if job_id and not shown and not findings.findings:
         click.echo(f"zmon: {_unknown_job(job_id, base, jobs.blind)}", err=True)
         sys.exit(UNKNOWN)
     if as_json:
-        answer = {"schema": 1, "blind": jobs.blind, "as_of": jobs.as_of, "jobs": shown, "findings": findings.findings}
-        click.echo(msgspec.json.encode(answer | ({"plan": plan} if plan else {})).decode())
+        agents = {"num_agents": jobs.num_agents, "num_agents_answering": jobs.num_agents_answering}
+        about_hub = {"schema": 1, "blind": jobs.blind, "as_of": jobs.as_of, **agents}
+        answer = {**about_hub, "jobs": shown, "findings": findings.findings, **({"plan": plan} if plan else {})}
+        click.echo(msgspec.json.encode(answer).decode())
     else:
         Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
+        if jobs.num_agents and jobs.num_agents_answering is not None and jobs.num_agents_answering < jobs.num_agents:
+            line = f"{jobs.num_agents_answering} of {jobs.num_agents} agents answer the hub: zmon doctor says why"
+            Console().print(line, style="yellow")
         if job_id:
             Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
     sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)

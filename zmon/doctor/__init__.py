@@ -16,23 +16,34 @@ from zmon.box.roots import own_root
 from zmon.doctor import cluster, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.login import Login
+from zmon.doctor.probe_edge import probe_edge
 from zmon.doctor.torch_versions import installed_torch, torch_version
+from zmon.schema.http_config import HttpConfig
+from zmon.web import http_client
 
 __all__ = ["Check", "Login", "examine", "examine_cluster"]
 
 
-async def examine(box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None) -> list[Check]:
+async def examine(
+    box_dir: Path | None,
+    agent: str,
+    hub: str,
+    history: str,
+    login: Login | None = None,
+    http: HttpConfig | None = None,
+) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 
     `agent`, `hub` and `history` are the base URLs of the agent, the hub and Prometheus; `login` is for an Alertmanager
-    that asks for a password; `box_dir` is the directory of boxes, None for that of this user.
+    that asks for a password; `box_dir` is the directory of boxes, None for that of this user; `http` is the password,
+    token or certificate for all servers.
     """
     box_dir = box_dir or own_root(os.environ)
-    async with aiohttp.ClientSession() as session:
+    async with http_client.session(http) as session:
         agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history, login)
         )
-    node_checks = [torch_version(installed_torch()), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
+    node_checks = [torch_version(installed_torch()), probe_edge(), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
     return [*node_checks, *agent_checks, *cluster_checks]
 
 

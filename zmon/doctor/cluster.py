@@ -102,6 +102,11 @@ def _health(hub: str, health: HubHealth) -> list[Check]:
     for what, reason in (health.unwritten or {}).items():
         result = f"cannot write {what} to disk ({reason}); a restart would lose them"
         checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))
+    for source, reason in (health.discovery or {}).items():
+        result = f"the hub keeps the agents that it had from there: {reason}"
+        checks.append(
+            Check(f"agents of {source}", False, result, "Repair the source. The hub asks it again by itself.")
+        )
     if health.version not in (None, zmon.__version__):
         result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
         checks.append(Check("hub version", False, result, _ONE_VERSION))

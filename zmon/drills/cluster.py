@@ -37,7 +37,7 @@ class Cluster(Supervised):
         url, data = agent_url(host), self._config.data_dir
         command = [
             *(sys.executable, "-m", "zmon", "agent"),
-            *("--bind", host.address, "--public", "--port", str(AGENT_PORT)),
+            *("--bind", host.address, "--insecure-public", "--port", str(AGENT_PORT)),
             *("--box-dir", str(box_dir(data.parent, host.name))),
             *("--host", host.name),
             *("--data-dir", str(data / host.name)),

@@ -93,5 +93,7 @@ QUIET = (
     Drill("prometheus-restart", "Prometheus is killed and comes back", parts.restart("prometheus"), watch_seconds=12.0),
     Drill("left-box", "boxes of a job that died long ago appear", ordinary.left_box, watch_seconds=12.0),
     Drill("contention", "other programs take the processors for 2 s", ordinary.contention),
+    Drill("host-suspended", "everything on the host stops for 6 s, twice, as when a virtual machine moves",
+          ordinary.suspended, step_seconds=FAST, watch_seconds=12.0),
     Drill("two-jobs", "another job trains on the same host", ordinary.second_job, step_seconds=SHORT),
 )  # fmt: skip

@@ -27,7 +27,9 @@ from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
+from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
+from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
@@ -40,6 +42,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.web import http_client
+from zmon.web.live_config import reload_success
 from zmon.web.server import application
 from zmon.web.work_queue import WorkQueue
 
@@ -54,6 +58,7 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
+        self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
         self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
@@ -65,6 +70,7 @@ class Hub:
         self._shared_ids = SharedIds()
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
+        self._free_memory = FreeMemory(trim_of_libc())
 
     @property
     def max_job_labels(self) -> int:
@@ -72,9 +78,21 @@ class Hub:
         return self._config.max_job_labels
 
     @property
+    def reload_success(self) -> float | None:
+        """1 if `--web.config.file` is used as it is now, 0 if not; None without it."""
+        return reload_success(self._config.web)
+
+    @property
     def blind(self) -> bool:
         """Return True if no agent answers. A blind hub opens and resolves nothing."""
         return not any(link.reachable for link in self.links)
+
+    def _follow(self, targets: tuple[str, ...]) -> None:
+        """Ask the agents that discovery names, beside those on the command line."""
+        known, most = {link.url for link in self.links}, self._config.max_agents
+        urls = sorted(dict.fromkeys((*self._config.agents, *targets)), key=lambda url: url not in known)
+        self.discovery.note_left_out(len(urls) - most)
+        self._agents.set_targets(urls[:most])
 
     # -- loops -----------------------------------------------------------------------------------------
 
@@ -87,6 +105,7 @@ class Hub:
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
+            self._free_memory.give_back()
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
@@ -237,7 +256,7 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = application(self._config.allowed_hosts)
+        app = application(self._config.allowed_hosts, self._config.web, lambda: self.last_pass_time is not None)
         large = WorkQueue()
         incidents = IncidentAnswers(self.incidents.folder, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
@@ -245,9 +264,10 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=self._config.max_connections)) as session:
+        async with http_client.session(self._config.http, self._config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
-            tasks += [asyncio.create_task(self._agents.listen(session, link)) for link in self.links]
+            tasks.append(asyncio.create_task(self.discovery.run(session, self._follow)))
+            self._agents.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()

@@ -32,6 +32,7 @@ class AgentLink:
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
         self.host_is_up = False  # the host refused the last request, because no agent listens there
+        self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = ReportDelay()
         self._samples: deque[tuple[float, HostSample]] = deque()
@@ -74,6 +75,21 @@ class AgentLink:
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
+
+    def withdraw(self) -> None:
+        """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
+        self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
+        self.host_is_up = True
+
+    def name_again(self) -> None:
+        """Record that discovery names the agent again."""
+        self.is_target, self.error, self.host_is_up = True, "it has not answered yet", False
+
+    @property
+    def is_forgotten(self) -> bool:
+        """True if discovery no longer names the agent, and none of its ranks may be alive."""
+        lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
+        return not self.is_target and (not lives or self.silent_seconds > FORGET_SECONDS)
 
     def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
 import aiohttp
 
@@ -30,9 +31,40 @@ class AgentPoller:
 
     def __init__(self, config: HubConfig) -> None:
         self._config = config
-        self.links = [AgentLink(url) for url in config.agents]
+        self.links: list[AgentLink] = []
+        self._session: aiohttp.ClientSession | None = None
+        self._listeners: dict[AgentLink, asyncio.Task[None]] = {}
         self.suspected = asyncio.Event()  # set when an agent reports suspects; the hub clears it
         self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # the requests that are not answered yet
+        self.set_targets(config.agents)
+
+    def set_targets(self, urls: Sequence[str]) -> None:
+        """Ask these agents from now on. The last report of another one stays while it has living ranks, for an hour."""
+        known = {link.url: link for link in self.links}
+        for url in urls:
+            if url not in known:
+                self.links.append(AgentLink(url))
+            elif not known[url].is_target:
+                known[url].name_again()
+        for link in self.links:
+            if link.is_target and link.url not in urls:
+                link.withdraw()
+        self.links[:] = [link for link in self.links if not link.is_forgotten]  # other parts have the same list
+        self._listen_to_targets()
+
+    def start(self, session: aiohttp.ClientSession) -> None:
+        """Keep a long poll open to every agent from now on."""
+        self._session = session
+        self._listen_to_targets()
+
+    def _listen_to_targets(self) -> None:
+        if self._session is None:
+            return
+        for link in [link for link in self._listeners if not link.is_target]:
+            self._listeners.pop(link).cancel()
+        for link in self.links:
+            if link.is_target and link not in self._listeners:
+                self._listeners[link] = asyncio.create_task(self._listen(self._session, link))
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
         """Ask every agent for its snapshot.
@@ -42,7 +74,7 @@ class AgentPoller:
         # With more requests at the same time, answers could time out before they are read.
         limit = asyncio.Semaphore(self._config.max_requests)
         for link in self.links:
-            if link not in self._requests:
+            if link.is_target and link not in self._requests:
                 self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
         not_silent = [link for link in self._requests if link.reachable or not link.consecutive_failures]
         if not_silent:
@@ -62,13 +94,16 @@ class AgentPoller:
                 )
                 report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.agent_timeout_seconds)
         except Unreachable as error:
-            if link.reachable:
+            if not link.is_target:
+                return
+            if str(error) != link.error:
                 log.warning("%s", error)
             link.record_failure(str(error), host_is_up=isinstance(error, NotListening))
         else:
-            link.record_report(report, with_steps=since is not None)
+            if link.is_target:
+                link.record_report(report, with_steps=since is not None)
 
-    async def listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
+    async def _listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
         """Keep a long poll for suspects open to one agent, for ever."""
         wait, version = self._config.wait_seconds, _NO_VERSION
         while True:
@@ -87,6 +122,7 @@ class AgentPoller:
 
     async def close(self) -> None:
         """Cancel the requests that are not answered yet."""
-        for task in self._requests.values():
+        tasks = [*self._requests.values(), *self._listeners.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._requests.values(), return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.detectors import ALL, Detector
+from zmon.hub.discovery.target import TargetSource
+from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
+from zmon.web.live_config import LiveConfig
 
+_MAX_DISCOVERED = 2048  # agents; more need another hub
 _OWN_FILES = 96  # its log, libraries, and the files of findings and incidents that its threads have open at a time
 
 
@@ -15,7 +19,7 @@ _OWN_FILES = 96  # its log, libraries, and the files of findings and incidents t
 class HubConfig:
     """The configuration of a hub, from the options of `zmon hub`."""
 
-    agents: tuple[str, ...]
+    agents: tuple[str, ...]  # the URLs on the command line
     data_dir: Path
     detectors: tuple[Detector, ...] = ALL  # their thresholds are those that the site has set
     interval_seconds: float = 1.0
@@ -26,13 +30,21 @@ class HubConfig:
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
     evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
+    web: LiveConfig | None = None  # TLS, users and roles of the server
+    http: HttpConfig | None = None  # password, token or certificate for the agents
+    sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks
 
     @property
+    def max_agents(self) -> int:
+        """The most agents that are asked. The open files for them are reserved at the start."""
+        return max(len(self.agents), _MAX_DISCOVERED if self.sources else 0)
+
+    @property
     def max_connections(self) -> int:
         """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
-        return 2 * len(self.agents) + 2 * self.max_requests
+        return 2 * self.max_agents + 2 * self.max_requests
 
     @property
     def reserved_files(self) -> int:

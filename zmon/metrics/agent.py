@@ -12,8 +12,13 @@ from zmon.schema.api.agent import UNREAD_KINDS, AgentReport
 from zmon.schema.host import SourceStatus
 
 
-def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | None) -> bytes:
-    """Return the page for the agent's latest report."""
+def agent_page(
+    report: AgentReport, cpu_seconds: float, resident_bytes: int | None, reload_success: float | None = None
+) -> bytes:
+    """Return the page for the agent's latest report.
+
+    `reload_success`: 1 if `--web.config.file` is used as it is now; None without it.
+    """
     page = Page()
     for state in report.ranks:
         add_rank(page, state)
@@ -28,6 +33,8 @@ def agent_page(report: AgentReport, cpu_seconds: float, resident_bytes: int | No
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
     page.add("zmon_build_info", 1, report.version)
+    page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
+    page.add("zmon_config_reload_success", reload_success)
     return page.render()
 
 

@@ -29,11 +29,13 @@ def hub_page(
     version: str,
     left_out: Mapping[str, int] = MappingProxyType({}),
     max_labels: int = MAX_LABELS,
+    reload_success: float | None = None,
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
     `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
-    most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`.
+    most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`. `reload_success`: 1
+    if `--web.config.file` is used as it is now; None without it.
     """
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
@@ -77,6 +79,8 @@ def hub_page(
     page.add("zmon_hub_pass_seconds", pass_seconds)
     page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time)
     page.add("zmon_build_info", 1, version)
+    page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
+    page.add("zmon_config_reload_success", reload_success)
     return page.render()
 
 

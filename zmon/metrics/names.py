@@ -55,7 +55,7 @@ CGROUP = Subject[CgroupSample](("host", "cgroup"), lambda sample: sample.cgroups
 TCP = Subject[TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
 
 SPECS: dict[str, Spec] = {
-    "zmon_rank_info": Spec("gauge", (*RANK, "local_rank", "attempt", "device", "backend"), "One series per rank; always 1."),
+    "zmon_rank_info": Spec("gauge", (*RANK, "local_rank", "attempt", "device", "backend", "edge"), "One series per rank; always 1."),
     "zmon_steps_total": Spec("counter", RANK, "Optimizer updates that the rank has finished."),
     "zmon_samples_total": Spec("counter", RANK, "Samples that this rank has trained on."),
     "zmon_lookups_total": Spec("counter", RANK, "Embedding rows that this rank has looked up."),
@@ -71,7 +71,7 @@ SPECS: dict[str, Spec] = {
     "zmon_collective_bytes_total": Spec("counter", (*RANK, "op", "direction"), "Size of the tensors that the rank sends or receives in collectives."),
     "zmon_collective_network_bytes_total": Spec("counter", (*RANK, "direction"), "Bytes to and from other hosts, estimated from the collectives."),
     "zmon_collective_inflight_seconds": Spec("gauge", RANK, "Time since the rank entered its current collective; 0 if it is in none."),
-    "zmon_step_nic_bytes_total": Spec("counter", (*RANK, "direction"), "Bytes on the job's network interface during steps; on local rank 0 only."),
+    "zmon_step_nic_bytes_total": Spec("counter", (*RANK, "direction"), "Bytes on the job's network interface during steps, read every 100 ms at most; on local rank 0 only."),
     "zmon_device_memory_bytes": Spec("gauge", (*RANK, "kind"), "Memory of the device's caching allocator."),
     "zmon_report": Spec("gauge", (*RANK, "key"), "Values that the job reports with zmon.report, such as its loss."),
     "zmon_probe_overhead_seconds_total": Spec("counter", RANK, "Time that the probe itself needed."),
@@ -135,6 +135,7 @@ SPECS: dict[str, Spec] = {
     "zmon_source_dropped_total": Spec("counter", ("host", "source"), "Items that the readings of the source left out."),
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
+    "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
     "zmon_job_throughput_samples_per_second": Spec("gauge", ("job_id",), "Samples per second of all ranks over the recent steps."),

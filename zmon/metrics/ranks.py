@@ -11,7 +11,8 @@ _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 def add_rank(page: Page, state: RankState) -> None:
     """Add all series of one rank."""
     labels = (state.job_id, state.rank, state.host)
-    page.add("zmon_rank_info", 1, *labels, state.local_rank, state.attempt, state.device, state.backend or "")
+    about = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
+    page.add("zmon_rank_info", 1, *labels, *about)
     page.add("zmon_steps_total", state.steps, *labels)
     page.add("zmon_samples_total", state.measures.samples, *labels)
     page.add("zmon_lookups_total", state.measures.lookups, *labels)

@@ -92,8 +92,6 @@ class Ledger:
         self._num_single = num_single
         if samples is not None:
             amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
-        if self._interface is not None and (moved := self._interface.since_last()) is not None:
-            amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = moved
         if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
             self._read_memory(now)
         known = amounts != _UNKNOWN
@@ -102,6 +100,11 @@ class Ledger:
             for index, amount in enumerate(amounts):
                 if amount >= 0:
                     totals[index] = _sum(totals[index], amount)
+        if self._interface is not None and (moved := self._interface.end_step(now)) is not None:
+            sent, received, num_steps = moved
+            self._count_moved(sent, received)
+            amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = sent // num_steps, received // num_steps
+            known = True
         self._numbers[layout.LAST_STEP] = self._unix_clock()
         self._close(layout.STEP, number, now, duration, overhead_ns)
         if known:
@@ -118,9 +121,17 @@ class Ledger:
         self.times[:] = self._times_at_boundary
         self._step_amounts[:] = _UNKNOWN
         self.samples.turn()
-        if self._interface is not None:
-            self._interface.since_last()
+        if self._interface is not None and (moved := self._interface.turn(now)) is not None:
+            sent, received, num_steps = moved
+            if num_steps:
+                self._count_moved(sent, received)  # with what the interface carried since the end of the last step
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
+
+    def _count_moved(self, sent: int, received: int) -> None:
+        """Count the bytes on the interface since the last reading."""
+        totals = self._amounts
+        totals[layout.NIC_SENT] = _sum(totals[layout.NIC_SENT], sent)
+        totals[layout.NIC_RECEIVED] = _sum(totals[layout.NIC_RECEIVED], received)
 
     def saved(self) -> None:
         """Record that a checkpoint is complete."""

@@ -1,6 +1,8 @@
 """One step of the whole job with all ranks side by side, and the medians of a span of steps.
 
-Frozen data and values derived from it. Seconds and bytes; a column has one value per rank, 0 … world_size − 1.
+Frozen data and values derived from it. Seconds and bytes; a column has one value per rank, 0 … world_size − 1. A column
+is an array where it can be, because a hub keeps millions of these values. In an array each has 8 bytes; an object with
+its reference has 40, and lies between the objects of the last reports, whose memory it keeps from being free again.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ class AlignedStep:
     seconds: float  # duration, as the critical rank measured it
     # The rank that waited least. A rank that begins its step late, because it did other work first, is critical too.
     critical_rank: int
-    self_seconds: tuple[float, ...]
-    phases: dict[str, tuple[float, ...]]
-    exposed: dict[str, tuple[float, ...]]  # op → exposed time of each rank
-    sent_bytes: dict[str, tuple[int, ...]]
-    received_bytes: dict[str, tuple[int, ...]]
-    samples: tuple[int | None, ...]
-    lookups: tuple[int | None, ...]
+    self_seconds: Sequence[float]
+    phases: dict[str, Sequence[float]]
+    exposed: dict[str, Sequence[float]]  # op → exposed time of each rank
+    sent_bytes: dict[str, Sequence[int]]
+    received_bytes: dict[str, Sequence[int]]
+    samples: Sequence[int | None]
+    lookups: Sequence[int | None]
     mean: AlignedStep | None = None  # the mean of the steps it stands for, which has less noise; None: itself
-    total_sent_bytes: tuple[int | None, ...] = ()  # sent by each rank so far in `SAME_SIZE_OPS`; empty: unknown
+    total_sent_bytes: Sequence[int | None] = ()  # sent by each rank so far in `SAME_SIZE_OPS`; empty: unknown
 
     @property
     def exposed_seconds(self) -> float:

@@ -134,6 +134,9 @@ class RankState:
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
     owner: int | None = None  # uid of the user to whom its box belongs; None: an older agent
     wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`
+    # The part of the time since its last progress in which its agent did not look, and may not have run: the host was
+    # suspended, or had no processor for it.
+    unobserved_seconds: Seconds = 0.0
 
 
 class RankStatus(msgspec.Struct, frozen=True):

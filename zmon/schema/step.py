@@ -31,7 +31,7 @@ class Measures:
     lookups: Whole | None = None
     network_sent_bytes: Whole | None = None
     network_received_bytes: Whole | None = None
-    nic_sent_bytes: Whole | None = None
+    nic_sent_bytes: Whole | None = None  # on the job's interface: the mean of the steps since the last reading
     nic_received_bytes: Whole | None = None
 
     @property

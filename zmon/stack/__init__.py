@@ -158,7 +158,7 @@ class Stack:
                 targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(docs), login
             )
         )
-        web_config = alertmanager_web_yaml(password.USER, password.bcrypt(text))
+        web_config = alertmanager_web_yaml(password.USER, password.hashed(text))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
         port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}

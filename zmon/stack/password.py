@@ -2,25 +2,23 @@
 
 Alertmanager answers every web page (`Access-Control-Allow-Origin: *`, and it has no option for it), so without a
 password any page that somebody opens in a browser could silence all alerts. The password is in a file that only the
-user can read. Alertmanager itself gets a bcrypt hash, from the library that login programs use (libxcrypt).
+user can read. Alertmanager itself gets a bcrypt hash.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import secrets
 import stat
 from pathlib import Path
 
-from zmon.errors import PartFailed
+import bcrypt
+
 from zmon.files.writing import replace_file
 
 FILE = "alertmanager.password"  # name of the file in the data directory
 USER = "zmon"
-_LIBRARIES = ("libcrypt.so.1", "libcrypt.so.2")  # Debian; Fedora
-_SALT_CHARACTERS = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-_COST = "04"  # the smallest: nobody guesses 256 random bits, and Alertmanager computes the hash for requests
+_COST = 4  # the smallest: nobody guesses 256 random bits, and Alertmanager computes the hash for requests
 
 
 def password(data_dir: Path) -> str:
@@ -43,19 +41,6 @@ def _new_password(path: Path) -> str:
     return text
 
 
-def bcrypt(text: str) -> str:
-    """Return the bcrypt hash of a password. Raises PartFailed without the library."""
-    salt = "".join(secrets.choice(_SALT_CHARACTERS) for _ in range(22))
-    for name in _LIBRARIES:
-        try:
-            crypt = ctypes.CDLL(name).crypt
-        except OSError:
-            continue
-        crypt.restype = ctypes.c_char_p
-        crypt.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
-        hashed: bytes | None = crypt(text.encode(), f"$2b${_COST}${salt}".encode())
-        if hashed is not None and hashed.startswith(b"$2b$"):
-            return hashed.decode()
-    raise PartFailed(
-        "cannot make a password for Alertmanager", f"no {_LIBRARIES[0]} with bcrypt", "Run apt-get install libcrypt1"
-    )
+def hashed(text: str) -> str:
+    """Return the bcrypt hash of a password."""
+    return bcrypt.hashpw(text.encode(), bcrypt.gensalt(_COST)).decode()

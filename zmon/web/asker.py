@@ -1,4 +1,4 @@
-"""The user who asks: on loopback, the owner of the socket at the other end of the connection.
+"""The asker: on loopback, the owner of the socket at the other end of the connection; elsewhere, whoever has the role.
 
 The kernel lists each TCP socket of this machine with the uid of its owner in `/proc/net/tcp` and `/proc/net/tcp6`
 (proc_net(5)). A connection from another machine has no such line, so nobody can pretend to be a local user.
@@ -17,6 +17,8 @@ import msgspec
 from aiohttp import web
 
 from zmon.schema.api import Endpoint
+from zmon.schema.roles import Role
+from zmon.web.access import ROLES
 from zmon.web.server import route
 
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -31,7 +33,12 @@ class Asker(NamedTuple):
 
     uid: int | None
     reason: str = ""  # why the user is unknown
-    is_local: bool = True  # False: the request came from another address than a loopback one
+    roles: frozenset[Role] = frozenset()  # by `--web.config.file`; empty without it
+
+    @property
+    def may_read_evidence(self) -> bool:
+        """True if the asker may read what any job prints."""
+        return "evidence" in self.roles
 
 
 def route_for(
@@ -56,7 +63,8 @@ async def asker_of(request: web.Request) -> Asker:
     """Return the user who sent a request."""
     transport = request.transport
     peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
-    return await asyncio.to_thread(find_asker, peer, own)
+    asker = await asyncio.to_thread(find_asker, peer, own)
+    return asker._replace(roles=ROLES.get())
 
 
 def find_asker(peer: tuple[object, ...] | None, own: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
@@ -65,7 +73,7 @@ def find_asker(peer: tuple[object, ...] | None, own: tuple[object, ...] | None, 
         return Asker(None, "the connection is closed")
     remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(own[0]), int(str(own[1])))
     if not remote[0].is_loopback:
-        return Asker(None, f"{remote[0]} is not a loopback address", is_local=False)
+        return Asker(None, f"{remote[0]} is not a loopback address")
     for name in ("tcp", "tcp6"):
         try:
             table = (proc / "net" / name).read_text()

@@ -68,7 +68,9 @@ async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout
 
 
 def _refused(url: str, status: int, line: str = "") -> Unreachable:
-    return (NotServed if status == 404 else Unreachable)(f"{url} answered {status}", line)
+    kind = NotServed if status == 404 else Unreachable
+    hint = "Give a password, token or certificate in --http-config" if status == 401 else ""
+    return kind(f"{url} answered {status}", line, hint)
 
 
 def _own_line(body: bytes) -> str:
@@ -93,6 +95,17 @@ async def _answer(
             return response.status, await _read(response, url, max_bytes)
     except TimeoutError as error:
         raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+        reason = getattr(cause, "verify_message", "") or getattr(cause, "reason", None) or str(cause)
+        if reason == "WRONG_VERSION_NUMBER":
+            raise Unreachable(f"cannot reach {url}", "that port has no TLS", "Write http:// in its URL") from error
+        next_step = "Check ca_file, server_name and the certificate in --http-config"
+        raise Unreachable(f"cannot reach {url}", reason.rstrip("."), next_step) from error
+    except aiohttp.ServerDisconnectedError as error:
+        is_plain = url.startswith("http://")
+        likely = "that port may have TLS: write https://" if is_plain else "it may not accept the client certificate"
+        raise Unreachable(f"cannot reach {url}", f"it closed the connection; {likely}") from error
     except aiohttp.ClientConnectorError as error:
         number = error.errno or 0  # negative if the name was not resolved
         kind = NotListening if number == errno.ECONNREFUSED else Unreachable

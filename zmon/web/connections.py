@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Protocol
 
 from aiohttp import web
 
@@ -22,29 +24,41 @@ BODY_SECONDS = 1.0
 SEND_SECONDS = 30.0  # a client that has not taken its answer after this time is closed
 
 
+class Closable(Protocol):
+    """A connection that can be closed to make room."""
+
+    def abort(self) -> None:
+        """Close at once, without sending what the client has not taken yet."""
+
+
 class Connections:
     """All open connections of one server."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # By what they are in, each the oldest first: no complete request yet, between two requests, being answered.
-        self._new: dict[HttpConnection, None] = {}
-        self._idle: dict[HttpConnection, None] = {}
-        self._busy: dict[HttpConnection, None] = {}
+        # By what they are in, each the oldest first: between two requests of somebody unknown, no complete request yet,
+        # between two requests, being answered.
+        self._unknown: dict[Closable, None] = {}
+        self._new: dict[Closable, None] = {}
+        self._idle: dict[Closable, None] = {}
+        self._busy: dict[Closable, None] = {}
 
-    def add(self, connection: HttpConnection) -> None:
-        """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one."""
-        if len(self._new) + len(self._idle) + len(self._busy) >= self._most:
-            victim = next(iter(self._new or self._idle), connection)
+    def add(self, connection: Closable) -> None:
+        """Add a new connection. Beyond the limit, close the oldest one without a complete request, else this one.
+
+        Connections of those who have shown no password, token or certificate, where one is needed, are closed first.
+        """
+        if sum(map(len, (self._unknown, self._new, self._idle, self._busy))) >= self._most:
+            victim = next(iter(self._unknown or self._new or self._idle), connection)
             victim.abort()
             self.remove(victim)
             if victim is connection:
                 return
         self._new[connection] = None
 
-    def remove(self, connection: HttpConnection) -> None:
+    def remove(self, connection: Closable) -> None:
         """Forget a connection that is closed."""
-        for state in (self._new, self._idle, self._busy):
+        for state in (self._unknown, self._new, self._idle, self._busy):
             state.pop(connection, None)
 
     @contextlib.contextmanager
@@ -57,7 +71,7 @@ class Connections:
         finally:
             if connection in self._busy:  # else it was closed meanwhile
                 del self._busy[connection]
-                self._idle[connection] = None
+                (self._idle if connection.is_known else self._unknown)[connection] = None
 
 
 class HttpConnection(web.RequestHandler):
@@ -72,6 +86,8 @@ class HttpConnection(web.RequestHandler):
             lingering_time=BODY_SECONDS,
         )
         self._connections, self._socket = connections, None
+        self.is_known = True  # False if the last request had to show who asks, and did not
+        self.context: ssl.SSLContext | None = None  # of the handshake
 
     _socket: asyncio.BaseTransport | None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -23,17 +23,22 @@ HEADERS = {"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": 
 _NO_DOT = re.compile(r"[\w-]+")
 
 
-def guard(allowed_hosts: Collection[str] = (), resolv_conf: Path = Path("/etc/resolv.conf")) -> object:
+def guard(
+    allowed_hosts: Collection[str] = (),
+    authenticates: Callable[[], bool] = lambda: False,
+    resolv_conf: Path = Path("/etc/resolv.conf"),
+) -> object:
     """Return a middleware that refuses requests for other names and from other sites.
 
-    `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows.
+    `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows. A daemon that `authenticates`
+    has any name: a browser sends it no password, token or certificate that belongs to another name.
     """
     domains = search_domains(resolv_conf)
 
     @web.middleware
     async def refuse_other_sites(request: web.Request, handler: Handler) -> web.StreamResponse:
         host, origin = request.headers.get("Host"), request.headers.get("Origin")
-        if host is not None and not names_this_machine(host, allowed_hosts, domains):
+        if host is not None and not authenticates() and not names_this_machine(host, allowed_hosts, domains):
             raise web.HTTPForbidden(
                 text="the name in the URL is not a name of this machine: use its address, or start zmon with "
                 "--allowed-hosts NAME\n"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 INTERVAL_SECONDS = 10.0
 _MAX_TEXTS = 100  # different texts that are remembered; the servers of zmon have a dozen
 # asyncio logs connections that it cannot accept, aiohttp logs malformed requests; each with a traceback.
-LOGGERS = ("asyncio", "aiohttp.server")
+LOGGERS = ("asyncio", "aiohttp.server", "zmon.web")
 
 
 class OncePerInterval(logging.Filter):

@@ -1,42 +1,70 @@
-"""The HTTP server of a daemon: it answers with JSON and pages, on loopback unless `--public` allows more."""
+"""The HTTP server of a daemon: it answers with JSON and pages, with TLS and roles if `--web.config.file` has them."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import signal
+import socket
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 from aiohttp import web
 
 from zmon.errors import PartFailed, UsageError
-from zmon.plain import plain_lines
-from zmon.schema.api import Endpoint, Problem
+from zmon.schema.api import Endpoint, endpoints
+from zmon.web.access import check_access
 from zmon.web.connections import Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
+from zmon.web.handshake import Handshake
+from zmon.web.live_config import LiveConfig
 from zmon.web.log_rate import limit_logs
 from zmon.web.open_files import LIMITS
 from zmon.web.query import read_request
 from zmon.web.refusal import Refusal
-
-log = logging.getLogger("zmon.web")
+from zmon.web.responses import json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
 
 
-def application(allowed_hosts: Collection[str] = ()) -> web.Application:
-    """Return the application of a daemon, without routes. It refuses web pages of other sites (`guard`).
+def application(
+    allowed_hosts: Collection[str] = (),
+    live: LiveConfig | None = None,
+    is_ready: Callable[[], bool] = lambda: True,
+) -> web.Application:
+    """Return the application of a daemon, with no routes but `/livez` and `/readyz`.
 
-    `allowed_hosts`: names under which clients reach this daemon, beside its address and its host name.
+    It refuses web pages of other sites (`guard`), and requests without the role of their path (`check_access`).
+    `allowed_hosts`: names under which clients reach this daemon, beside its address and its host name. `live`: the file
+    of `--web.config.file`, if there is one. `is_ready` returns True once the daemon has data to answer with.
     """
-    app = web.Application(middlewares=[send_in_time, guard(allowed_hosts)])  # type: ignore[list-item]
+    refuse_strangers = check_access(lambda: live.access if live else None, endpoints.ROLES)
+    refuse_sites = guard(allowed_hosts, authenticates=lambda: live is not None and live.access is not None)
+    app = web.Application(middlewares=[send_in_time, refuse_sites, refuse_strangers])  # type: ignore[list-item]
     app.on_response_prepare.append(add_headers)
+    if live is not None:
+        app.on_response_prepare.append(partial(_add_configured_headers, live))
+
+    async def is_live(request: web.Request) -> web.Response:
+        return web.Response()
+
+    async def is_ready_now(request: web.Request) -> web.Response:
+        return web.Response(status=200 if is_ready() else 503)
+
+    app.add_routes([web.get("/livez", is_live), web.get("/readyz", is_ready_now)])
     return app
+
+
+async def _add_configured_headers(live: LiveConfig, request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in msgspec.to_builtins(live.config.http_server_config.headers).items():
+        response.headers.setdefault(name, value)
+    connection = request.protocol
+    if live.has_tls and isinstance(connection, HttpConnection) and connection.context is not live.context():
+        response.force_close()  # its client must show its certificate again
 
 
 def route(
@@ -66,52 +94,37 @@ def route(
     return web.get(endpoint.path, answer)
 
 
-def json_response(value: Any, status: int = 200) -> web.Response:
-    """Return a response with `value` as JSON. NaN becomes null, since JSON has no NaN.
-
-    Text is made plain where it enters. Should some text still not be UTF-8, it is replaced here: one wrong byte must
-    not hide all other answers.
-    """
-    try:
-        body = msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        body = msgspec.json.encode(_encodable(msgspec.to_builtins(value, str_keys=True)))
-        log.warning("an answer has text that is not UTF-8, which is a defect of zmon: it is replaced")
-    return web.Response(body=body, content_type="application/json", status=status)
-
-
-def _encodable(value: Any) -> Any:
-    """Return plain data whose texts can all be encoded."""
-    if isinstance(value, str):
-        return plain_lines(value)
-    if isinstance(value, dict):
-        return {_encodable(key): _encodable(item) for key, item in value.items()}
-    return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def problem(line: str, status: int) -> web.Response:
-    """Return an error response: JSON with one line."""
-    return json_response(Problem(line), status)
-
-
-def check_bind(host: str, public: bool) -> None:
-    """Check that a daemon does not listen beyond this machine by accident. Raises UsageError."""
+def check_bind(host: str, live: LiveConfig | None, insecure: bool) -> None:
+    """Check that a daemon beyond this machine has TLS and knows who asks, unless `insecure`. Raises UsageError."""
     try:
         loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         loopback = False
-    if not loopback and not public:
+    if loopback or insecure:
+        return
+    missing = [] if live and live.has_tls else ["TLS"]
+    missing += [] if live and live.access else ["users, tokens or client certificates"]
+    if missing:
         raise UsageError(
             f"refusing to listen on {host}",
-            "the pages have neither TLS nor a password, so anybody on that network could read them",
-            "listen on 127.0.0.1, or add --public if the network is trusted",
+            f"without {' and '.join(missing)}, anybody on that network could read the pages",
+            "Give a --web.config.file (docs/deploy/security.md), listen on 127.0.0.1, or add --insecure-public",
         )
 
 
-async def serve(app: web.Application, host: str, port: int, name: str, most: int = LIMITS.most) -> None:
+async def serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    name: str,
+    most: int = LIMITS.most,
+    live: LiveConfig | None = None,
+    sock: socket.socket | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT. Raises PartFailed if it cannot listen, for example because the port is taken.
 
-    `most`: how many connections may be open.
+    `most`: how many connections may be open. SIGHUP reads the file of `live` again. `sock` listens already, at `host`
+    and `port`.
     """
     connections = Connections(most)
     limit_logs()
@@ -120,10 +133,14 @@ async def serve(app: web.Application, host: str, port: int, name: str, most: int
     server = runner.server
     assert server is not None
     loop = asyncio.get_running_loop()
+
+    def connection() -> asyncio.Protocol:
+        http = HttpConnection(server, connections)
+        return Handshake(http, connections, live) if live is not None and live.has_tls else http
+
     try:
-        accepting = await loop.create_server(
-            lambda: HttpConnection(server, connections), host, port, reuse_address=True, backlog=LIMITS.accepted_at_once
-        )
+        where = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
+        accepting = await loop.create_server(connection, backlog=LIMITS.accepted_at_once, **where)
     except OSError as error:
         await runner.cleanup()
         raise PartFailed(
@@ -137,12 +154,18 @@ async def serve(app: web.Application, host: str, port: int, name: str, most: int
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    print(f"zmon {name} listens on http://{host}:{port}", flush=True)
+    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else _ignore)
+    scheme = "https" if live is not None and live.has_tls else "http"
+    print(f"zmon {name} listens on {scheme}://{host}:{port}", flush=True)
     try:
         await stop.wait()
     finally:
         accepting.close()
         await runner.cleanup()
+
+
+def _ignore() -> None:
+    """Do nothing at SIGHUP, which would end the process: there is no file to read again."""
 
 
 __all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

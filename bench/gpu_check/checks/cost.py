@@ -16,17 +16,15 @@ from bench.gpu_check.records import ABSENT, EVENTS, HOST_CLOCK, MarkCosts
 from bench.gpu_check.result import FAILED, MEASURED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.ranks import run_job
-from bench.rows import MICRO, Row
-from bench.switching import MODES, compare, trimmed_mean
+from bench.rows import MICRO, PERCENT
+from bench.switching import MODES, Cost, costs, trimmed_mean
 
 # A generous limit, to notice a call that waits for the device: recording an event takes some microseconds.
 MARK_SECONDS = 50e-6
 # The device is busy for 20 ms in a step and hides what the host does, so a larger difference is a wait.
 STEP_PERCENT = 2.0
 _ROUNDS = 40
-_STEPS = {"step with 20 ms on the device": (1200, 0.020), "step as short as the host can submit it": (3000, 0.0)}
-_OF_STEP = "watched, wall, of the step"  # the row of bench.switching
-_SHOWN = ("without zmon", "overhead that zmon reports", "watched, wall", _OF_STEP)
+_STEPS = {"step with 20 ms on the device": (24.0, 0.020), "step as short as the host can submit it": (12.0, 0.0)}
 _LIMIT_SECONDS = 90.0
 
 
@@ -34,12 +32,14 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
     """Run both jobs."""
     job = kit.run(setting, "marks", str(_ROUNDS), seconds=_LIMIT_SECONDS)
     yield from compare_marks(job.records(MarkCosts)[0])
-    for number, (name, (steps, seconds)) in enumerate(_STEPS.items()):
+    for number, (name, (seconds, step)) in enumerate(_STEPS.items()):
         folder = kit.new_folder()
         limit = kit.seconds(_LIMIT_SECONDS)
-        run_job(folder, "bench.job", str(steps), str(seconds), "device", *MODES, seconds=limit, ranks=setting.ranks)
+        arguments = ("ddp", str(seconds), str(step), "device", *MODES)
+        run_job(folder, "bench.job", *arguments, seconds=limit, ranks=setting.ranks)
         ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(setting.ranks)]
-        yield from step_results(name, compare(ranks), is_limited=number == 0)
+        for cost in costs(ranks):
+            yield from step_results(f"{name}, rank {cost.rank}", cost, is_limited=number == 0)
 
 
 def compare_marks(costs: MarkCosts) -> Iterator[Result]:
@@ -49,21 +49,22 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
         return
     absent = np.array(costs.by_mode[ABSENT])
     for mode in (HOST_CLOCK, EVENTS):
-        added, low, high = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
-        verdict = judged(added <= MARK_SECONDS) if mode == EVENTS else MEASURED
+        added = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
+        verdict = judged(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
         limit = f"; limit {MARK_SECONDS * MICRO:g} µs" if mode == EVENTS else ""
         yield Result(
-            f"added by a change of phase with {mode}", verdict, added * MICRO, "µs",
-            f"without zmon, in turns{limit}", f"95 %: {low * MICRO:.2f} … {high * MICRO:.2f}",
+            f"added by a change of phase with {mode}", verdict, added.value * MICRO, "µs",
+            f"without zmon, in turns{limit}", f"95 %: {added.text(MICRO)}",
         )  # fmt: skip
 
 
-def step_results(name: str, rows: list[Row], is_limited: bool) -> Iterator[Result]:
-    """Yield the rows of bench.switching about the wall clock; only a step that hides the host's work has a limit."""
-    for row in rows:
-        if row.what in _SHOWN:
-            checked = is_limited and row.what == _OF_STEP
-            interval = "" if row.low is None else f"95 %: {row.low:.2f} … {row.high:.2f}"
-            verdict = judged(row.value <= STEP_PERCENT) if checked else MEASURED
-            limit = f"limit {STEP_PERCENT:g} %" if checked else ""
-            yield Result(f"{name}: {row.what}", verdict, row.value, row.unit, limit, interval)
+def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
+    """Yield what zmon adds by the wall clock; only a step that hides the host's work has a limit."""
+    yield Result(f"{name}: without zmon", MEASURED, cost.step * MICRO, "µs")
+    yield Result(f"{name}: overhead that zmon reports", MEASURED, cost.reported * MICRO, "µs")
+    for what, seconds in (("added by zmon", cost.wall), ("floor (A/A)", cost.wall_floor)):
+        interval = f"95 %: {seconds.text(MICRO)}"
+        yield Result(f"{name}: {what}", MEASURED, seconds.value * MICRO, "µs", "", interval)
+    percent = cost.wall.value / cost.step * PERCENT
+    verdict = judged(percent <= STEP_PERCENT) if is_limited else MEASURED
+    yield Result(f"{name}: of the step", verdict, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")

@@ -49,3 +49,17 @@ def scan_states(boxes):
         return {state.rank: state for _, state in boxes.ranks()}
 
     return scan_and_read
+
+
+@pytest.fixture
+def scan_during(boxes, clock):
+    """Let this many seconds pass, scan every half second as a busy agent does, and return the last suspects."""
+
+    def scan(seconds):
+        while seconds > 0:
+            clock.sleep(min(seconds, 0.5))
+            seconds -= 0.5
+            suspects = boxes.scan()
+        return suspects
+
+    return scan

@@ -53,7 +53,7 @@ def test_rank_is_leaving_after_an_exception_until_its_process_ends(boxes, make_l
     assert scan_states()[0].leaving_seconds is None
 
 
-def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_box, clock, scan_states):
+def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_box, clock, scan_states, scan_during):
     box = make_live_box()
     box.steps(3)
     for _ in range(3):
@@ -65,7 +65,7 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     scan_states()
     box.timeline.turn_to(EVAL)
     assert scan_states()[0].lease_seconds == pytest.approx(200.0)
-    clock.sleep(201)
+    scan_during(201)
     assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
 
@@ -106,14 +106,40 @@ def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, make_live_box, clock,
     assert scan_states()[0].stopped_seconds is None
 
 
-def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, clock, scan_states):
+def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, scan_states, scan_during):
     make_live_box().steps(10)
     boxes.scan()
-    clock.sleep(1.4)
-    assert boxes.scan() == frozenset()
-    clock.sleep(0.2)
-    assert boxes.scan() == {Suspicion(JOB, 0, "overdue")}
+    assert scan_during(1.4) == frozenset()
+    assert scan_during(0.2) == {Suspicion(JOB, 0, "overdue")}
     assert scan_states()[0].overdue_seconds == pytest.approx(0.1)
+    assert scan_states()[0].unobserved_seconds == 0
+
+
+def test_no_suspect_after_the_host_was_suspended(boxes, make_live_box, clock, scan_states):
+    """The monotonic clock went on, but neither the agent nor the rank did: the rank could not finish its step."""
+    box = make_live_box()
+    box.steps(10)
+    boxes.scan()
+    box.steps(1)  # the last one before that
+    clock.sleep(60)
+    assert boxes.scan() == frozenset()
+    assert scan_states()[0].unobserved_seconds == pytest.approx(59.0)
+    box.steps(1)
+    assert scan_states()[0].unobserved_seconds == 0
+
+
+def test_rank_that_hangs_after_its_host_was_suspended_is_overdue(boxes, make_live_box, clock, scan_during):
+    make_live_box().steps(10)
+    scan_during(0.3)
+    clock.sleep(60)
+    assert boxes.scan() == frozenset()
+    assert scan_during(1.0) == {Suspicion(JOB, 0, "overdue")}
+
+
+def test_first_scan_of_an_agent_counts_the_whole_time_without_progress(make_live_box, clock, scan_states):
+    make_live_box().steps(10)
+    clock.sleep(60)
+    assert scan_states()[0].overdue_seconds == pytest.approx(58.5)
 
 
 def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, make_live_box, scan_states):

@@ -169,6 +169,14 @@ def test_rank_that_nccl_aborts_is_named_only_if_it_alone_was_behind(further, nam
     assert detect(aborted(0, 1.0, **stood, **counts[0]), *others).ranks == named
 
 
+def test_rank_that_nccl_aborts_is_not_named_for_being_behind_the_only_other_rank():
+    """The other rank may be ahead because it left out a collective, as after an exception that the job swallowed."""
+    stood = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0, "world_size": 2}
+    ahead = terminated(1, 1.0, device="GPU-1", sequences={"0": 304}, **stood)
+    finding = detect(aborted(0, 1.0, sequences={"0": 302}, **stood), ahead)
+    assert (finding.ranks if finding else ()) == ()
+
+
 @pytest.mark.parametrize(("silent", "named"), [(50.0, (3,)), (0.5, ())])
 def test_last_watched_rank_that_nccl_aborts_is_a_victim_of_the_host_that_is_lost(silent, named):
     """Nothing is known of the only other rank. Its agent may answer again in a moment."""

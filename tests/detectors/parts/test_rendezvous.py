@@ -11,6 +11,7 @@ MESH = (
     "refused, remote=[127.0.0.1]:58262$0"
 )
 WAITED = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1"
+LOST_STORE = "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
 CONNECTING = 'File "rendezvous.py", line 190 in _create_c10d_store\n  File "rendezvous.py", line 280 in _env_rendezvous'
 WAITING = 'File "distributed_c10d.py", line 2101 in _new_process_group_helper\n  File "distributed_c10d.py", line 1800'
 
@@ -23,6 +24,11 @@ def starting(rank: int, **changes) -> RankState:
 def gave_up(rank: int, ago: float) -> RankState:
     """Return a rank that waited in vain until so many seconds ago."""
     return ended(rank, ago, "exit code 1", "exception", "torch.distributed.DistStoreError", WAITED)
+
+
+def lost_store(rank: int, ago: float) -> RankState:
+    """Return a rank whose store gave up or died so many seconds ago, while the rank waited there."""
+    return ended(rank, ago, "exit code 1", "exception", "torch.distributed.DistNetworkError", LOST_STORE)
 
 
 def terminated(rank: int, ago: float, stack: str) -> RankState:
@@ -64,6 +70,17 @@ def test_ranks_in_init_are_not_named_while_they_may_be_about_to_give_up():
 def test_rank_that_does_not_give_up_with_the_others_is_named():
     finding = detect(gave_up(0, 8.0), starting(1), gave_up(2, 6.6), gave_up(3, 7.0))
     assert (finding.cause, finding.ranks) == ("rendezvous_failed", (1,))
+
+
+def test_rank_whose_store_gave_up_is_not_named():
+    finding = detect(gave_up(0, 3.0), terminated(1, 2.0, CONNECTING), lost_store(2, 2.9), lost_store(3, 2.9))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", (1,))
+
+
+def test_nobody_is_named_if_all_ranks_lost_the_store():
+    finding = detect(*(lost_store(rank, 3.0) for rank in range(4)))
+    assert (finding.cause, finding.ranks) == ("rendezvous_failed", ())
+    assert "lost the store while waiting" in finding.summary
 
 
 def test_nobody_is_named_if_all_ranks_waited():

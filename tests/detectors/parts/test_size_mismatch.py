@@ -146,6 +146,16 @@ def test_nobody_is_named_if_several_ranks_without_exit_status_ended_in_an_uneven
     assert "all_to_all of 5000 bytes: rank 3" in finding.summary
 
 
+@pytest.mark.parametrize("status", [None, "signal SIGTERM", "signal SIGKILL"])
+def test_job_that_was_ended_as_a_whole_in_an_uneven_all_to_all_died_of_no_mismatch(status):
+    """Its launcher ended with it. Nothing shows the exit statuses of its ranks."""
+    sizes = (6912, 6912, 6400, 6400)
+    launcher = {"launcher_status": status, "launcher_gone_seconds": 4.0, "gone_seconds": 4.0}
+    ranks = [aborted(rank, size, "all_to_all", exit_status=None, **launcher) for rank, size in enumerate(sizes)]
+    finding = detect(*ranks)
+    assert finding is None or (finding.cause != "collective_mismatch" and "disagree" not in finding.summary)
+
+
 def test_rank_with_another_size_of_an_all_to_all_is_named_if_the_sizes_had_been_equal():
     unknown = [aborted(rank, 4000, "all_to_all", exit_status=None) for rank in (0, 2)]
     others = [disconnected_rank(rank, size, "all_to_all") for rank, size in ((1, 4000), (3, 5000))]

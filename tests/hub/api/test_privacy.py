@@ -34,8 +34,17 @@ def test_finding_without_output_is_for_everybody():
     assert may_read(Asker(BOB), finding())
 
 
-def test_other_machine_may_read_what_a_public_hub_has():
-    assert may_read(Asker(None, "10.0.0.3 is not a loopback address", is_local=False), OF_ANN)
+def test_asker_from_another_machine_needs_the_role():
+    asker = Asker(None, "10.0.0.3 is not a loopback address")
+    assert not may_read(asker, OF_ANN)
+    assert not may_read(asker._replace(roles=frozenset(("metrics", "read"))), OF_ANN)
+    assert may_read(asker._replace(roles=frozenset(("evidence",))), OF_ANN)
+
+
+def test_with_roles_the_role_decides_and_not_the_user_of_this_machine():
+    for uid in (0, os.geteuid(), ANN):
+        assert not may_read(Asker(uid, roles=frozenset(("read",))), OF_ANN)
+        assert may_read(Asker(uid, roles=frozenset(("read", "evidence"))), OF_ANN)
 
 
 def test_finding_for_others_lacks_stacks_and_stderr_and_says_so():

@@ -118,6 +118,23 @@ def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
     assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}
 
 
+def test_evidence_that_arrives_after_the_end_is_in_the_capsule_and_dropped_by_the_journal(scene):
+    async def gather():
+        await asyncio.sleep(0.2)
+        scene.journal.attach("f1", evidence(stacks={"2": {"stack": "main"}}))
+
+    async def main():
+        await scene.report(NOW, 2)
+        scene.incidents._stall_evidence._tasks["f1"] = asyncio.create_task(gather())
+        for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
+            scene.journal.resolve("job", "stall", NOW + seconds)
+        await scene.update(NOW + 5)
+
+    asyncio.run(main())
+    assert scene.journal.find("f1").evidence.dropped == ("stacks",)
+    assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}
+
+
 def test_capsule_that_cannot_be_made_is_an_error_until_the_next_one_is_written(scene, monkeypatch):
     async def fails(*_):
         raise ValueError("an answer of an agent is damaged")

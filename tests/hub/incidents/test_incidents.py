@@ -73,9 +73,14 @@ def test_capsule_is_updated_at_the_end_and_keeps_its_steps(run_scenario, tmp_pat
         assert texts_of(capsule)[-1].startswith("resolved, ")
         assert capsule["ranks"] == first["ranks"]
         place = tmp_path / "incidents" / capsule["finding"]["id"]
+
+        async def written():
+            """The finding is the last file of the capsule that is replaced."""
+            return json.loads((place / "finding.json").read_bytes())["resolved"]
+
+        assert await poll(written)
         assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
         assert "resolved after" in (place / "report.html").read_text()
-        assert json.loads((place / "finding.json").read_bytes())["resolved"]
 
     run_scenario(scenario, agent)
 

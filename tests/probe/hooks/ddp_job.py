@@ -9,7 +9,6 @@ import math
 import os
 import pickle
 import sys
-import time
 import weakref
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compr
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 import zmon
+from tests.probe.hooks import ddp_settled
 from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, net, small, train
 from zmon import probe
-from zmon.box.reader import BoxReader
 from zmon.probe.hooks import ddp, reducer
 
 RANK = int(os.environ["RANK"])
@@ -191,18 +190,7 @@ def raising():
 
 
 def late_peer():
-    module = small(net())
-    y = module(X)
-    if RANK == 1:
-        watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
-        deadline = time.monotonic() + 10
-        while watched.now().op != "all_reduce" and time.monotonic() < deadline:
-            time.sleep(0.005)
-        collective = [watched.now().op, watched.now().num_bytes]
-        watched.close()
-        time.sleep(0.3)
-    y.sum().backward()
-    return {"peer": collective} if RANK == 1 else {}
+    return ddp_settled.wait_for_peer(small(net()))
 
 
 def copied():
@@ -249,7 +237,7 @@ def main():
         plain, buffers, two_types, accumulated, find_unused, static_graph, bucket_view, built_in_hook, own_hook,
         own_hook_static_graph, gan, sub_group, checkpointed, retained_graph, several_roots, explicit_gradients,
         second_derivatives, joined, joined_with_unused, sparse, in_two_parts, raising, late_peer, copied,
-        unpickled, compiling, compiled,
+        unpickled, *ddp_settled.ALL, compiling, compiled,
     ):  # fmt: skip
         scenario(work)
         dist.barrier()

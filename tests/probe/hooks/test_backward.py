@@ -66,3 +66,36 @@ print(phases, phase())
 """
     )
     assert run_script(start_rank, script) == ["['backward'] other"]
+
+
+def test_wrapper_of_the_job_around_the_engine_still_runs(start_rank):
+    before = """
+    import functools, torch
+    from torch.autograd import graph
+    calls, engine = [], graph._engine_run_backward
+    @functools.wraps(engine)
+    def counting(*args, **kwargs):
+        calls.append(1)
+        return engine(*args, **kwargs)
+    graph._engine_run_backward = torch.autograd._engine_run_backward = counting
+    """
+    assert run_script(start_rank, "for _ in range(6):\n    train()\nprint(len(calls))", before=before) == ["6"]
+
+
+def test_interrupt_during_the_search_for_the_model_reaches_the_job(start_rank):
+    script = """
+from zmon.probe.hooks import forward
+class Alarm(BaseException):
+    pass
+def search():
+    raise Alarm
+forward._search = search
+reached = 0
+for _ in range(2):
+    try:
+        train()
+    except Alarm:
+        reached += 1
+print(reached)
+"""
+    assert run_script(start_rank, script) == ["1"]

@@ -9,19 +9,28 @@ import pytest
 
 from zmon.box.reader import BoxReader
 
+pytestmark = pytest.mark.e2e  # the fixture `ranks` starts ranks
 SAME = (
     "plain", "buffers", "two_types", "accumulated", "find_unused", "static_graph", "bucket_view", "built_in_hook",
     "own_hook", "own_hook_static_graph", "gan", "sub_group", "checkpointed", "retained_graph", "several_roots",
     "explicit_gradients", "second_derivatives", "joined", "joined_with_unused", "raising", "late_peer", "copied",
-    "unpickled", "compiled",
+    "unpickled", "settled", "settled_static_graph", "settled_static_graph_with_unused", "settled_accumulated",
+    "settled_checkpointed", "settled_explicit_gradients", "settled_hook", "settled_copied", "settled_released",
+    "settled_joined", "settled_raising", "settled_late_peer", "settled_reentrant", "settled_callback",
+    "settled_threads", "settled_groups", "compiled",
 )  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def ranks(tmp_path_factory, torch_zygote):
+@pytest.fixture(
+    scope="module",
+    params=["torch_zygote", pytest.param("torch_zygote_of_python_edge", marks=pytest.mark.slow)],
+    ids=["default edge", "Python edge"],
+)
+def ranks(request, tmp_path_factory):
     """Return the results of the script and the record of its step, by rank and scenario."""
     from tests.conftest import Rank
 
+    zygote = request.getfixturevalue(request.param)
     room = tmp_path_factory.mktemp("ddp")
     script = shutil.copy(Path(__file__).with_name("ddp_job.py"), room)
     started = []
@@ -32,8 +41,8 @@ def ranks(tmp_path_factory, torch_zygote):
         }  # fmt: skip
         log = room / f"log-{number}"
         log.touch()
-        pid = torch_zygote.ask(run=str(script), env=env, log=str(log))["pid"]
-        started.append(Rank(torch_zygote, pid, log, room / "boxes", number))
+        pid = zygote.ask(run=str(script), env=env, log=str(log))["pid"]
+        started.append(Rank(zygote, pid, log, room / "boxes", number))
     results = []
     try:
         for rank in started:
@@ -82,6 +91,12 @@ def test_counts_are_right_even_if_bytes_are_unknown(ranks, name):
         }
 
 
+def test_unseen_collectives_between_passes_are_not_counted_as_reductions(ranks):
+    for rank in ranks:
+        scenario = rank["settled_unseen"]
+        assert measured_counts(scenario)["all_reduce"][0] == scenario.recorded["all_reduce"][0] - scenario.unseen
+
+
 def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):
     for rank in ranks:
         assert rank["sparse"].dropped == 4
@@ -94,12 +109,29 @@ def test_rank_waits_in_backward_for_the_late_rank(ranks):
     assert late < waited / 2
 
 
-def test_box_shows_the_wait_in_backward(ranks):
-    assert ranks[1]["late_peer"].peer == ["all_reduce", 2 * 951 * 4]
+@pytest.mark.parametrize("name", ["late_peer", "settled_late_peer"])
+def test_box_shows_the_wait_in_backward(ranks, name):
+    assert ranks[1][name].peer == ["all_reduce", 2 * 951 * 4]
+
+
+def test_c_edge_alone_measures_the_passes_of_the_only_module_while_they_are_alike(ranks):
+    for rank in ranks:
+        assert rank["settled"].offered is (rank["settled"].edge == "c")
+        assert rank["settled_static_graph"].offered is (rank["settled"].edge == "c")
+        assert rank["settled_hook"].offered is False
+
+
+def test_nothing_is_left_on_a_parameter_whose_module_is_gone(ranks):
+    for rank in ranks:
+        released = rank["settled_released"]
+        assert released.hooks == [released.edge == "c", 0]
+        assert vars(released)["weak references"] == 0
 
 
 def test_rank_has_no_collective_in_flight_after_backward_raised(ranks):
     for rank in ranks:
+        assert rank["settled_raising"].errors == ["in backward"]
+        assert not vars(rank["settled_raising"])["in op"]
         assert rank["raising"].errors == ["in backward", "in a callback"]
         assert not vars(rank["raising"])["in op"]
 

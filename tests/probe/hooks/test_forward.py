@@ -63,6 +63,82 @@ print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forw
     assert run_script(start_rank, LOOP + ENGINE + script) == [expected, "0 5 True"]
 
 
+DDP = """
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+plain = DistributedDataParallel.forward
+model = DistributedDataParallel(model)
+train.__defaults__ = (model,)
+"""
+
+
+def test_call_of_ddp_is_the_forward_phase_without_a_hook_on_the_module(start_rank):
+    script = """
+for _ in range(5):
+    model(batch).sum().backward()
+    optimizer.step()
+model(batch)
+print(phases, len(model._forward_pre_hooks), *sources(), steps())
+inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
+forward.disarm()
+print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropped)
+"""
+    expected = f"{['other'] * 2 + ['forward'] * 4} 0 model 12 5"
+    assert run_script(start_rank, LOOP + DDP + "import inspect" + script) == [expected, "True True 0"]
+
+
+def test_wrapper_of_the_job_around_ddp_stays(start_rank):
+    script = """
+for _ in range(3):
+    model(batch).sum().backward()
+    optimizer.step()
+watched = DistributedDataParallel.forward
+def own(self, *args, **kwargs):
+    return watched(self, *args, **kwargs)
+DistributedDataParallel.forward = own
+forward.disarm()
+print(DistributedDataParallel.forward is own, model(batch).shape[0])
+"""
+    assert run_script(start_rank, LOOP + DDP + script) == ["True 4"]
+
+
+def test_input_of_ddp_by_keyword_is_counted(start_rank):
+    script = """
+class Named(nn.Linear):
+    def forward(self, *, x):
+        return super().forward(x)
+model = DistributedDataParallel(Named(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(5):
+    model(x=batch).sum().backward()
+    optimizer.step()
+print(*sources(), steps(), timeline.ledger.dropped)
+"""
+    assert run_script(start_rank, LOOP + DDP + script) == ["model 12 5 0"]
+
+
+def test_compiled_step_with_ddp_has_no_more_graph_breaks_than_without_zmon(start_rank):
+    script = """
+import torch._dynamo
+def graph_breaks():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    loss = torch.compile(lambda x: model(x).sum(), backend="eager")
+    for _ in range(3):
+        loss(batch).backward()
+    return sum(torch._dynamo.utils.counters["graph_break"].values())
+for _ in range(4):
+    model(batch).sum().backward()
+    optimizer.step()
+assert DistributedDataParallel.forward is not plain
+watched = graph_breaks()
+forward.disarm()
+print(watched <= graph_breaks(), timeline.ledger.dropped)
+"""
+    assert run_script(start_rank, LOOP + DDP + script)[-1] == "True 0"  # the compiler warns about a profiler's record
+
+
 def test_engine_that_calls_its_model_directly_is_searched_level_by_level(start_rank):
     script = """
 engine = PipelineEngine(model)
@@ -176,3 +252,19 @@ same = bool((copied(batch) == model(batch)).all() and (loaded(batch) == model(ba
 print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timeline.ledger.dropped)
 """
     assert run_script(start_rank, LOOP + script) == ["True RecursiveScriptModule 0 0"]
+
+
+def test_export_of_a_model_with_a_hook_keeps_its_dynamic_size(start_rank):
+    script = """
+small = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+optimizer = torch.optim.SGD(small.parameters(), 0.1)
+for _ in range(4):
+    small(batch).sum().backward()
+    optimizer.step()
+calls = timeline.ledger.samples._calls
+sizes = ({0: torch.export.Dim("b")},)
+exported = torch.export.export(small, (batch,), dynamic_shapes=sizes, strict=False)
+(inputs,) = (node.meta["val"] for node in exported.graph.nodes if node.name == "input")
+print(len(small._forward_pre_hooks), isinstance(inputs.shape[0], int), timeline.ledger.samples._calls - calls)
+"""
+    assert run_script(start_rank, script) == ["1 False 0"]

@@ -96,3 +96,16 @@ print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.le
 """
     expected = ["[3, 36, 0] [3, 0, 36] True", "[6, 72, 72] 4.0 0 0"]
     assert run_script(start_rank, script, joined=True, ranks=2) == [expected, expected]
+
+
+def test_rank_is_in_no_collective_after_an_async_op_that_is_neither_true_nor_false(start_rank):
+    script = """
+class Neither:
+    def __bool__(self):
+        raise ArithmeticError
+try:
+    dist.all_reduce(torch.ones(3), async_op=Neither())
+except (ArithmeticError, TypeError):  # torch accepts booleans only
+    print(timeline._in_op)
+"""
+    assert run_script(start_rank, script, joined=True) == ["False"]

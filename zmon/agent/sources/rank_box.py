@@ -14,6 +14,7 @@ from typing import NamedTuple
 from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
+from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box.boundary import Totals
@@ -67,6 +68,7 @@ class RankBox:
         self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
         self.opened_at = clock()
         self._gone_at: int | None = None
+        self._silence = ObservedSilence(self.opened_at)
         self._stopped_at: int | None = None
         self._blocked_at: int | None = None
         self._stat: ProcessStat | None = None
@@ -137,8 +139,8 @@ class RankBox:
         self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
         self._lease.update(reader, self.now.activity, now_ns)
         renewed = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        lease = self.lease_seconds
-        self.overdue_seconds = 0.0 if lease is None else max(0.0, (now_ns - renewed) * _NS - lease)
+        lease, silence = self.lease_seconds, self._silence.look(now_ns, renewed) * _NS
+        self.overdue_seconds = 0.0 if lease is None else max(0.0, silence - lease)
 
     @property
     def lease_seconds(self) -> float | None:
@@ -258,6 +260,7 @@ class RankBox:
             edge=identity.edge,
             samples_source=identity.samples_source,
             watched=self._ends is not None,
+            unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
             between_seconds=totals.between_seconds,
             open_seconds=max(0.0, now_ns * _NS - totals.time),
             owner=self.owner,

@@ -104,7 +104,8 @@ class TcpSource:
                 continue  # the rank has just ended
             except OSError as error:
                 self._hidden.append(
-                    f"{job_id} rank {rank}: cannot list its sockets: {error.strerror}. Run the agent as root"
+                    f"{job_id} rank {rank}: cannot list its sockets: {error.strerror}. "
+                    "Run the agent as root or with CAP_SYS_PTRACE"
                 )
         self._searched, self._outdated = ranks, False
 

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
 
-from zmon.cli.options import HUB_URL, data_dir_option, hub_option, stack_url
+from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, stack_url
 from zmon.errors import UsageError, ZmonError
+from zmon.schema.http_config import HttpConfig
 
 
 @click.command()
 @data_dir_option
 @hub_option
-def top(data_dir: Path, hub: str | None) -> None:
+@http_config_option
+def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
     """Show jobs, findings and ranks live. Press q to quit."""
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         raise UsageError("zmon top needs a terminal", "stdout is not one, or TERM is dumb", "Use zmon status instead")
     try:
         from zmon.cli.top.app import Top  # imported only here: training nodes do not have textual
+        from zmon.cli.top.hub_client import connect
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
         raise ZmonError("zmon top cannot run", missing, "Run pip install 'zmon[top]', or use zmon status") from error
-    Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")).run()
+    Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), partial(connect, http=http)).run()

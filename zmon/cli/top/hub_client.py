@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-import aiohttp
-
 from zmon.cli.top.panels import HubState
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
-from zmon.web import client
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
 
 TIMEOUT_SECONDS = 2.0
 
@@ -19,12 +18,12 @@ Ask = Callable[[str | None, float], Awaitable[HubState]]
 
 
 @asynccontextmanager
-async def connect(url: str) -> AsyncIterator[Ask]:
+async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask]:
     """Yield `ask(job_id, now)`, which returns the HubState: all jobs, open findings, and the ranks of that job.
 
     `ask` raises Unreachable.
     """
-    async with aiohttp.ClientSession() as session:
+    async with http_client.session(http) as session:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
             if job_id is None:

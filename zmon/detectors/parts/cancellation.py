@@ -146,7 +146,7 @@ def _is_interrupted(ends: Ends, signalled: list[RankState], broken: list[RankSta
         return False
     if broken and began_seconds(broken[0]) - began_seconds(interrupted[0]) > ends.limits.interrupt_seconds:
         return False  # the job had failed before
-    others = [r for r in ends.snapshot.ranks if r not in interrupted]
+    others = (r for r in ends.snapshot.ranks if r.rank != interrupted[0].rank)
     return len(interrupted) > 1 or not any(_is_terminated(r) for r in others)
 
 
@@ -245,7 +245,8 @@ def _reach(ends: Ends, signalled: list[RankState]) -> Reach:
     may_be_alone = _leads(ends, signalled[0], ends.limits.ahead_seconds)  # its launcher may have ended the others
     if not others:
         return Reach.UNCLEAR if may_be_alone else Reach.ALL
-    if any(r not in ends.ended for r in others):
+    ended = {r.rank for r in ends.ended}
+    if any(r.rank not in ended for r in others):
         return Reach.ALL if ends.seconds_ago < ends.limits.ending_seconds else Reach.PART
     firsts = _first_gone(ends, others, unit)
     if _is_exact(signalled[0]) and any(_was_spared(ends, r, signalled[0], r in firsts) for r in others):

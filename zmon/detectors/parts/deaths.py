@@ -16,6 +16,7 @@ from zmon.detectors.parts.own_death import (
     ended_with_its_launcher,
     gone_seconds,
     may_follow_its_launcher,
+    was_killed_after_its_launcher,
 )
 from zmon.schema.rank import RankState
 
@@ -45,9 +46,10 @@ def deaths(ranks: Sequence[RankState]) -> list[Dead]:
 
 
 def _without_containers(dead: Sequence[Dead], ranks: Sequence[RankState]) -> list[Dead]:
-    """Return the deaths, with the ranks as cancelled that were all killed with their launcher."""
+    """Return the deaths, with the ranks as cancelled that were all killed with their launcher, or soon after it."""
     killed = {r.rank for r, kind in dead if kind is Death.KILLED and ended_with_its_launcher(r)}
-    spared = {(r.host, r.launcher) for r in ranks if r.rank not in killed}
+    followed = {r.rank for r, _ in dead if was_killed_after_its_launcher(r)}
+    spared = {(r.host, r.launcher) for r in ranks if r.rank not in killed | followed}
     is_cancelled = {r.rank for r, _ in dead if r.rank in killed and (r.host, r.launcher) not in spared}
     return [(r, Death.CANCELLED if r.rank in is_cancelled else kind) for r, kind in dead]
 
@@ -105,12 +107,12 @@ def _are_aborted(dead: Sequence[Dead], ranks: Sequence[RankState]) -> bool:
 def _waited_with_all(state: RankState, ranks: Sequence[RankState]) -> bool:
     """Return True if all ranks had stood still for as long as a timeout takes when this one ended.
 
-    If it is the only rank that is behind the others, they had waited for it. The other ranks may all be unwatched, as
-    those of a host that is lost.
+    If it is the only rank that is behind several others, they had waited for it. One other rank may as well be ahead
+    because it skipped a collective. The other ranks may all be unwatched, as those of a host that is lost.
     """
     ended = gone_seconds(state)
     furthest = _furthest(ranks)
-    is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state]
+    is_awaited = [r for r in ranks if _is_behind(r, furthest)] == [state] and len(ranks) > 2
     return state.world_size > 1 and not is_awaited and all(_stood_still(r, ended) for r in ranks)
 
 

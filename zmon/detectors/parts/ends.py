@@ -127,7 +127,8 @@ class Ends:
     @property
     def living(self) -> list[RankState]:
         """The watched ranks that have not ended."""
-        return [r for r in self.snapshot.ranks if r not in self.ended]
+        ended = {r.rank for r in self.ended}
+        return [r for r in self.snapshot.ranks if r.rank not in ended]
 
     @property
     def complete(self) -> bool:

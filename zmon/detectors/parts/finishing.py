@@ -21,7 +21,8 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
 
     `alive` has the ranks that have not finished.
     """
-    rest = [r for r in snapshot.ranks if r not in alive]
+    unfinished = {r.rank for r in alive}
+    rest = [r for r in snapshot.ranks if r.rank not in unfinished]
     if not rest or not alive or snapshot.missing or snapshot.unwatched:
         return None
     if not all(r.activity == "done" and (r.alive or death(r) is Death.FINISHED) for r in rest):

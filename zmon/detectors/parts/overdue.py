@@ -17,21 +17,22 @@ def overdue_ranks(alive: Sequence[RankState], num_learned_steps: int) -> list[Ra
     the workers of a parameter server, which have no optimizer.
     """
     training = [r for r in alive if r.activity == "train" and r.steps >= num_learned_steps]
-    stepless = [r for r in alive if r.activity == "train" and r.steps < num_learned_steps]
     leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
     shared = median(leases) if leases else inf
-    return [
-        r
-        for r in alive
-        if r.overdue_seconds > 0
-        or (r in training and r.step_seconds > shared)
-        or (r in stepless and r.state_seconds > shared and _takes_part(r, training))
-    ]
+    usual = median(map(_num_collectives, training)) if training else 0
+
+    def is_overdue(state: RankState) -> bool:
+        if state.overdue_seconds > 0 or state.activity != "train":
+            return state.overdue_seconds > 0
+        if state.steps >= num_learned_steps:
+            return state.step_seconds - state.unobserved_seconds > shared
+        return state.state_seconds - state.unobserved_seconds > shared and _takes_part(state, usual)
+
+    return [r for r in alive if is_overdue(r)]
 
 
-def _takes_part(state: RankState, training: Sequence[RankState]) -> bool:
-    """Return True if a rank has entered at least half as many collectives as the ranks that train."""
-    usual = median(_num_collectives(r) for r in training) if training else 0
+def _takes_part(state: RankState, usual: float) -> bool:
+    """Return True if a rank has entered at least half as many collectives as usual for the ranks that train."""
     return 0 < usual <= 2 * _num_collectives(state)
 
 

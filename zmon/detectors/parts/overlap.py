@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import msgspec
 
+from zmon.detectors.parts.connection_errors import is_broken_connection
 from zmon.detectors.parts.silence import without_outlook
 from zmon.schema.evidence import FlightRow, JoinedFault
 from zmon.schema.finding import Finding
@@ -88,11 +89,15 @@ def follows(current: Finding, later: Finding) -> bool:
 
 
 def are_victims(current: Finding, finding: Finding) -> bool:
-    """Return True if all ranks that exited had waited for the published culprits.
+    """Return True if all ranks that exited had waited for the published culprits, and gave up or were aborted.
 
-    NCCL's watchdog aborts waiting ranks after ten minutes (ProcessGroupNCCL.cpp); they are victims, not culprits.
+    NCCL's watchdog aborts waiting ranks after ten minutes (ProcessGroupNCCL.cpp); they are victims, not culprits. A
+    rank that raised an error of its own did not wait any more.
     """
     if finding.cause != "rank_exited" or not current.ranks or set(finding.ranks) & set(current.ranks):
+        return False
+    words = finding.evidence.last_words or None
+    if words is not None and words.kind == "exception" and not is_broken_connection(words):
         return False
     exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
     flights, unknown = current.evidence.in_flight or {}, FlightRow()

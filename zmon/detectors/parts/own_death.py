@@ -81,6 +81,12 @@ def _followed_its_launcher(state: RankState, kind: Death) -> bool:
     return is_led and (kind is Death.FINISHED or (kind is Death.KILLED and state.exit_status in (None, _SIGKILL)))
 
 
+def was_killed_after_its_launcher(state: RankState) -> bool:
+    """Return True if the rank was killed after an owner's signal had ended its launcher."""
+    kind = _own_death(state)
+    return kind is Death.KILLED and _followed_its_launcher(state, kind)
+
+
 def ended_with_its_launcher(state: RankState) -> bool:
     """Return True if the rank was killed at the moment at which an owner's signal ended its launcher.
 
@@ -100,15 +106,15 @@ def awaits_its_launchers_status(state: RankState) -> bool:
     """
     if state.alive or state.exit_status is None or state.launcher_status is not None:
         return False
-    return _launcher_has_ended(state)
+    return launcher_has_ended(state)
 
 
 def may_follow_its_launcher(state: RankState) -> bool:
     """Return True if the rank may have been killed because its launcher had ended: it had, or that is not known."""
-    return not state.watched or (state.launcher_status is None and _launcher_has_ended(state))
+    return not state.watched or (state.launcher_status is None and launcher_has_ended(state))
 
 
-def _launcher_has_ended(state: RankState) -> bool:
+def launcher_has_ended(state: RankState) -> bool:
     """Return True if the launcher ended with the rank or before it."""
     if state.launcher_gone_seconds is None:
         return False

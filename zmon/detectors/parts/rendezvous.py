@@ -15,6 +15,8 @@ from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
 _WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+# TCPStore.cpp, Utils.hpp: the rank reached the store, and lost it there. The host of the store gave up before, or died.
+_LOST_STORE = re.compile(r"failed to recv|(recvvalue|recvbytes|sendbytes) failed|was likely closed", re.IGNORECASE)
 # ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
 # the store that a launch before this one left there.
 _MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
@@ -42,7 +44,8 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     is_stale = is_mesh and any(r.restart_count for r in refused)
     if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
         return None  # the others may have waited as well, and be about to give up
-    absent = _without_host_of_store([r for r in ends.snapshot.ranks if r not in unmet and _may_be_absent(r)])
+    numbers = {r.rank for r in unmet}
+    absent = _without_host_of_store([r for r in ends.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
@@ -56,6 +59,8 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         who += f"and {ranks_on(unmet)} waited for them in vain"
     elif absent:
         who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
+    elif all(_says(r, _LOST_STORE) for r in unmet):
+        who = f"{ranks_on(unmet)} lost the store while waiting for the other ranks"
     else:
         who = f"{ranks_on(unmet)} waited in vain for the other ranks"
     host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
@@ -77,7 +82,7 @@ def _missing_ranks(snapshot: Snapshot) -> Evidence:
 
 
 def _waited(state: RankState) -> bool:
-    return _says(state, _WAITED)
+    return _says(state, _WAITED) or _says(state, _LOST_STORE)
 
 
 def _says(state: RankState, text: re.Pattern[str]) -> bool:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.detectors.parts.deaths import entered_counts, is_aborted_while_waiting
+from zmon.detectors.parts.own_death import launcher_has_ended
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState
 
@@ -51,7 +52,8 @@ def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> boo
     The report of a living rank on another host may not show yet that it entered the collective with another size.
     """
     aborted = [r.in_flight for r in ended if r.in_flight and not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
-    living = [entered_counts(r) for r in ranks if r not in ended]
+    gone = {r.rank for r in ended}
+    living = [entered_counts(r) for r in ranks if r.rank not in gone]
     return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
 
 
@@ -65,11 +67,12 @@ def _probable_mismatch(
 ) -> Mismatch | None:
     """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
 
-    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named.
+    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named. Whoever
+    ends a whole job does kill them there, together with their launcher.
     """
     at_positions = _at([r.entered[0] for r in wordless], ranks)
     proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in at_positions)
-    if proven is not None or len(wordless) < 2:
+    if proven is not None or len(wordless) < 2 or all(map(launcher_has_ended, wordless)):
         return proven
     probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
     return None if probable is None else probable._replace(minority=[])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -9,16 +10,20 @@ import subprocess
 import sys
 import time
 
+import psutil
+
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
 from zmon.drills import jobs
 from zmon.drills.drill import Injection, Scene
 from zmon.drills.faults.sabotage import wait_until
+from zmon.drills.faults.signals import go_on
 from zmon.drills.launched import kill_all, launch
 from zmon.drills.orders import steps_done
 from zmon.errors import ZmonError
 
 END_SECONDS = 120.0
 CONTENTION_SECONDS = 2.0
+SUSPENDED_SECONDS = 6.0
 BURNERS_PER_CORE = 2
 BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 
@@ -45,6 +50,24 @@ def contention(scene: Scene) -> Injection:
     onset = time.time()
     for burner in burners:
         burner.wait()
+    return Injection(onset)
+
+
+def suspended(scene: Scene) -> Injection:
+    """Stop everything on the host for six seconds, twice, as if a virtual machine were moved: only clocks go on."""
+    onset = time.time()
+    for _ in range(2):
+        roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
+        processes = [process for root in roots for process in (root, *root.children(recursive=True))]
+        try:
+            for process in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            time.sleep(SUSPENDED_SECONDS)
+        finally:
+            for process in processes:  # the agent first: it must not need the next step to be quiet
+                go_on(process)
+        time.sleep(SUSPENDED_SECONDS)
     return Injection(onset)
 
 

@@ -13,6 +13,7 @@ from zmon.drills.stage import JobSpec
 JOBS_DIR = Path(__file__).parent
 SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
 FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; it identifies the job's processes
+EDGE = "ZMON_EDGE"  # environment variable that chooses the edge of the probe
 
 
 def command(spec: JobSpec, *launcher: str) -> list[str]:
@@ -42,5 +43,8 @@ def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the environment of this process without the user's settings of zmon, which are for other jobs."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
+    """Return the environment of this process without the user's settings of zmon, which are for other jobs.
+
+    The choice of the probe's edge stays, so that both edges can be drilled.
+    """
+    return {name: value for name, value in os.environ.items() if name == EDGE or not name.startswith("ZMON_")}

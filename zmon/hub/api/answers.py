@@ -62,7 +62,7 @@ class Answers:
     def routes(self) -> list[web.RouteDef]:
         """Return the routes to add to the application."""
         return [
-            web.get("/metrics", self.get_metrics),
+            web.get(endpoints.METRICS, self.get_metrics),
             route(endpoints.HUB_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
             route(endpoints.JOBS, self.jobs),
             route(endpoints.RANKS, self.ranks),
@@ -77,7 +77,9 @@ class Answers:
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Return a view of every job, and whether the hub is blind."""
-        return JobList(self._hub.jobs(), self._hub.blind, self._hub.last_pass_time)
+        hub = self._hub
+        num_answering = sum(link.reachable for link in hub.links)
+        return JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Return every rank of one job as last reported, with the times of its last step."""
@@ -138,6 +140,7 @@ class Answers:
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
             unwritten=hub.unwritten(),
+            discovery=hub.discovery.errors,
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
         )
@@ -162,6 +165,7 @@ class Answers:
             zmon.__version__,
             {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
             hub.max_job_labels,
+            hub.reload_success,
         )
 
 

@@ -1,6 +1,7 @@
-"""Stacks and stderr in findings are private: they are for root, the user of the hub, and the user of the job.
+"""Stacks and stderr in findings are private.
 
-A request from another machine, which only a hub with `--public` gets, is answered in full: who asks is not known yet.
+With roles, they are for the role `evidence`. Without, they are for root, the user of the hub and the user of the job,
+over loopback.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ def may_read(asker: Asker, finding: Finding | None) -> bool:
 
     The finding itself says whose ranks its stacks are of: after a job has ended, anybody may start one with its id.
     """
-    if not asker.is_local or asker.uid in (0, os.geteuid()):
+    if asker.roles:
+        return asker.may_read_evidence
+    if asker.uid in (0, os.geteuid()):
         return True
     if finding is None:
         return False

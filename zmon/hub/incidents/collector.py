@@ -150,6 +150,8 @@ class Incidents:
         capsule: Capsule | None = None
         try:
             async with self._limit:
+                if incident.ended:  # the journal drops large evidence only if all of it is in the capsule
+                    await self._stall_evidence.wait(finding_id)
                 incident.stale, rows = False, None
                 if incident.snapshot is not None:
                     capsule, rows = await self._collect(session, incident, incident.snapshot)

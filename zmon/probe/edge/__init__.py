@@ -2,7 +2,7 @@
 
 An edge is the classes that a rank uses at each phase, collective and step. In the C edge each class has two parts. Its
 type in C does what happens in every step, and the Python class behind it does the rest, on the same state. Both edges
-write the same bytes. `ZMON_EDGE=c` chooses C. Python stays the default until whole jobs have run with both edges.
+write the same bytes. A rank runs the C edge if the package has it for this Python; `ZMON_EDGE=python` chooses Python.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Edge(NamedTuple):
 
 
 def choose(env: Mapping[str, str]) -> Edge:
-    """Return the C edge if this package has it and the environment asks for it."""
-    return PYTHON if C is None or env.get("ZMON_EDGE") != C.name else C
+    """Return the C edge if this package has it and the environment does not ask for Python."""
+    return PYTHON if C is None or env.get("ZMON_EDGE") == PYTHON.name else C
 
 
 def _load() -> Edge | None:

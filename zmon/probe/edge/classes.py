@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from zmon.box import layout
 from zmon.box.versions import CURRENT
-from zmon.probe import ledger
+from zmon.probe import interface, ledger
 from zmon.probe.edge import native
 from zmon.probe.interface import JobInterface
 from zmon.probe.ledger import Ledger
@@ -66,6 +66,7 @@ native.install(
         "is_step": layout.STEP,
         "max_amount": ledger.MAX_AMOUNT,
         "memory_interval_ns": ledger.MEMORY_INTERVAL_NS,
+        "nic_interval_ns": interface.INTERVAL_NS,
         "num_phases": len(PHASES),
         "num_ops": len(OPS),
         "other": OTHER,

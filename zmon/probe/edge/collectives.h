@@ -3,7 +3,7 @@
 #ifndef ZMON_EDGE_COLLECTIVES_H
 #define ZMON_EDGE_COLLECTIVES_H
 
-#include "front.h"
+#include "marks.h"
 
 /* Of collectives.py: (number, name) of each group by its id, and counted calls by group. Of works.py: what Python watches. */
 static PyObject *groups, *issued_calls, *python_flights, *python_watch;
@@ -145,11 +145,15 @@ static PyObject *call_collective(PyObject *self, PyObject *const *arguments, siz
         || (numbered = numbered_group(parameter(values, front->group))) == NULL)
         return call_behind(self, arguments, number, keywords);
     PyObject *asynchronous = parameter(values, front->is_async);
-    int is_async = asynchronous != NULL && PyObject_IsTrue(asynchronous);
+    int is_async = asynchronous == NULL ? 0 : PyObject_IsTrue(asynchronous);
+    if (is_async < 0) {
+        PyErr_Clear();
+        return call_behind(self, arguments, number, keywords);
+    }
     int64_t group = PyLong_AsLongLong(PyTuple_GetItem(numbered, 0));
     int entered = enter_op(timeline, front->op, group, sent, received, 1, 0);
     if (entered) add_issued(PyTuple_GetItem(numbered, 1), 1);
-    timeline->overhead_ns += read_clock(timeline) - begin;
+    spend(timeline, begin);
     if (!entered) return call_original(self, arguments, number, keywords);
     Py_INCREF(timeline);
     PyObject *work = call_original(self, arguments, number, keywords);
@@ -157,7 +161,7 @@ static PyObject *call_collective(PyObject *self, PyObject *const *arguments, siz
     int64_t end = read_clock(timeline);
     leave_op(timeline, 0, 0, is_async);
     if (is_async && is_set(work)) watch_work(timeline, work, front->op, group, sent + received, begin);
-    timeline->overhead_ns += read_clock(timeline) - end;
+    spend(timeline, end);
     Py_DECREF(timeline);
     restore(error);
     if (work == NULL) raise_in_frame(front);
@@ -178,14 +182,14 @@ static PyObject *call_wait(PyObject *self, PyObject *const *arguments, size_t nu
     if (timeline == NULL) return call_original(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
     int entered = enter_op(timeline, flight.op, flight.group, flight.bytes, 0, 0, flight.sequence);
-    timeline->overhead_ns += read_clock(timeline) - begin;
+    spend(timeline, begin);
     if (!entered) return call_original(self, arguments, number, keywords);
     Py_INCREF(timeline);
     PyObject *answer = call_original(self, arguments, number, keywords);
     Error error = put_aside();
     begin = read_clock(timeline);
     leave_op(timeline, 1, flight.issued, 0);
-    timeline->overhead_ns += read_clock(timeline) - begin;
+    spend(timeline, begin);
     Py_DECREF(timeline);
     restore(error);
     if (answer == NULL) raise_in_frame((Front *)self);

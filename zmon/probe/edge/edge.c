@@ -9,7 +9,8 @@
  *     samples.h · interface.h · ledger.h     what a step adds up, and its boundary
  *     timeline.h · ops.h · rank.h            phases, collectives, steps
  *     front.h      a callable in C before a wrapper in Python
- *     collectives.h · marks.h · backward.h   the fronts of collectives and waits, of steps, of the autograd engine */
+ *     marks.h · collectives.h                the fronts of steps and optimizers, of collectives and waits
+ *     reduction.h · backward.h               the fronts of DDP and of the autograd engine */
 
 #include "backward.h"
 
@@ -38,7 +39,8 @@ static PyObject *connect(PyObject *module, PyObject *arguments)
         {"issued_calls", &issued_calls}, {"python_flights", &python_flights}, {"python_watch", &python_watch},
         {"phase_numbers", &phase_numbers}, {"python_step", &python_step}, {"rounds", &rounds},
         {"running_optimizers", &running_optimizers}, {"forward_names", &forward_names}, {"reducers", &reducers},
-        {"note_unmarked_pass", &note_unmarked_pass}, {NULL, NULL},
+        {"note_unmarked_pass", &note_unmarked_pass}, {"reduction", &reduction},
+        {"compiler_names", &compiler_names}, {"tensor_type", &tensor_type}, {"is_grad_enabled", &is_grad_enabled}, {NULL, NULL},
     };
     const char *name;
     PyObject *value;
@@ -58,7 +60,8 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
     static const struct { const char *kind; vectorcallfunc call; } kinds[] = {
         {"collective", call_collective}, {"wait", call_wait}, {"get_future", call_get_future}, {"phase", call_phase},
         {"work", call_work}, {"step", call_step}, {"update_begin", call_update_begin},
-        {"update_end", call_update_end}, {"engine", call_engine}, {NULL, NULL},
+        {"update_end", call_update_end}, {"engine", call_engine}, {"gradient", call_gradient},
+        {"call_of_model", call_of_model}, {"forward", call_forward}, {NULL, NULL},
     };
     const char *kind;
     PyObject *python, *shown, *original, *raiser, *names;
@@ -114,12 +117,33 @@ static PyObject *take_stores(PyObject *module, PyObject *unused)
 }
 #endif
 
+#ifdef ZMON_TIME_PLACES
+/* Return nanoseconds and number of parts by function since the last call. */
+static PyObject *take_places(PyObject *module, PyObject *unused)
+{
+    PyObject *by_name = PyDict_New();
+    (void)module;
+    (void)unused;
+    for (int index = 0; by_name != NULL && index < MAX_PLACES && places[index].name != NULL; index++) {
+        PyObject *place = Py_BuildValue("(LL)", (long long)places[index].ns, (long long)places[index].number);
+        if (place == NULL || PyDict_SetItemString(by_name, places[index].name, place) < 0) Py_CLEAR(by_name);
+        Py_XDECREF(place);
+    }
+    memset(places, 0, sizeof places);
+    return by_name;
+}
+#endif
+
 /* Make the names of attributes that fronts look up. */
 static int make_names(void)
 {
-    return (name_of_current = PyUnicode_InternFromString("current")) == NULL
+    return (name_of_compiling = PyUnicode_InternFromString("_is_compiling_flag")) == NULL
+        || (name_of_current = PyUnicode_InternFromString("current")) == NULL
         || (name_of_nbytes = PyUnicode_InternFromString("nbytes")) == NULL
         || (name_of_single = PyUnicode_InternFromString("single")) == NULL
+        || (name_of_unmarked = PyUnicode_InternFromString("_unmarked")) == NULL
+        || (name_of_training = PyUnicode_InternFromString("training")) == NULL
+        || (name_of_shape = PyUnicode_InternFromString("shape")) == NULL
         || (name_of_dict = PyUnicode_InternFromString("__dict__")) == NULL
         || (name_of_found_inf = PyUnicode_InternFromString("found_inf")) == NULL
         || (name_of_marked = PyUnicode_InternFromString("_marked_by_call")) == NULL ? -1 : 0;
@@ -139,6 +163,9 @@ static PyMethodDef functions[] = {
 #ifdef ZMON_RECORD_STORES
     {"take_stores", take_stores, METH_NOARGS, NULL},
 #endif
+#ifdef ZMON_TIME_PLACES
+    {"take_places", take_places, METH_NOARGS, NULL},
+#endif
     {NULL, NULL, 0, NULL},
 };
 static struct PyModuleDef definition = {
@@ -154,6 +181,7 @@ PyMODINIT_FUNC PyInit_native(void)
         || add_type(module, &ledger_spec, &ledger_type, "Ledger") < 0
         || add_type(module, &timeline_spec, &timeline_type, "Timeline") < 0
         || add_type(module, &front_spec, &front_type, "Front") < 0
+        || add_type(module, &reduction_spec, &reduction_type, "Reduction") < 0
         || add_type(module, &step_spec, &step_type, "Step") < 0 || make_names() < 0) return NULL;
     return module;
 }

@@ -73,11 +73,16 @@ static PyObject *front_attribute(PyObject *self, void *name)
     return PyObject_GetAttrString(((Front *)self)->shown, name);
 }
 
-/* As a global variable of its module, so a copy is the front itself. */
+/* As a global variable of its module, so a copy is the front itself; or as the function says by `__zmon_reduce__`. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
+    PyObject *own = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
+    if (own == NULL) PyErr_Clear();
+    if (own == NULL) return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
+    PyObject *reduced = PyObject_CallNoArgs(own);
+    Py_DECREF(own);
+    return reduced;
 }
 
 static PyObject *front_bind(PyObject *self, PyObject *object, PyObject *type)
@@ -138,12 +143,25 @@ static Timeline *hot_timeline(int *is_watched)
     return is_hot((Timeline *)current) ? (Timeline *)current : NULL;
 }
 
-/* Count and report a failure of the probe itself, which must not reach the job. */
+/* Raise in the job what a signal handler of the job has raised in the probe; the interpreter calls this very soon. */
+static int raise_in_job(void *exception)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE((PyObject *)exception), exception);
+    Py_DECREF((PyObject *)exception);
+    return -1;
+}
+
+/* Count and report a failure of the probe itself, which must not reach the job. An interrupt, which is no Exception, must. */
 static void complain(void)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
+    if (value != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception) && Py_AddPendingCall(raise_in_job, value) == 0) {
+        Py_XDECREF(type); /* the pending call has the reference to the exception */
+        Py_XDECREF(trace);
+        return;
+    }
     PyObject *function = PyDict_GetItemString(probe_names, "_complain");
     PyObject *nothing = function == NULL || value == NULL ? NULL : PyObject_CallFunctionObjArgs(function, value, NULL);
     Py_XDECREF(nothing);

@@ -67,6 +67,17 @@ def step_context(python_step: type) -> Any:
     return native.Step()
 
 
+def reduction(**values: Any) -> Any:
+    """Return what the C edge needs to count the reductions of a DDP module; None without the C edge."""
+    if CHOSEN.name != "c":
+        return None
+    of_module = native.Reduction()
+    for name, value in values.items():
+        setattr(of_module, name, value)
+    of_module.on_computed = of_module.computed
+    return of_module
+
+
 def num_flights() -> int:
     """Return the number of collectives in flight that the C edge watches."""
     return native.num_flights() if CHOSEN.name == "c" else 0

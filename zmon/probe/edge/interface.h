@@ -7,7 +7,11 @@
 #include <unistd.h>
 #include "objects.h"
 
-typedef struct { PyObject_HEAD int sent, received, known; int64_t last_sent, last_received; } Interface;
+typedef struct {
+    PyObject_HEAD
+    int sent, received, known;
+    int64_t last_sent, last_received, num_steps, read_at;
+} Interface;
 
 static PyTypeObject *interface_type;
 
@@ -41,6 +45,17 @@ static int moved_since_last(Interface *self, int64_t *sent, int64_t *received)
     return was_known && *sent >= 0 && *received >= 0;
 }
 
+/* The same at the end of a step, and in how many steps; 0: also if it is too early to read. */
+static int moved_in_steps(Interface *self, int64_t now, int64_t *sent, int64_t *received, int64_t *num_steps)
+{
+    self->num_steps++;
+    if (now - self->read_at < at.nic_interval_ns) return 0;
+    *num_steps = self->num_steps;
+    self->num_steps = 0;
+    self->read_at = now;
+    return moved_since_last(self, sent, received);
+}
+
 static PyObject *interface_since_last(Interface *self, PyObject *unused)
 {
     int64_t sent, received;
@@ -70,6 +85,8 @@ static int set_last(Interface *self, PyObject *reading, void *unused)
 static PyMemberDef interface_members[] = {
     {"_sent", T_INT, offsetof(Interface, sent), 0, NULL},
     {"_received", T_INT, offsetof(Interface, received), 0, NULL},
+    {"_num_steps", T_LONGLONG, offsetof(Interface, num_steps), 0, NULL},
+    {"_read_at", T_LONGLONG, offsetof(Interface, read_at), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyGetSetDef interface_attributes[] = {

@@ -32,22 +32,29 @@ static int ledger_traverse(Ledger *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Break cycles; a finalizer may still use the ledger after this, so it keeps what a step needs. */
 static int ledger_clear(Ledger *self)
 {
+    Py_CLEAR(self->interface);
+    Py_CLEAR(self->memory_reader);
+    Py_CLEAR(self->device);
+    Py_CLEAR(self->report);
+    return 0;
+}
+
+static int ledger_end(Ledger *self)
+{
+    ledger_clear(self);
     close_box(&self->box);
     drop_words(&self->image);
     drop_words(&self->times_at_boundary);
     Py_CLEAR(self->unix_clock.function);
     Py_CLEAR(self->writer);
-    Py_CLEAR(self->interface);
-    Py_CLEAR(self->memory_reader);
-    Py_CLEAR(self->device);
     Py_CLEAR(self->samples);
-    Py_CLEAR(self->report);
     return 0;
 }
 
-static void ledger_free(PyObject *self) { free_object(self, (inquiry)ledger_clear); }
+static void ledger_free(PyObject *self) { free_object(self, (inquiry)ledger_end); }
 
 static int64_t limited_sum(int64_t total, int64_t amount)
 {
@@ -57,32 +64,44 @@ static int64_t limited_sum(int64_t total, int64_t amount)
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
-/* Fill in the amounts that are read at the end of a step: samples, bytes on the interface, memory. */
+/* Fill in what is read at the end of a step: the samples, and the memory of the device. */
 static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
 {
     const int64_t *counts = self->image.words + at.counts;
-    int64_t samples, sent, received, num_single = sum(counts[at.send], counts[at.recv]);
+    int64_t samples, num_single = sum(counts[at.send], counts[at.recv]);
     int known = end_samples((Samples *)self->samples, num_single > self->num_single, &samples);
     if (known < 0) return -1;
     self->num_single = num_single;
     if (known) amounts[at.samples] = samples < at.max_amount ? samples : at.max_amount;
-    if (is_set(self->interface)) {
-        if (PyObject_TypeCheck(self->interface, interface_type)) {
-            known = moved_since_last((Interface *)self->interface, &sent, &received);
-        } else {
-            PyObject *moved = PyObject_CallMethod(self->interface, "since_last", NULL);
-            known = moved != NULL && moved != Py_None && PyArg_ParseTuple(moved, "LL", &sent, &received);
-            Py_XDECREF(moved);
-            if (PyErr_Occurred()) return -1;
-        }
-        if (known) { amounts[at.nic_sent] = sent; amounts[at.nic_received] = received; }
-    }
     if (is_set(self->memory_reader) && now - self->memory_read_at > at.memory_interval_ns) {
         PyObject *moment = PyLong_FromLongLong(now);
         int failed = moment == NULL || run_python(python_ledger, "_read_memory", (PyObject *)self, &moment, 1) < 0;
         Py_XDECREF(moment);
         if (failed) return -1;
     }
+    return 0;
+}
+
+/* Count the bytes on the interface since the last reading; those of the step are the mean of the steps since then. */
+static int count_moved(Ledger *self, int64_t now)
+{
+    int64_t *amounts = self->image.words + at.step_amounts, *totals = self->image.words + at.amounts;
+    int64_t sent, received, num_steps;
+    int known;
+    if (!is_set(self->interface)) return 0;
+    if (PyObject_TypeCheck(self->interface, interface_type)) {
+        known = moved_in_steps((Interface *)self->interface, now, &sent, &received, &num_steps);
+    } else {
+        PyObject *moved = PyObject_CallMethod(self->interface, "end_step", "L", (long long)now);
+        known = moved != NULL && moved != Py_None && PyArg_ParseTuple(moved, "LLL", &sent, &received, &num_steps);
+        Py_XDECREF(moved);
+        if (PyErr_Occurred()) return -1;
+    }
+    if (!known) return 0;
+    totals[at.nic_sent] = limited_sum(totals[at.nic_sent], sent);
+    totals[at.nic_received] = limited_sum(totals[at.nic_received], received);
+    amounts[at.nic_sent] = sent / num_steps;
+    amounts[at.nic_received] = received / num_steps;
     return 0;
 }
 
@@ -110,6 +129,7 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
     if (read_amounts(self, amounts, now) < 0) return -1;
     for (int64_t index = 0; index < at.num_amounts; index++)
         if (amounts[index] >= 0) totals[index] = limited_sum(totals[index], amounts[index]);
+    if (count_moved(self, now) < 0) return -1;
     image[at.last_step] = self->unix_clock.read(&self->unix_clock);
     write_step(self, number, now, duration, overhead_ns);
     for (int64_t index = 0; index < at.num_amounts; index++) amounts[index] = at.unknown;

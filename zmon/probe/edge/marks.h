@@ -10,8 +10,6 @@ static PyObject *python_step;                /* the class of the context `with z
 static PyObject *running_optimizers, *rounds; /* of steps.py: optimizers in `step`, and the order of several */
 static PyObject *name_of_single, *name_of_dict, *name_of_found_inf;
 
-static inline void spend(Timeline *timeline, int64_t begin) { timeline->overhead_ns += read_clock(timeline) - begin; }
-
 /* ---- zmon.phase, zmon.work, zmon.step ------------------------------------------------------------------------------- */
 
 static PyObject *call_phase(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)

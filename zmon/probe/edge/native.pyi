@@ -18,6 +18,18 @@ def install(
 ) -> None:
     """Take the numbers of the layout by name, the classes in Python, and the names of the sources of samples."""
 
+class Reduction:
+    read_sequence: object
+    queue_callback: object
+    count_slowly: object
+    name: str
+    on_computed: object
+    op: int
+    group: int
+    num_bytes: int
+    num_buckets: int
+    def computed(self) -> None: ...
+
 class Step:
     number: int | None
 
@@ -36,7 +48,7 @@ def front(
     positions: tuple[int, ...],
     /,
 ) -> F:
-    """Return a front that looks like `shown`; `positions` are those of both tensors, the group and async_op."""
+    """Return a front that looks like `shown`; `positions` are those of its two tensors, its group and async_op."""
 
 def num_flights() -> int:
     """Return the number of collectives in flight that C watches."""

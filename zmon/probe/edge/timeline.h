@@ -33,23 +33,55 @@ static int timeline_traverse(Timeline *self, visitproc visit, void *arg)
     return 0;
 }
 
+/* Break cycles; a finalizer may still use the timeline after this, so it keeps its box, ledger and clock. */
 static int timeline_clear(Timeline *self)
 {
-    drop_words(&self->live);
-    Py_CLEAR(self->clock.function);
-    Py_CLEAR(self->ledger);
     Py_CLEAR(self->device);
     Py_CLEAR(self->queued_ops);
     return 0;
 }
 
-static void timeline_free(PyObject *self) { free_object(self, (inquiry)timeline_clear); }
+static int timeline_end(Timeline *self)
+{
+    timeline_clear(self);
+    drop_words(&self->live);
+    Py_CLEAR(self->clock.function);
+    Py_CLEAR(self->ledger);
+    return 0;
+}
+
+static void timeline_free(PyObject *self) { free_object(self, (inquiry)timeline_end); }
 
 /* ---- the box ------------------------------------------------------------------------------------------------- */
 
 static inline int64_t read_clock(Timeline *self) { return self->clock.read(&self->clock); }
 static inline int is_own_thread(Timeline *self) { return self->thread == PyThread_get_thread_ident(); }
 static inline int is_hot(Timeline *self) { return is_own_thread(self) && !is_set(self->device); }
+
+#ifdef ZMON_TIME_PLACES /* a build for bench.places, which shows in which function the time is spent */
+#define MAX_PLACES 32
+static struct { const char *name; int64_t ns, number; } places[MAX_PLACES];
+
+static void note_place(const char *name, int64_t ns)
+{
+    int index = 0;
+    while (index < MAX_PLACES - 1 && places[index].name != NULL && places[index].name != name) index++;
+    places[index].name = name;
+    places[index].ns += ns;
+    places[index].number++;
+}
+#else
+static inline void note_place(const char *name, int64_t ns) { (void)name; (void)ns; }
+#endif
+
+/* Count the time since `begin` as overhead of the probe. */
+static inline void spend_at(Timeline *self, int64_t begin, const char *place)
+{
+    int64_t ns = read_clock(self) - begin;
+    self->overhead_ns += ns;
+    note_place(place, ns);
+}
+#define spend(timeline, begin) spend_at(timeline, begin, __func__)
 
 /* Write since when the rank is in a state: two words that check each other, in the slot that is not the newest. */
 static void write_state(Timeline *self, int64_t op, int64_t group)

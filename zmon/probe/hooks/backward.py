@@ -8,7 +8,6 @@ gathers parameters there.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -18,7 +17,7 @@ from torch.autograd import graph
 
 from zmon import probe
 from zmon.probe.edge import fronts
-from zmon.probe.hooks import forward
+from zmon.probe.hooks import ddp, forward
 from zmon.probe.hooks.reducer import reducers
 from zmon.probe.hooks.replacing import hide_frames, replace
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
@@ -34,10 +33,11 @@ def install() -> None:
     global _installed
     if not _installed:
         _installed = True
-        replace({graph._engine_run_backward: _wrap_engine(graph._engine_run_backward)})
+        engine = graph._engine_run_backward
+        replace({engine: _wrap_engine(ddp.wrap_engine(engine), engine)})
 
 
-def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_engine(engine: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     is_compiling = torch.compiler.is_dynamo_compiling
 
     @functools.wraps(engine)
@@ -73,5 +73,5 @@ def _wrap_engine(engine: Callable[..., Any]) -> Callable[..., Any]:
                 forward.note_unmarked_pass()
 
     hide_frames(run_backward)
-    fronts.connect(forward_names=vars(forward), reducers=reducers, note_unmarked_pass=forward.note_unmarked_pass)
-    return fronts.front("engine", run_backward, inspect.unwrap(engine))
+    fronts.connect(reducers=reducers, forward_names=vars(forward), note_unmarked_pass=forward.note_unmarked_pass)
+    return fronts.front("engine", run_backward, original)

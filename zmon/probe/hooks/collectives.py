@@ -95,6 +95,7 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
         entered, numbered = False, None
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
+            is_async = bool(is_async)  # here, where it may raise
             numbered = _groups.get(id(group)) or _numbered_group(group)
             if numbered:  # else the rank is not in the group, and torch does nothing either
                 entered = timeline.enter_op(op, numbered[0], sent, received) or timeline.enter_op_elsewhere(

@@ -22,6 +22,7 @@ from torch.autograd import Variable
 from torch.nn.parallel import DistributedDataParallel
 
 from zmon import probe
+from zmon.probe.hooks import simple_reducer
 from zmon.probe.hooks.describe import size
 from zmon.probe.hooks.reducer import (  # fmt: skip
     ALL_GATHER,
@@ -41,14 +42,16 @@ from zmon.probe.hooks.reducer import (  # fmt: skip
     report_loss,
     try_call,
 )
-from zmon.probe.hooks.replacing import hide_frames, replace
+from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import RankTimeline
 
 _groups: list[Group] = []  # the process groups of the backward that is running
+_rebuild_wrapper: Function | None = None  # of Reducer._rebuild_buckets
 
 
 def install() -> None:
-    """Wrap the functions that DDP looks up at each call; modules, gradients and hooks are not changed."""
+    """Wrap the functions that DDP looks up at each call; modules and gradients are not changed."""
+    global _rebuild_wrapper
     if not hasattr(dist, "Reducer") or hasattr(DistributedDataParallel._ddp_init_helper, "__zmon__"):
         return
     for owner, name, watch in (
@@ -64,8 +67,7 @@ def install() -> None:
         original = getattr(owner, name, None)  # an older torch may lack one; then its collectives are not counted
         if original is not None:
             setattr(owner, name, _wrap(original, watch))
-    engine = torch.autograd.graph._engine_run_backward
-    replace({engine: _wrap_engine(engine)})
+    _rebuild_wrapper = getattr(dist.Reducer, "_rebuild_buckets", None)
 
 
 def _wrap(original: Function, watch: Function) -> Function:
@@ -86,7 +88,8 @@ class _Backward:
     def __init__(self, timeline: RankTimeline, roots: Sequence[Any]) -> None:
         self.timeline = timeline
         self.queued = self.waits = False
-        self.outermost = not _groups and timeline.acts_for_rank()
+        # the C edge counts for itself during a pass that it measures, in which this one is a checkpoint
+        self.outermost = not _groups and not simple_reducer.is_measuring() and timeline.acts_for_rank()
         self.hooks: list[Any] = []
         if self.outermost:
             _groups.extend(groups_of_reducers())
@@ -126,7 +129,8 @@ class _Backward:
                 group.count(self.timeline)
 
 
-def _wrap_engine(engine: Function) -> Function:
+def wrap_engine(engine: Function) -> Function:
+    """Return a wrapper of autograd's engine that counts what DDP reduces in each call."""
     # Few function calls, because the caches are cold after the forward pass.
     is_compiling = torch.compiler.is_dynamo_compiling
 
@@ -158,6 +162,7 @@ def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, spar
 
 
 def _note_reducer(module: Any, parameters: Any, sparse: bool) -> None:
+    _watch_rebuilds()
     reducers.append(Reducer(module, parameters, sparse))
 
 
@@ -165,7 +170,15 @@ def _register_hook(timeline: RankTimeline, original: Function, module: Any, *arg
     original(module, *args, **kwargs)
     match = reducer_of(module)
     if match is not None:
+        _watch_rebuilds()
         match[0].described = False
+
+
+def _watch_rebuilds() -> None:
+    """Look at each module at its next forward pass again, because the number of its collectives may change."""
+    simple_reducer.withdraw()
+    if _rebuild_wrapper is not None:
+        dist.Reducer._rebuild_buckets = _rebuild_wrapper
 
 
 def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: Any) -> Any:
@@ -177,6 +190,9 @@ def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: An
     if not reducer.described:
         try_call(reducer.describe, module)
     if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
+        try_call(simple_reducer.offer)
+        if all(each.rebuilt and each.described and not each.owes_rebuild for each in reducers):
+            dist.Reducer._rebuild_buckets = original  # a module rebuilds once, so this function has nothing more to do
         return original(cpp_reducer)
     num_bytes = (reducer.num_parameters + 1) * INT
     with Wait(timeline, BROADCAST, module.process_group, num_bytes) as group:

@@ -4,19 +4,25 @@ A backward pass that begins in phase `other` shows that nothing marked its forwa
 outermost models of the process, such as an engine or a wrapper. If none of them is called before the next such pass,
 their members get the hook, level by level. Modules inside a model that is called have no hook, and a job whose batches
 come from DataLoader has none at all. The input of the model also gives the samples of the step.
+
+A module with a hook leaves the short path of `Module._call_impl`, which costs more than the hook does. So the calls of
+DistributedDataParallel are seen by a wrapper of its `forward` instead.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
 from zmon import probe
+from zmon.probe.edge import fronts
 from zmon.probe.hooks.batches import leading_size
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 from zmon.probe.samples import MODEL
@@ -27,6 +33,8 @@ _NUM_LEVELS = 4  # engine, wrapper, the job's own wrapper, model
 _MAX_HOOKS = 64
 
 _hooks: dict[int, Any] = {}  # the hook of each module, by id of the module
+_plain_forward: Callable[..., Any] | None = None  # of DistributedDataParallel, while its calls are watched
+_front: Callable[..., Any] | None = None  # what is in its place
 _unmarked = 0  # backward passes in a row whose forward pass nothing marked
 _searches = _level = 0
 _marked_by_call = False  # the current phase began with the call of a model
@@ -49,8 +57,11 @@ def note_unmarked_pass() -> None:
 
 def disarm() -> None:
     """Remove all hooks."""
+    global _plain_forward
     while _hooks:
         _hooks.popitem()[1].remove()
+    if _plain_forward is not None and DistributedDataParallel.forward is _front:  # else the job has wrapped it
+        DistributedDataParallel.forward, _plain_forward = _plain_forward, None
 
 
 @probe.guarded
@@ -64,8 +75,12 @@ def _search() -> None:
         layer = [member for module in layer for member in _members(module) if member is not None]
     _level = (_level + 1) % _NUM_LEVELS
     for module in layer:
-        if id(module) not in _hooks and len(_hooks) < _MAX_HOOKS and _takes_hooks(module):
-            _hooks[id(module)] = module.register_forward_pre_hook(_Hook(), prepend=True, with_kwargs=True)
+        if not _takes_hooks(module):
+            continue
+        if isinstance(module, DistributedDataParallel):
+            _watch_ddp()
+        elif id(module) not in _hooks and len(_hooks) < _MAX_HOOKS:
+            _hooks[id(module)] = module.register_forward_pre_hook(_make_hook(), prepend=True, with_kwargs=True)
 
 
 def _members(module: nn.Module) -> Iterable[nn.Module | None]:
@@ -82,6 +97,26 @@ def _takes_hooks(module: nn.Module) -> bool:
     return not isinstance(module, torch.jit.ScriptModule) and getattr(module, "_compiled_call_impl", None) is None
 
 
+def _watch_ddp() -> None:
+    """Watch the calls of all modules of DistributedDataParallel."""
+    global _plain_forward, _front
+    if _plain_forward is None:
+        _plain_forward = DistributedDataParallel.forward
+        _connect()
+        _front = fronts.front("forward", _wrap_forward(_plain_forward), _plain_forward)
+        DistributedDataParallel.forward = _front
+
+
+def _wrap_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def forward(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if not torch.compiler.is_compiling():
+            _on_call(self, args, kwargs)
+        return original(self, *args, **kwargs)
+
+    return forward
+
+
 class _Hook:
     """A forward hook; copied or saved with a model, it becomes a function that does nothing and needs no zmon."""
 
@@ -90,7 +125,27 @@ class _Hook:
             _on_call(model, args, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return getattr, (contextlib.nullcontext(), "__exit__")  # takes three arguments and returns None
+        return _reduced()
+
+
+def _make_hook() -> Callable[[nn.Module, Any, Any], None]:
+    hook = _Hook()
+
+    def call(model: nn.Module, args: Any, kwargs: Any) -> None:
+        hook(model, args, kwargs)
+
+    call.__zmon_reduce__ = _reduced  # type: ignore[attr-defined]
+    _connect()
+    front = fronts.front("call_of_model", call)
+    return hook if front is call else front
+
+
+def _connect() -> None:
+    fronts.connect(tensor_type=torch.Tensor, compiler_names=vars(torch.compiler), is_grad_enabled=torch.is_grad_enabled)
+
+
+def _reduced() -> tuple[Any, ...]:
+    return getattr, (contextlib.nullcontext(), "__exit__")  # takes three arguments and returns None
 
 
 @probe.guarded

@@ -8,7 +8,6 @@ sequence number of the group still counts them.
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable
 from time import monotonic_ns
@@ -24,7 +23,6 @@ from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import replace
 from zmon.probe.rank import OP_NUMBER, Issued, RankTimeline
 
-_MODULE = "torch.distributed._functional_collectives"
 _OPS = {
     "all_reduce": "all_reduce",
     "all_reduce_coalesced": "all_reduce",
@@ -56,8 +54,17 @@ _RENAMED = {
 
 
 def install() -> None:
-    """Wrap the functional collectives, once."""
-    functional = importlib.import_module(_MODULE)
+    """Wrap the functional collectives, once, when the job imports them; other jobs do not pay for the import."""
+    when_imported("torch.distributed._functional_collectives", _wrap_all)
+    when_imported("torch.distributed.tensor._collective_utils", _wrap_change_of_shards)
+
+
+def _wrap_change_of_shards(utils: Any) -> None:
+    if not hasattr(utils.shard_dim_alltoall, "__zmon__"):
+        replace({utils.shard_dim_alltoall: _wrap_shard_dim_all_to_all(utils.shard_dim_alltoall)})
+
+
+def _wrap_all(functional: Any) -> None:
     if hasattr(functional.wait_tensor, "__zmon__"):
         return
     wrappers = {functional.wait_tensor: works.wrap_wait(functional.wait_tensor)}
@@ -66,10 +73,6 @@ def install() -> None:
             original = getattr(functional, name)
             wrappers[original] = _wrap_collective(original, functional, OP_NUMBER[op])
     replace(wrappers)
-    when_imported(
-        "torch.distributed.tensor._collective_utils",
-        lambda tensor: replace({tensor.shard_dim_alltoall: _wrap_shard_dim_all_to_all(tensor.shard_dim_alltoall)}),
-    )
 
 
 def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> Callable[..., Any]:
@@ -131,6 +134,7 @@ def _wrap_shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., An
             if timeline is not None and entered:
                 timeline.leave_op()
 
+    collective.__zmon__ = True  # type: ignore[attr-defined]
     return collective
 
 

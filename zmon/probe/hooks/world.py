@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
 from zmon import probe
-from zmon.probe.hooks import collectives, reducer
+from zmon.probe.hooks import collectives, reducer, simple_reducer
 from zmon.probe.hooks.device import identify_device
 from zmon.probe.hooks.replacing import replace
 
@@ -33,6 +33,7 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
 def _forget_groups() -> None:
     collectives.forget_groups()
     reducer.forget_groups()
+    simple_reducer.withdraw()
 
 
 def _wrap(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:

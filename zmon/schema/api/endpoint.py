@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from zmon.schema.roles import Role
+
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer", covariant=True)
 MAX_ANSWER_BYTES = 32 << 20  # the report of 512 ranks with the records of 16 steps has 11 MiB
@@ -25,6 +27,7 @@ class Endpoint(Generic[Request, Answer]):
     answer: type[Answer]
     summary: str
     max_bytes: int = MAX_ANSWER_BYTES  # a client reads no longer answer
+    role: Role = "read"  # of whoever may ask
 
     @property
     def in_path(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from zmon.schema.api import agent, findings, incidents, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint
 from zmon.schema.incident import Capsule
+from zmon.schema.roles import Role
 
 SNAPSHOT = Endpoint(
     "agent", "/api/v1/snapshot", agent.SnapshotRequest, AgentReport, "Every rank and the hardware of one node."
@@ -27,6 +28,7 @@ EVIDENCE = Endpoint(
     agent.RankEvidence,
     "Stacks, collectives in flight and the end of stderr of one rank.",
     max_bytes=1 << 20,  # a stack and the end of stderr have at most 24 KiB, a flight record a few more
+    role="evidence",
 )
 AGENT_HEALTH = Endpoint(
     "agent", "/healthz", agent.AgentHealthRequest, agent.AgentHealth, "Health of the agent and of its sources."
@@ -74,3 +76,6 @@ HUB: tuple[Endpoint[Any, object], ...] = (
     INCIDENT,
     HUB_HEALTH,
 )
+METRICS = "/metrics"  # for Prometheus, in its own format
+# The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
+ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}

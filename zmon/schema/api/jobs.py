@@ -21,6 +21,8 @@ class JobList(msgspec.Struct, frozen=True):
     jobs: Sequence[JobView]
     blind: bool  # True: no agent answers, and the jobs are in their last known state
     as_of: float | None = None  # unix seconds of the hub's last pass: while it is blind, all figures are of that time
+    num_agents: int | None = None  # that the hub asks; None: an older hub
+    num_agents_answering: int | None = None
     schema: int = SCHEMA
 
 

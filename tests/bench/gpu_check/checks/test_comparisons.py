@@ -19,7 +19,7 @@ from bench.gpu_check.records import (
 )
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, PASSED
 from bench.gpu_check.settings import ONE_RANK
-from bench.rows import Row
+from bench.switching import Cost, Interval
 from tests.bench.gpu_check.machines import UUID, WITH_GPU, WITHOUT_GPU
 from tests.boxes import IDENTITY
 from tests.build import finding
@@ -111,9 +111,10 @@ def test_cost_of_a_mark_without_events_fails():
     ("percent", "limited", "verdict"), [(0.4, True, PASSED), (2.5, True, FAILED), (25.0, False, MEASURED)]
 )
 def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, verdict):
-    rows = [Row("watched, wall, of the step", percent, "%", 0.1, 30.0), Row("watched, processor", 1.0, "µs")]
-    (result,) = cost.step_results("a step", rows, limited)
-    assert (result.what, result.verdict) == ("a step: watched, wall, of the step", verdict)
+    nothing, added = Interval(0.0, 0.0, 0.0), Interval(percent / 100, 0.001, 0.3)
+    of_rank = Cost(0, 1.0, nothing, nothing, added, nothing, nothing, 0.0)
+    *_, result = cost.step_results("a step", of_rank, limited)
+    assert (result.what, result.verdict) == ("a step: of the step", verdict)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""The time of a step that the C edge of the probe takes, by function.
+
+    python -m bench.places [--seconds N]
+
+It builds the C edge so that each function adds up its time, and runs the jobs of bench.overhead, on one rank. A number
+is the sum of the parts of a function; the clock readings in between are part of it. It needs a C compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from bench.ranks import run_ranks
+from bench.switching import JOBS
+
+_MODULE = "zmon/probe/edge"
+
+
+def main() -> None:
+    """Build the edge, run the jobs and print a table for each."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of steps of each job (5)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
+        native = build(Path(folder))
+        for job in JOBS:
+            if job.ranks == 1:
+                words = (job.kind, str(arguments.seconds), str(job.step_seconds), str(native))
+                (result,) = run_ranks("bench.places_job", *words, seconds=60 + 3 * arguments.seconds, ranks=1)
+                print(f"{job.title}, a step of {result['step'] * 1e3:.1f} ms: {result['reported']:.1f} µs", flush=True)
+                for name, (microseconds, number) in sorted(result["places"].items(), key=lambda item: -item[1][0]):
+                    print(f"  {name:<28}{microseconds:>8.2f} µs{number:>8.2f} parts")
+
+
+def build(folder: Path) -> Path:
+    """Build the C edge with the clock in each function; return the path of the module."""
+    command = ["setup.py", "-q", "build_ext", "--build-lib", str(folder), "--build-temp", str(folder / "temp")]
+    checkout = Path(__file__).parents[1]
+    subprocess.run(
+        [sys.executable, *command], cwd=checkout, env=os.environ | {"CFLAGS": "-DZMON_TIME_PLACES"}, check=True
+    )
+    (native,) = (folder / _MODULE).glob("native*.so")
+    return native
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Removes zmon from torch and installs it again, between two steps of a running job."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import optimizer as optimizers
+
+# Modes. watched: zmon records the rank. absent: torch is in its state before zmon was loaded. again: the same as
+# absent, so that the difference of the two is the noise of the measurement (A/A). idle: the hooks are installed, as
+# under `zmon run`, but the process is not a rank. never: zmon is not even imported.
+WATCHED, ABSENT, AGAIN, IDLE, NEVER = "watched", "absent", "again", "idle", "never"
+
+_CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
+_OPTIMIZER_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
+
+Hooks = MutableMapping[int, Any]
+
+
+def attach() -> tuple[float, float]:
+    """Import zmon and attach this rank; return the seconds that each of the two took."""
+    begin = time.perf_counter()
+    import zmon
+
+    imported = time.perf_counter()
+    if not zmon.attach():
+        raise SystemExit("zmon did not attach")
+    return imported - begin, time.perf_counter() - imported
+
+
+class Switch:
+    """All changes that zmon makes to torch and to the model, to be removed and installed again."""
+
+    def __init__(self) -> None:
+        names_before = _names()
+        self._classes_before = {key: value for key, value in names_before.items() if key[0] in _CLASSES}
+        attach()
+        from zmon import probe
+
+        timeline = probe.current
+        assert timeline is not None
+        self._probe, self._timeline = probe, timeline
+        after = _names()
+        self._changed = [
+            (*key, names_before[key], new)
+            for key, new in after.items()
+            if key in names_before and names_before[key] is not new
+        ]
+        self._hooks: list[tuple[Hooks, dict[int, Any]]] = [(hooks, dict(hooks)) for hooks in _OPTIMIZER_HOOKS]
+
+    def settle(self, model: nn.Module) -> None:
+        """Note what the first steps have changed: hooks on the model, and wrappers that zmon put on or took off."""
+        self._changed = [each for each in self._changed if vars(each[0])[each[1]] is each[3]]
+        known = {each[:2] for each in self._changed}
+        self._changed += [
+            (*key, plain, vars(key[0])[key[1]])
+            for key, plain in self._classes_before.items()
+            if key not in known and vars(key[0])[key[1]] is not plain
+        ]
+        for hooks in _hooks_of(model):
+            ours = {key: hook for key, hook in hooks.items() if _is_ours(hook)}
+            if ours:
+                self._hooks.append((hooks, ours))
+
+    def to(self, mode: str) -> None:
+        """Switch to a mode from the next step on."""
+        is_absent = mode in (ABSENT, AGAIN)
+        for owner, name, plain, watching in self._changed:
+            setattr(owner, name, plain if is_absent else watching)
+        for hooks, ours in self._hooks:
+            for key, hook in ours.items():
+                if is_absent:
+                    hooks.pop(key, None)
+                else:
+                    hooks.setdefault(key, hook)
+        self._probe.current = self._timeline if mode == WATCHED else None
+        if mode == WATCHED:
+            self._timeline.turn_to(self._timeline.activity)  # the time without zmon belongs to no step
+
+    def reported(self) -> float:
+        """Return the overhead in seconds that zmon reports so far."""
+        return self._timeline.ledger.overhead_ns * 1e-9
+
+
+def _names() -> dict[tuple[Any, str], object]:
+    owners = (*(module for module in sys.modules.values() if hasattr(module, "__dict__")), *_CLASSES)
+    return {(owner, name): value for owner in owners for name, value in list(vars(owner).items())}
+
+
+def _hooks_of(model: nn.Module) -> Iterator[Hooks]:
+    for module in model.modules():
+        yield module._forward_pre_hooks
+    for parameter in model.parameters():
+        if parameter._post_accumulate_grad_hooks is not None:
+            yield parameter._post_accumulate_grad_hooks
+
+
+def _is_ours(hook: object) -> bool:
+    return str(getattr(hook, "__module__", "")).startswith("zmon.")

@@ -1,0 +1,60 @@
+"""The password, token or certificate with which the dashboard asks the hub and Prometheus.
+
+It is in the file that ZMON_HTTP_CONFIG names, with the keys of Prometheus' `http_config`. The file is read again for
+each request, as are the files that it names, since they are renewed while the dashboard runs.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from zmon.schema.http_config import VARIABLE, HttpConfig, TlsConfig, http_config
+
+
+@dataclass(frozen=True)
+class HttpOptions:
+    """The arguments of `requests.get`."""
+
+    auth: tuple[str, str] | None = None
+    headers: dict[str, str] | None = None
+    verify: str | bool = True
+    cert: tuple[str, str] | None = None
+
+
+def http_options() -> HttpOptions:
+    """Return the options as of now. Raises ValueError or OSError if a file cannot be used."""
+    path = os.environ.get(VARIABLE)
+    if not path:
+        return HttpOptions()
+    config = http_config(yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}, Path(path).parent)
+    tls = config.tls_config or TlsConfig()
+    if tls.server_name:
+        raise ValueError("the dashboard cannot use server_name: put the name of the certificate into the URL")
+    trusted: str | bool = str(tls.ca_file) if tls.ca_file else True
+    return HttpOptions(
+        _password(config),
+        _token(config),
+        False if tls.insecure_skip_verify else trusted,
+        (str(tls.cert_file), str(tls.key_file)) if tls.cert_file else None,
+    )
+
+
+def _password(config: HttpConfig) -> tuple[str, str] | None:
+    basic = config.basic_auth
+    if basic is None:
+        return None
+    return basic.username, _content(basic.password_file) if basic.password_file else basic.password
+
+
+def _token(config: HttpConfig) -> dict[str, str] | None:
+    token = config.authorization
+    if token is None:
+        return None
+    text = _content(token.credentials_file) if token.credentials_file else token.credentials
+    return {"Authorization": f"{token.type} {text}"}
+
+
+def _content(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip()

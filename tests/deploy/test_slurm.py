@@ -1,0 +1,108 @@
+"""Tests of the scripts for Slurm, without Slurm: scontrol and srun are what it would call, or what calls it.
+
+docs/deploy/slurm.md says what was tried with a real slurmctld and slurmd.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.users import needs_root
+from tests.places import REPOSITORY
+
+UID = 23457  # it needs no account
+SCRIPTS = REPOSITORY / "deploy/slurm"
+# Slurm 22.05: scontrol show nodes --oneliner
+NODES = """\
+NodeName=n1 Arch=x86_64 CoresPerSocket=1 CPUAlloc=0 NodeAddr=10.0.0.1 NodeHostName=n1 State=IDLE ThreadsPerCore=1
+NodeName=n2 Arch=x86_64 CPUAlloc=2 NodeAddr=10.0.0.2 State=ALLOCATED+DRAIN Reason=disk State=DOWN [root@2026-11-25]
+NodeName=n3 CPUAlloc=0 NodeAddr=10.0.0.3 State=DOWN* ThreadsPerCore=1
+NodeName=n4 CPUAlloc=0 NodeAddr=10.0.0.4 State=IDLE+CLOUD+POWERED_DOWN ThreadsPerCore=1
+NodeName=n5 CPUAlloc=0 State=MIXED ThreadsPerCore=1
+"""
+
+
+def targets(tmp_path, scontrol):
+    (tmp_path / "scontrol").write_text(f"#!/bin/sh\n{scontrol}\n")
+    (tmp_path / "scontrol").chmod(0o755)
+    return subprocess.run(
+        [sys.executable, str(SCRIPTS / "targets.py"), str(tmp_path / "agents.json"), "--scheme", "https"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True, text=True, timeout=30,
+        check=False,
+    )  # fmt: skip
+
+
+def test_nodes_that_are_there_are_targets(tmp_path):
+    assert targets(tmp_path, f"cat <<'E'\n{NODES}E").returncode == 0
+    (group,) = json.loads((tmp_path / "agents.json").read_text())
+    assert group == {"targets": ["10.0.0.1:9780", "10.0.0.2:9780", "n5:9780"], "labels": {"__scheme__": "https"}}
+
+
+def test_file_stays_if_scontrol_fails(tmp_path):
+    (tmp_path / "agents.json").write_text("[]")
+    done = targets(tmp_path, "echo 'slurm_load_node error: Unable to contact slurm controller' >&2; exit 1")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "Unable to contact" in done.stderr
+    assert (tmp_path / "agents.json").read_text() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("environment", "answer"),
+    [
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2"}, "export ZMON_JOB_ID=slurm-7.2\n"),
+        ({"SLURM_JOB_ID": "7"}, "export ZMON_JOB_ID=slurm-7.batch\n"),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "slurm-7.batch"}, "export ZMON_JOB_ID=slurm-7.2\n"),
+        ({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "2", "ZMON_JOB_ID": "mine"}, ""),
+        ({}, ""),
+    ],
+    ids=["step", "batch script", "step of a batch script", "a name of the user", "outside a job"],
+)
+def test_two_steps_of_a_job_are_two_jobs(environment, answer):
+    done = subprocess.run(
+        [str(SCRIPTS / "task_prolog.sh")], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == answer
+
+
+@needs_root
+def test_epilog_removes_the_boxes_of_its_job_only():
+    folder = Path(f"/dev/shm/zmon-{UID}")
+    folder.mkdir(mode=0o700)
+    try:
+        for name in ("slurm-7", "slurm-7.0", "slurm-71.0", "other"):
+            (folder / name).mkdir()
+        (folder / "slurm-7.1").symlink_to("/etc")
+        os.chown(folder, UID, UID)
+        environment = {"SLURM_JOB_ID": "7", "SLURM_JOB_UID": str(UID), "SLURM_JOB_GID": str(UID)}
+        begin = time.monotonic()
+        subprocess.run([str(SCRIPTS / "epilog.sh")], env={**environment, "ZMON_EPILOG_SECONDS": "0"}, check=True)
+        assert time.monotonic() - begin < 2.0
+        deadline = time.monotonic() + 10
+        while (folder / "slurm-7.0").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.1)
+        assert sorted(path.name for path in folder.iterdir()) == ["other", "slurm-7.1", "slurm-71.0"]
+        assert Path("/etc/passwd").exists()
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("name", ["prolog.sh", "epilog.sh"])
+@pytest.mark.parametrize("uid", ["", "-1", "0;touch /tmp/owned", "../.."])
+def test_scripts_never_fail_and_ignore_what_is_no_number(name, uid):
+    environment = {"SLURM_JOB_ID": uid, "SLURM_JOB_UID": uid, "SLURM_JOB_GID": uid}
+    done = subprocess.run([str(SCRIPTS / name)], env=environment, capture_output=True, timeout=2, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("name", ["prolog.sh", "task_prolog.sh", "epilog.sh", "job.sbatch"])
+def test_scripts_are_valid(name):
+    shell = "bash" if name.endswith("sbatch") else "sh"
+    subprocess.run([shell, "-n", str(SCRIPTS / name)], check=True)

@@ -1,0 +1,186 @@
+"""Tests of agents that come and go while the hub runs."""
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from tests.build import rank_state, waiting
+from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, two_agents
+from zmon.errors import UsageError
+from zmon.hub import config, discovery
+from zmon.hub.discovery.file_sd import FileTargets
+
+
+class QuickFile(FileTargets):
+    interval_seconds = 0.05
+
+
+class Targets:
+    """The file that names the agents of a test."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def write(self, *agents):
+        text = json.dumps([{"targets": [agent.url.removeprefix("http://") for agent in agents]}])
+        self.replace(text)
+
+    def replace(self, text):
+        new = self.path.with_suffix(".new")
+        new.write_text(text)
+        os.replace(new, self.path)  # noqa: PTH105
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a scenario with a hub whose agents are those in a file."""
+    targets = Targets(tmp_path / "agents.json")
+
+    def run(scenario, *agents):
+        async def main():
+            async with contexts(agents):
+                targets.write(*agents[:1])
+                sources = (QuickFile(str(targets.path), "http"),)
+                async with hub_over(tmp_path / "data", sources=sources) as hub_client:
+                    await asyncio.wait_for(scenario(hub_client, targets), 20)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def agents_of(hub_client):
+    async with hub_client.client.get("/healthz") as answer:
+        return {agent["url"]: agent for agent in (await answer.json())["agents"]}
+
+
+async def job_of(hub_client):
+    jobs = (await hub_client.get("/api/v1/jobs"))["jobs"]
+    return jobs[0] if jobs else None
+
+
+def test_agent_that_comes_later_is_asked(run):
+    node_a, node_b = two_agents()
+
+    async def scenario(hub_client, targets):
+        async def reports(number):
+            job = await job_of(hub_client)
+            return job is not None and job["ranks_seen"] == number
+
+        assert await poll(lambda: reports(2))
+        targets.write(node_a, node_b)
+        assert await poll(lambda: reports(4))
+        assert any("suspects" in path for path in node_b.requests)
+
+    run(scenario, node_a, node_b)
+
+
+def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched_and_not_gone(run):
+    node_a, node_b = two_agents()
+
+    async def scenario(hub_client, targets):
+        targets.write(node_a, node_b)
+
+        async def watched(number):
+            job = await job_of(hub_client)
+            return job is not None and job["ranks_seen"] == number
+
+        assert await poll(lambda: watched(4))
+        targets.write(node_a)
+        assert await poll(lambda: watched(2))
+        status = (await agents_of(hub_client))[node_b.url]
+        assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
+        num_requests = len(node_b.requests)
+        node_a.ranks = [waiting(rank, 20.0) for rank in (0, 1)]  # as if they waited for the ranks of node-b
+        await hub_client.passes()
+        await asyncio.sleep(1.5)
+        assert len(node_b.requests) <= num_requests + 1
+        causes = {finding["cause"] for finding in await hub_client.findings()}
+        assert not causes & {"host_lost", "rank_exited"}, causes
+        targets.write(node_a, node_b)
+        assert await poll(lambda: watched(4))
+
+    run(scenario, node_a, node_b)
+
+
+def test_agent_without_living_ranks_is_forgotten_at_once(run):
+    node_a, node_b = two_agents()
+    node_b.ranks = []
+
+    async def scenario(hub_client, targets):
+        targets.write(node_a, node_b)
+
+        async def known(number):
+            return len(await agents_of(hub_client)) == number
+
+        assert await poll(lambda: known(2))
+        await hub_client.passes()
+        targets.write(node_a)
+        assert await poll(lambda: known(1))
+
+    run(scenario, node_a, node_b)
+
+
+def test_broken_file_keeps_the_agents_and_is_told(run):
+    agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
+
+    async def scenario(hub_client, targets):
+        await hub_client.passes(1)
+        targets.replace('[{"targets": "node-1"}]')
+
+        async def errors():
+            return (await hub_client.get("/healthz"))["discovery"]
+
+        (reason,) = (await poll(errors)).values()
+        assert "Expected `array`, got `str` - at `$[0].targets`" in reason
+        await hub_client.passes()
+        targets.write(agent)
+        assert await poll(lambda: _none(errors))
+
+    run(scenario, agent)
+
+
+def test_agents_beyond_the_limit_are_told(run, monkeypatch):
+    node_a, node_b = two_agents()
+    monkeypatch.setattr(config, "_MAX_DISCOVERED", 1)
+
+    async def scenario(hub_client, targets):
+        await hub_client.passes(1)
+        targets.write(node_a, node_b)
+
+        async def errors():
+            return (await hub_client.get("/healthz"))["discovery"]
+
+        assert "not asked: 1 agent," in str(await poll(errors))
+        assert len(await agents_of(hub_client)) == 1
+        targets.write(node_a)
+        assert await poll(lambda: _none(errors))
+
+    run(scenario, node_a, node_b)
+
+
+async def _none(probe):
+    return not await probe()
+
+
+def test_words_of_agents_are_urls_and_sources():
+    words = (
+        "http://a:9780/",
+        "file:/etc/agents.json",
+        "dns:zmon-agent:9780",
+        "srv:_zmon._tcp.org",
+        "prometheus:http://p",
+    )
+    urls, sources = discovery.agents(words, "http")
+    assert urls == ("http://a:9780",)
+    assert [source.name for source in sources] == list(words[1:])
+
+
+@pytest.mark.parametrize("word", ["node-1:9780", "file:", "dns:name", "dns::1", "srv:", "prometheus:p:9090", "ftp://a"])
+def test_word_that_names_no_agent_is_refused_with_one_line(word):
+    with pytest.raises(UsageError, match=r"names no agent.*file:PATH"):
+        discovery.agents((word,), "http")
+    with pytest.raises(UsageError, match="names no agent"):
+        discovery.agents((), "http")

@@ -1,0 +1,86 @@
+"""Tests of agents that DNS names."""
+
+import asyncio
+import socket
+import threading
+
+import dns.asyncresolver
+import dns.message
+import dns.rrset
+import pytest
+
+from zmon.errors import ZmonError
+from zmon.hub.discovery.dns import DnsTargets, SrvTargets
+
+
+@pytest.fixture
+def name_server(monkeypatch):
+    """A name server on loopback that knows one service."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind(("127.0.0.1", 0))
+    server.settimeout(10)
+
+    def answer():
+        while True:
+            try:
+                data, sender = server.recvfrom(4096)
+            except OSError:
+                return
+            query = dns.message.from_wire(data)
+            reply = dns.message.make_response(query)
+            name = query.question[0].name
+            if str(name) == "_zmon-agent._tcp.example.org.":
+                records = ("10 5 9780 node-2.example.org.", "10 5 9781 node-1.example.org.")
+                reply.answer.append(dns.rrset.from_text(name, 30, "IN", "SRV", *records))
+            else:
+                reply.set_rcode(dns.rcode.NXDOMAIN)
+            server.sendto(reply.to_wire(), sender)
+
+    thread = threading.Thread(target=answer, daemon=True)
+    thread.start()
+    resolver = dns.asyncresolver.Resolver(configure=False)
+    resolver.nameservers, resolver.port = ["127.0.0.1"], server.getsockname()[1]
+    monkeypatch.setattr(dns.asyncresolver, "default_resolver", resolver)
+    yield
+    server.close()
+    thread.join(timeout=5)
+
+
+def find(source):
+    return asyncio.run(source.find(None))
+
+
+def test_records_of_a_service_are_the_agents(name_server):
+    assert find(SrvTargets("_zmon-agent._tcp.example.org", "https")) == (
+        "https://node-1.example.org:9781",
+        "https://node-2.example.org:9780",
+    )
+
+
+def test_service_that_does_not_exist_is_refused_with_one_line(name_server):
+    with pytest.raises(ZmonError, match=r"cannot resolve _none._tcp.example.org: .*does not exist") as refused:
+        find(SrvTargets("_none._tcp.example.org", "http"))
+    assert "\n" not in str(refused.value)
+
+
+def test_every_address_of_a_name_is_an_agent(monkeypatch):
+    async def addresses(self, host, port, **_):
+        return [
+            (socket.AF_INET, 1, 6, "", ("10.0.0.2", port)),
+            (socket.AF_INET6, 1, 6, "", ("fd00::1", port, 0, 0)),
+            (socket.AF_INET, 1, 6, "", ("10.0.0.1", port)),
+        ]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", addresses)
+    assert find(DnsTargets("zmon-agent", 9780, "http")) == (
+        "http://10.0.0.1:9780", "http://10.0.0.2:9780", "http://[fd00::1]:9780",
+    )  # fmt: skip
+
+
+def test_real_name_is_resolved():
+    assert "http://127.0.0.1:9780" in find(DnsTargets("localhost", 9780, "http"))
+
+
+def test_name_that_does_not_exist_is_refused_with_one_line():
+    with pytest.raises(ZmonError, match=r"cannot resolve zmon\.invalid"):
+        find(DnsTargets("zmon.invalid", 9780, "http"))

@@ -1,0 +1,47 @@
+"""Tests of agents that a Prometheus scrapes."""
+
+import asyncio
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+
+from zmon.errors import Unreachable
+from zmon.hub.discovery.prometheus import PrometheusTargets
+
+# As Prometheus 2.42 answers GET /api/v1/targets?state=active, without what zmon does not read.
+TARGETS = {
+    "status": "success",
+    "data": {
+        "activeTargets": [
+            {"scrapeUrl": "http://node-2:9780/metrics", "labels": {"job": "zmon-agent"}, "health": "down"},
+            {"scrapeUrl": "https://node-1:9780/metrics", "labels": {"job": "zmon-agent"}, "health": "up"},
+            {"scrapeUrl": "http://hub:9781/metrics", "labels": {"job": "zmon-hub"}, "health": "up"},
+        ],
+        "droppedTargets": [],
+    },
+}
+
+
+def find(answer, status=200):
+    async def targets(request):
+        assert request.query["state"] == "active"
+        return web.json_response(answer, status=status)
+
+    async def main():
+        app = web.Application()
+        app.add_routes([web.get("/api/v1/targets", targets)])
+        async with TestServer(app) as server, ClientSession() as session:
+            return await PrometheusTargets(str(server.make_url("")).rstrip("/")).find(session)
+
+    return asyncio.run(main())
+
+
+def test_targets_of_the_job_of_agents_are_found_whether_up_or_down():
+    assert find(TARGETS) == ("http://node-2:9780", "https://node-1:9780")
+
+
+@pytest.mark.parametrize(("answer", "status"), [({"status": "success"}, 200), ([], 200), ({}, 503)])
+def test_other_answers_are_refused(answer, status):
+    with pytest.raises(Unreachable):
+        find(answer, status)

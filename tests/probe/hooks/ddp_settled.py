@@ -1,0 +1,226 @@
+"""Scenarios of ddp_job in which the C edge measures the passes of the only module, until something changes."""
+
+import copy
+import io
+import os
+import pickle
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import torch
+from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+from tests.probe.hooks.ddp_models import Half, Layers, X, net, small, train
+from zmon import probe
+from zmon.box import layout
+from zmon.box.reader import BoxReader
+from zmon.probe import edge
+from zmon.probe.hooks import simple_reducer
+
+RANK = int(os.environ["RANK"])
+
+
+def wait_for_peer(module):
+    """Let rank 1 begin its backward pass 0.3 s after rank 0 waits in its own."""
+    y = module(X)
+    if RANK == 1:
+        watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
+        deadline = time.monotonic() + 10
+        while watched.now().op != "all_reduce" and time.monotonic() < deadline:
+            time.sleep(0.005)
+        collective = [watched.now().op, watched.now().num_bytes]
+        watched.close()
+        time.sleep(0.3)
+    y.sum().backward()
+    return {"peer": collective} if RANK == 1 else {}
+
+
+def settled():
+    """The C edge measures the passes of the only module from the fourth one on."""
+    module = small(net())
+    train(module, 8)
+    return {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
+
+
+def settled_static_graph():
+    """Only the first pass of a static graph reduces at its end."""
+    module = small(net(), static_graph=True)
+    train(module, 8)
+    return {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
+
+
+def settled_static_graph_with_unused():
+    """No pass uses the parameter that has the hook of the C edge."""
+    module = small(Half(), static_graph=True)
+    train(module, 8)
+    with module.no_sync():
+        train(module, 2)
+    train(module, 2)
+
+
+def settled_accumulated():
+    module = small(net())
+    train(module)
+    for _ in range(3):
+        with module.no_sync():
+            train(module, 2)
+        train(module, 1)
+
+
+def settled_checkpointed():
+    train(small(Layers()), 6, x=X.clone().requires_grad_())
+
+
+def settled_explicit_gradients():
+    module = small(net())
+    train(module)
+    y = module(X.requires_grad_())
+    torch.autograd.grad(y.sum(), X)
+    X.requires_grad_(False)
+    train(module)
+
+
+def settled_hook():
+    """A hook that compresses gradients is registered late."""
+    module = small(net())
+    train(module)
+    module.register_comm_hook(None, fp16_compress_hook)
+    train(module)
+    return {"offered": simple_reducer._offered is not None}
+
+
+def settled_copied():
+    module = small(net())
+    train(module)
+    other = copy.deepcopy(module)  # with the hook on its parameter, which must not count for the other module
+    train(other)
+    train(module)
+    torch.save(module.state_dict(), io.BytesIO())
+    train(pickle.loads(pickle.dumps(module)))
+
+
+def settled_released():
+    """With the module, the hook on its parameter goes, which refers to the process group."""
+    inner = net()
+    module = small(inner)
+    train(module)
+    last = list(inner.parameters())[-1]
+    during = len(last._post_accumulate_grad_hooks or ())
+    del module
+    return {
+        "hooks": [during, len(last._post_accumulate_grad_hooks or ())],
+        "weak references": weakref.getweakrefcount(last),  # torch.utils.swap_tensors accepts none
+        "edge": edge.CHOSEN.name,
+    }
+
+
+def settled_joined():
+    module = small(net())
+    train(module)
+    with module.join():
+        train(module, 3 + 2 * RANK)
+
+
+def settled_raising():
+    def fail(_):
+        raise ArithmeticError("in backward")
+
+    errors = []
+    module = small(net())
+    train(module)
+    y = module(X.clone().requires_grad_())
+    y.register_hook(fail)
+    try:
+        y.sum().backward()
+    except ArithmeticError as error:
+        errors.append(str(error))
+    return {"errors": errors, "in op": probe.current._in_op}
+
+
+def settled_late_peer():
+    module = small(net())
+    train(module)
+    return wait_for_peer(module)
+
+
+def settled_reentrant():
+    """Checkpoints run the engine again, in one bucket: its hook fires in an inner pass."""
+    train(DDP(Layers()), 6, x=X.clone().requires_grad_())
+
+
+def settled_callback():
+    """A callback of the job raises after the gradients are computed."""
+
+    def fail():
+        raise ArithmeticError("in a callback")
+
+    module = small(net())
+    train(module)
+    y = module(X)
+    y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(fail))
+    try:
+        y.sum().backward()
+    except ArithmeticError as error:
+        return {"errors": [str(error)], "in op": probe.current._in_op}
+    return {}
+
+
+def settled_threads():
+    """Another thread is in a backward pass of its own meanwhile."""
+    module = small(net())
+    train(module)
+    inside, may_end = threading.Event(), threading.Event()
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda _: (inside.set(), may_end.wait(10), None)[2])
+    other = threading.Thread(target=lambda: y.sum().backward())
+    other.start()
+    inside.wait(10)
+    train(module)
+    may_end.set()
+    other.join()
+
+
+def settled_groups():
+    """A module on a group beyond the last one that has live words."""
+    groups = [torch.distributed.new_group([0, 1]) for _ in range(layout.MAX_GROUPS)]
+    module = small(net(), process_group=groups[-1])
+    train(module, 6)
+
+
+def settled_unseen():
+    """Between passes the group issues collectives that zmon does not see: it must not count them as reductions."""
+    module = small(net())
+    train(module)
+    for _ in range(4):
+        module.process_group.allreduce([torch.ones(1)]).wait()
+        train(module, 1)
+    with module.no_sync():
+        module.process_group.allreduce([torch.ones(1)]).wait()
+        train(module, 1)
+    train(module, 2)
+    return {"unseen": 5}
+
+
+ALL = (
+    settled,
+    settled_static_graph,
+    settled_static_graph_with_unused,
+    settled_accumulated,
+    settled_checkpointed,
+    settled_explicit_gradients,
+    settled_hook,
+    settled_copied,
+    settled_released,
+    settled_joined,
+    settled_raising,
+    settled_late_peer,
+    settled_reentrant,
+    settled_callback,
+    settled_threads,
+    settled_groups,
+    settled_unseen,
+)

@@ -1,0 +1,34 @@
+"""Certificates of a test: an authority, and pairs of certificate and key in a directory."""
+
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import trustme
+
+
+class Certificates:
+    """An authority that issues certificates into a directory."""
+
+    def __init__(self, directory, name="ca"):
+        self.directory, self.authority = directory, trustme.CA()
+        self.ca_file = directory / f"{name}.pem"
+        self.authority.cert_pem.write_to_path(str(self.ca_file))
+
+    def issue(self, name, *identities, expired=False):
+        """Write `<name>.pem` and `<name>.key`, and return both paths."""
+        until = datetime.now(UTC) - timedelta(days=1) if expired else None
+        issued = self.authority.issue_cert(*identities, not_after=until)
+        pem, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        pem.write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+        issued.private_key_pem.write_to_path(str(key))
+        return pem, key
+
+    def client(self, pair=None, version=None):
+        """Return the context of a client that trusts this authority, with a certificate if `pair` has one."""
+        context = ssl.create_default_context(cafile=self.ca_file)
+        if version is not None:
+            context.set_ciphers("DEFAULT:@SECLEVEL=0")
+            context.minimum_version = context.maximum_version = version
+        if pair is not None:
+            context.load_cert_chain(*pair)
+        return context

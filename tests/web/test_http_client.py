@@ -1,0 +1,164 @@
+"""Tests of the session of --http-config: password, token and certificate, renewed while it is open."""
+
+import asyncio
+import re
+
+import bcrypt
+import msgspec
+import pytest
+import yaml
+
+from tests.web.certificates import Certificates
+from tests.web.serving import with_server
+from zmon.errors import Unreachable, UsageError
+from zmon.web import client, http_client
+from zmon.web.http_client import read_http_config
+from zmon.web.live_config import LiveConfig
+
+PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
+MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
+
+
+@pytest.fixture
+def ours(tmp_path):
+    certificates = Certificates(tmp_path)
+    certificates.issue("server", "127.0.0.1", "agent.example.org")
+    certificates.issue("hub", "hub.example.org")
+    return certificates
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(**keys):
+        path = tmp_path / "http.yaml"
+        path.write_text(yaml.safe_dump(keys))
+        return read_http_config(path)
+
+    return read
+
+
+def live(folder, tls=None, **keys):
+    tls = {"cert_file": "server.pem", "key_file": "server.key"} | (tls or {})
+    (folder / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": tls, **keys}))
+    return LiveConfig(folder / "web.yaml")
+
+
+def ask_server(web, ask):
+    """Run a server and return what `ask` returns, given its URL."""
+    answers = []
+
+    async def scenario(server):
+        answers.append(await ask(f"https://127.0.0.1:{server.port}/metrics"))
+
+    with_server(scenario, live=web)
+    return answers[0]
+
+
+async def get(session, url):
+    """Return the status, or the line of the error. The page is no JSON, so 200 is the error about that."""
+    try:
+        await client.get(session, url, msgspec.Raw, 2.0)
+    except Unreachable as error:
+        return "200" if "cannot understand" in str(error) else str(error)
+    return "200"
+
+
+def get_once(web, config):
+    async def ask(url):
+        async with http_client.session(config) as session:
+            return await get(session, url)
+
+    return ask_server(web, ask)
+
+
+def test_password_is_sent(ours, read, tmp_path):
+    config = read(basic_auth={"username": "ann", "password": "secret"}, tls_config={"ca_file": "ca.pem"})
+    assert get_once(live(tmp_path, basic_auth_users={"ann": PASSWORD}), config) == "200"
+
+
+def test_answer_401_says_what_is_missing(ours, read, tmp_path):
+    line = get_once(live(tmp_path, basic_auth_users={"ann": PASSWORD}), read(tls_config={"ca_file": "ca.pem"}))
+    assert re.fullmatch(r"https://\S+ answered 401\. Give a password, token or certificate in --http-config", line)
+
+
+def test_password_in_a_file_is_read_again_for_each_request(ours, read, tmp_path):
+    (tmp_path / "password").write_text("wrong")
+    config = read(basic_auth={"username": "ann", "password_file": "password"}, tls_config={"ca_file": "ca.pem"})
+
+    async def ask(url):
+        async with http_client.session(config) as session:
+            before = await get(session, url)
+            (tmp_path / "password").write_text("secret\n")
+            return before, await get(session, url)
+
+    before, after = ask_server(live(tmp_path, basic_auth_users={"ann": PASSWORD}), ask)
+    assert "401" in before
+    assert after == "200"
+
+
+def test_token_is_sent(ours, read, tmp_path):
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    web = live(tmp_path, zmon_roles=[{"token_file": "token", "roles": ["metrics", "read"]}])
+    config = read(authorization={"credentials_file": "token"}, tls_config={"ca_file": "ca.pem"})
+    assert get_once(web, config) == "200"
+
+
+def test_certificate_is_shown_and_a_new_one_is_used_for_the_next_connection(ours, read, tmp_path):
+    web = live(tmp_path, MUTUAL | {"client_allowed_sans": ["new.example.org"]})
+    config = read(tls_config={"ca_file": "ca.pem", "cert_file": "hub.pem", "key_file": "hub.key"})
+
+    async def ask(url):
+        async with http_client.session(config) as session:
+            before = await get(session, url)
+            ours.issue("hub", "new.example.org")
+            return before, await get(session, url)
+
+    before, after = ask_server(web, ask)
+    assert "cannot reach" in before
+    assert after == "200"
+
+
+def test_server_of_another_authority_is_refused_with_one_line(ours, read, tmp_path):
+    (tmp_path / "other").mkdir()
+    Certificates(tmp_path / "other")
+    line = get_once(live(tmp_path), read(tls_config={"ca_file": "other/ca.pem"}))
+    assert "unable to get local issuer certificate. Check ca_file" in line
+
+
+@pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])
+def test_certificate_must_have_the_name_of_the_server(ours, read, tmp_path, name, answer):
+    assert answer in get_once(live(tmp_path), read(tls_config={"ca_file": "ca.pem", "server_name": name}))
+
+
+def test_verification_can_be_switched_off_by_name_only(ours, read, tmp_path):
+    assert get_once(live(tmp_path), read(tls_config={"insecure_skip_verify": True})) == "200"
+    assert "certificate" in get_once(live(tmp_path), None)
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ({"basic_aut": {}}, "unknown field `basic_aut`"),
+        ({"basic_auth": {"username": "a"}, "authorization": {"credentials": "b"}}, "both basic_auth and authorization"),
+        ({"tls_config": {"cert_file": "hub.pem"}}, "both cert_file and key_file"),
+        ({"tls_config": {"ca_file": "none.pem"}}, "none.pem: No such file"),
+        ({"follow_redirects": True}, "follow_redirects"),
+    ],
+)
+def test_wrong_file_is_refused_with_one_line(read, keys, reason):
+    with pytest.raises(UsageError) as refused:
+        read(**keys)
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_file_of_a_password_that_is_gone_is_an_error_of_the_request(ours, read, tmp_path):
+    config = read(basic_auth={"username": "ann", "password_file": "none"}, tls_config={"ca_file": "ca.pem"})
+    assert "cannot read" in get_once(live(tmp_path), config)
+    assert asyncio.run(_closed(config))
+
+
+async def _closed(config):
+    async with http_client.session(config) as session:
+        pass
+    return session.closed

@@ -1,0 +1,132 @@
+"""Tests of passwords: bcrypt runs outside the event loop, once for each right password."""
+
+import asyncio
+import time
+
+import bcrypt
+import pytest
+
+from zmon.web import passwords
+from zmon.web.passwords import Passwords
+from zmon.web.refusal import Refusal
+
+
+def hashed(password, cost=4):
+    return bcrypt.hashpw(password.encode()[:72], bcrypt.gensalt(cost)).decode()
+
+
+@pytest.fixture
+def checks(monkeypatch):
+    """The hashes that bcrypt was asked about."""
+    calls = []
+    check = bcrypt.checkpw
+    monkeypatch.setattr(passwords.bcrypt, "checkpw", lambda text, of: calls.append(of.decode()) or check(text, of))
+    return calls
+
+
+def ask(users, *pairs):
+    async def ask_all():
+        return [await users.are_right(*pair) for pair in pairs]
+
+    return asyncio.run(ask_all())
+
+
+def test_right_password_is_checked_once_and_a_wrong_one_each_time(checks):
+    users = Passwords({"ann": hashed("secret")})
+    assert ask(users, ("ann", "secret"), ("ann", "secret"), ("ann", "x"), ("ann", "x")) == [True, True, False, False]
+    assert len(checks) == 3
+
+
+def test_unknown_user_takes_a_check_of_the_same_cost(checks):
+    assert ask(Passwords({"ann": hashed("secret", cost=5)}), ("bob", "secret")) == [False]
+    assert [each.split("$")[2] for each in checks] == ["05"]
+
+
+def test_password_of_one_user_is_not_that_of_another(checks):
+    users = Passwords({"ann": hashed("bsecret"), "annb": hashed("other")})
+    assert ask(users, ("ann", "bsecret"), ("annb", "secret")) == [True, False]
+
+
+@pytest.mark.parametrize("password", ["", "pässwörd", "x" * 200, "a\udcffb"])
+def test_any_text_can_be_a_password(password):
+    ours = bcrypt.hashpw(password.encode("utf-8", "surrogateescape")[:72], bcrypt.gensalt(4)).decode()
+    is_cut = len(password.encode("utf-8", "surrogateescape")) >= 72  # bcrypt takes no more
+    assert ask(Passwords({"ann": ours}), ("ann", password), ("ann", password + "!")) == [True, is_cut]
+
+
+def test_hash_of_apache_is_accepted():
+    apache = hashed("secret").replace("$2b$", "$2y$")
+    assert ask(Passwords({"ann": apache}), ("ann", "secret")) == [True]
+
+
+def test_event_loop_goes_on_during_a_check():
+    users = Passwords({"ann": hashed("secret", cost=9)})
+
+    async def count():
+        ticks = 0
+        check = asyncio.create_task(users.are_right("ann", "secret"))
+        while not check.done():
+            ticks += 1
+            await asyncio.sleep(0)
+        return ticks
+
+    assert asyncio.run(count()) > 10
+
+
+def test_clients_that_leave_do_not_start_a_second_check_at_the_same_time(monkeypatch):
+    running, most = 0, 0
+
+    def check(text, of):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        time.sleep(0.02)
+        running -= 1
+        return False
+
+    monkeypatch.setattr(passwords.bcrypt, "checkpw", check)
+    users = Passwords({"ann": hashed("secret")})
+
+    async def leave():
+        for _ in range(8):
+            task = asyncio.create_task(users.are_right("ann", "wrong"))
+            await asyncio.sleep(0.001)
+            task.cancel()
+        await asyncio.sleep(0.3)
+
+    asyncio.run(leave())
+    assert most == 1
+
+
+def test_first_requests_at_the_same_time_cost_one_check(checks):
+    users = Passwords({"ann": hashed("secret")})
+
+    async def ask_at_once():
+        return await asyncio.gather(*(users.are_right("ann", "secret") for _ in range(8)))
+
+    assert asyncio.run(ask_at_once()) == [True] * 8
+    assert len(checks) == 1
+
+
+def test_flood_of_one_address_leaves_room_for_others(monkeypatch):
+    monkeypatch.setattr(passwords.bcrypt, "checkpw", lambda text, of: time.sleep(0.01) or text == b"secret")
+    users = Passwords({"ann": hashed("secret")})
+
+    async def flood():
+        attempts = [users.are_right("ann", f"wrong {number}", "10.0.0.1") for number in range(40)]
+        answers = await asyncio.gather(*attempts, users.are_right("ann", "secret", "10.0.0.2"), return_exceptions=True)
+        return answers[:-1], answers[-1]
+
+    flooded, other = asyncio.run(flood())
+    assert other is True
+    assert sum(isinstance(answer, Refusal) for answer in flooded) == 32
+    assert not users._waiting
+
+
+def test_right_password_stays_known_over_a_reload_while_its_hash_is_the_same(checks):
+    first = hashed("secret")
+    before = Passwords({"ann": first})
+    assert ask(before, ("ann", "secret")) == [True]
+    assert ask(Passwords({"ann": first}, before), ("ann", "secret")) == [True]
+    assert len(checks) == 1
+    assert ask(Passwords({"ann": hashed("other")}, before), ("ann", "secret")) == [False]

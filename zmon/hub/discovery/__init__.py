@@ -1,0 +1,102 @@
+"""Finds the agents, and follows them while they come and go.
+
+A source of targets is a list of URLs, a file that Prometheus reads too, a name in DNS, or a Prometheus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+import aiohttp
+
+from zmon.errors import UsageError, ZmonError
+from zmon.format import counted
+from zmon.hub.discovery.dns import DnsTargets, SrvTargets
+from zmon.hub.discovery.file_sd import FileTargets
+from zmon.hub.discovery.prometheus import PrometheusTargets
+from zmon.hub.discovery.target import TargetSource
+
+log = logging.getLogger("zmon.hub")
+
+_LEFT_OUT = "all sources"
+_SCHEMES = ("http://", "https://")
+_HELP = "Write http://NODE:9780 or file:PATH or dns:NAME:PORT or srv:NAME or prometheus:URL"
+
+
+class Discovery:
+    """All sources of targets, each with its last answer. A source that fails keeps the targets that it had."""
+
+    def __init__(self, sources: Sequence[TargetSource]) -> None:
+        self._sources = sources
+        self._targets: dict[str, tuple[str, ...]] = {}
+        self.errors: dict[str, str] = {}  # by source, why its last answer is not used
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The URLs of all agents, each once."""
+        return tuple(dict.fromkeys(url for source in self._sources for url in self._targets.get(source.name, ())))
+
+    async def run(self, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]) -> None:
+        """Ask every source again and again, for ever, and publish the targets after each answer."""
+        await asyncio.gather(*(self._follow(source, session, publish) for source in self._sources))
+
+    def note_left_out(self, number: int) -> None:
+        """Record how many agents are not asked, because the hub has no open files for them."""
+        if number <= 0:
+            self.errors.pop(_LEFT_OUT, None)
+            return
+        line = f"not asked: {counted(number, 'agent')}, because a hub reserves open files for no more. Use another hub"
+        if self.errors.get(_LEFT_OUT) != line:
+            log.error("%s", line)
+        self.errors[_LEFT_OUT] = line
+
+    async def _follow(
+        self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
+    ) -> None:
+        while True:
+            await self._ask(source, session)
+            publish(self.targets)
+            await asyncio.sleep(source.interval_seconds)
+
+    async def _ask(self, source: TargetSource, session: aiohttp.ClientSession) -> None:
+        try:
+            targets = await source.find(session)
+        except ZmonError as error:
+            if self.errors.get(source.name) != str(error):
+                log.error("%s: %s", source.name, error)
+            self.errors[source.name] = str(error)
+            return
+        self.errors.pop(source.name, None)
+        if targets != self._targets.get(source.name):
+            log.info("%s has %s", source.name, counted(len(targets), "agent"))
+        self._targets[source.name] = targets
+
+
+def agents(words: Sequence[str], scheme: str) -> tuple[tuple[str, ...], tuple[TargetSource, ...]]:
+    """Return the URLs and the sources that `--agents` names. Raises UsageError.
+
+    `scheme`: of targets without one, http or https.
+    """
+    if not words:
+        raise UsageError("--agents names no agent", "", _HELP)
+    urls = tuple(word.rstrip("/") for word in words if word.startswith(_SCHEMES))
+    return urls, tuple(_source(word, scheme) for word in words if not word.startswith(_SCHEMES))
+
+
+def _source(word: str, scheme: str) -> TargetSource:
+    kind, _, rest = word.partition(":")
+    name, _, port = rest.rpartition(":")
+    if kind == "file" and rest:
+        return FileTargets(rest, scheme)
+    if kind == "dns" and name and port.isdecimal():
+        return DnsTargets(name, int(port), scheme)
+    if kind == "srv" and rest:
+        return SrvTargets(rest, scheme)
+    if kind == "prometheus" and rest.startswith(_SCHEMES):
+        return PrometheusTargets(rest.rstrip("/"))
+    raise UsageError(f"--agents {word!r} names no agent", "", _HELP)
+
+
+__all__ = ["Discovery", "TargetSource", "agents"]

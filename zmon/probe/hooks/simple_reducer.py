@@ -1,0 +1,122 @@
+"""Lets the C edge measure the backward passes of the only DDP module, if each of them reduces the same buckets.
+
+That is the common case: one module, whose buckets are rebuilt, and in which each backward pass uses all parameters. The
+C edge then needs no hook in Python (zmon/probe/edge/reduction.h): one hook stays on a parameter of the module. In all
+other cases `ddp.py` measures each pass. What the C edge cannot explain is counted by `reducer.py`, for example a pass
+that raised.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from torch.autograd import Variable
+
+from zmon import probe
+from zmon.probe.edge import fronts
+from zmon.probe.hooks.reducer import ALL_REDUCE, Group, Reducer, reducers
+
+_offered: _Offer | None = None
+
+
+class _Offer:
+    """A reducer whose passes the C edge measures, with the hook on a parameter of its module.
+
+    The hook refers to the process group. It is removed with the module, because a parameter may live on, and be part of
+    another module later.
+    """
+
+    def __init__(self, reducer: Reducer, module: Any, parameter: Any, reduction: Any) -> None:
+        self.reducer, self._reduction = reducer, reduction
+        front = fronts.front("gradient", _on_gradient, raiser=reduction)
+        self._hook = parameter.register_post_accumulate_grad_hook(front)
+        self._end = weakref.finalize(module, self._remove)
+        self._end.atexit = False
+
+    def end(self) -> None:
+        """Remove the hook."""
+        self._end()
+
+    def _remove(self) -> None:
+        self._hook.remove()
+        self._reduction.on_computed = None  # it refers to the reduction itself
+
+
+def offer() -> bool:
+    """Let the C edge measure the passes of the only reducer; return False if it must not, or if there is no C edge."""
+    global _offered
+    reducer = reducers[0] if len(reducers) == 1 else None
+    if _offered is not None and reducer is _offered.reducer:
+        return True
+    withdraw()
+    module = reducer.module() if reducer is not None else None
+    parameter = _parameter(module)
+    if reducer is None or parameter is None or not _is_simple(reducer, module):
+        return False
+    reduction = _reduction(reducer, module)
+    if reduction is not None:
+        _offered = _Offer(reducer, module, parameter, reduction)
+        fronts.connect(reduction=reduction)
+    return reduction is not None
+
+
+def is_measuring() -> bool:
+    """Return True during a backward pass that the C edge measures."""
+    return _offered is not None and bool(_offered._reduction.is_running)
+
+
+def withdraw() -> None:
+    """Let `ddp.py` measure the passes again, because something has changed."""
+    global _offered
+    if _offered is not None:
+        fronts.connect(reduction=None)
+        _offered.end()
+        _offered = None
+
+
+def _is_simple(reducer: Reducer, module: Any) -> bool:
+    is_known = reducer.described and reducer.rebuilt and not reducer.owes_rebuild and reducer.num_early == 0
+    return bool(
+        is_known
+        and reducer.num_buckets
+        and reducer.full_bytes is not None
+        and not module.find_unused_parameters
+        and (reducer.delayed or not module.static_graph)
+        and not module._comm_hooks
+    )
+
+
+def _parameter(module: Any) -> Any:
+    """Return a parameter that the module reduces. Any will do, because the module waits for the gradients of all."""
+    parameters = getattr(module, "_module_parameters", ())
+    return next((parameter for parameter in reversed(parameters) if parameter.requires_grad), None)
+
+
+def _reduction(reducer: Reducer, module: Any) -> Any:
+    group = Group(module.process_group)
+    group.reducers.append(reducer)
+    reduction = fronts.reduction(
+        read_sequence=module.process_group._get_sequence_number_for_group,
+        queue_callback=Variable._execution_engine.queue_callback,
+        name=group.name,
+        op=ALL_REDUCE,
+        group=group.number,
+        num_bytes=reducer.num_bytes or 0,
+        num_buckets=reducer.num_buckets,
+    )
+
+    def count_slowly(sequence_before: int, issued_before: int, is_complete: bool) -> None:
+        group.sequence_before, group.issued_before = sequence_before, issued_before
+        if probe.current is not None:
+            group.count(probe.current)
+        if reducer.num_early or not is_complete:  # the next pass completes this one, or the parameter took no part
+            withdraw()
+
+    if reduction is not None:
+        reduction.count_slowly = count_slowly
+    return reduction
+
+
+def _on_gradient(_: Any) -> None:
+    """Do nothing; this is what the compiler sees of the hook."""

@@ -1,0 +1,123 @@
+"""The sessions in which daemons and commands ask servers, with the password, token or certificate of `--http-config`.
+
+Files with passwords and tokens are read for each request, and certificates again once they have changed, because
+whoever issues them renews them while the hub runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import aiohttp
+import yaml
+
+from zmon.errors import Unreachable, UsageError
+from zmon.schema.http_config import HttpConfig, TlsConfig, http_config
+from zmon.web.client import basic_auth
+from zmon.web.tls import VERSIONS, load_authorities, load_certificate, stamp
+from zmon.web.web_config import yaml_reason
+
+log = logging.getLogger("zmon.config")
+
+Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
+
+
+def read_http_config(path: Path) -> HttpConfig:
+    """Read and check a file. Raises UsageError with one line."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        config = http_config(document, path.parent)
+        if config.tls_config is not None:
+            ClientTls.of(config.tls_config)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --http-config") from error
+    except (ValueError, yaml.YAMLError) as error:
+        reason = f"it is not YAML: {yaml_reason(error)}" if isinstance(error, yaml.YAMLError) else str(error)
+        raise UsageError(f"cannot use {path}", reason, "docs/deploy/security.md has all keys") from error
+    return config
+
+
+def session(config: HttpConfig | None = None, limit: int = 100) -> aiohttp.ClientSession:
+    """Return a session. `limit`: the most connections at a time."""
+    if config is None:
+        return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=limit))
+
+    async def identify(request: aiohttp.ClientRequest, send: Send) -> aiohttp.ClientResponse:
+        if value := authorization(config):
+            request.headers["Authorization"] = value
+        return await send(request)
+
+    connector = aiohttp.TCPConnector(limit=limit, ssl=ClientTls.of(config.tls_config) if config.tls_config else True)
+    return aiohttp.ClientSession(connector=connector, middlewares=(identify,))
+
+
+def authorization(config: HttpConfig) -> str:
+    """Return the header of a request; empty if there is none. Raises Unreachable if a file cannot be read."""
+    if basic := config.basic_auth:
+        password = _content(basic.password_file) if basic.password_file else basic.password
+        return basic_auth(basic.username, password)["Authorization"]
+    if token := config.authorization:
+        return f"{token.type} {_content(token.credentials_file) if token.credentials_file else token.credentials}"
+    return ""
+
+
+class ClientTls(ssl.SSLContext):
+    """The context of a client. It makes each connection with a context of the files as they are then."""
+
+    _config: TlsConfig
+    _current: ssl.SSLContext
+    _stamp: tuple[object, ...]
+
+    @classmethod
+    def of(cls, config: TlsConfig) -> ClientTls:
+        """Read the files. Raises UsageError."""
+        tls = cls(ssl.PROTOCOL_TLS_CLIENT)
+        tls._config, tls._stamp, tls._current = config, _stamp_of(config), _client_context(config)
+        return tls
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """Called by asyncio for each connection."""
+        now = _stamp_of(self._config)
+        if now != self._stamp:
+            self._stamp = now
+            try:
+                self._current = _client_context(self._config)
+            except UsageError as error:  # it is being replaced, or is broken
+                log.error("the certificate of this client stays as it was: %s", error)
+        name = self._config.server_name or server_hostname
+        return self._current.wrap_bio(incoming, outgoing, server_side, name, session)
+
+
+def _client_context(config: TlsConfig) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = VERSIONS[config.min_version]
+    if config.insecure_skip_verify:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if config.ca_file is None:
+        context.load_default_certs()
+    else:
+        load_authorities(context, config.ca_file)
+    if config.cert_file is not None and config.key_file is not None:
+        load_certificate(context, config.cert_file, config.key_file)
+    return context
+
+
+def _stamp_of(config: TlsConfig) -> tuple[object, ...]:
+    return stamp(config.ca_file, config.cert_file, config.key_file)
+
+
+def _content(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise Unreachable(f"cannot read {path}", str(error)) from error

@@ -1,0 +1,88 @@
+"""The web configuration of a running server. SIGHUP reads the file again; a broken file changes nothing."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+from pathlib import Path
+
+from zmon.errors import UsageError
+from zmon.web.access import Access
+from zmon.web.tls import ServerTls, names_in
+from zmon.web.web_config import WebConfig, read_web_config
+
+log = logging.getLogger("zmon.config")
+
+
+class LiveConfig:
+    """The content of the file when it was last valid."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file and all files that it names. Raises UsageError."""
+        self.path = path
+        self.config = read_web_config(path)
+        self.access = _access(self.config)
+        self._tls = _tls(self.config)
+        self._error: str | None = None
+
+    @property
+    def has_tls(self) -> bool:
+        """True if the server speaks TLS."""
+        return self._tls is not None
+
+    @property
+    def error(self) -> str | None:
+        """The reason why the files as they are now are not used; None if they are."""
+        if self._tls is not None:
+            self._tls.context()  # clients may keep their connections, so that no handshake reads the files
+        return self._error or (self._tls.error if self._tls else None)
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the context for a new connection; None without TLS."""
+        return self._tls.context() if self._tls else None
+
+    def is_allowed(self, certificate: dict[str, object] | None) -> bool:
+        """Return True if the client of a new connection has a name that `client_allowed_sans` lists."""
+        return self._tls is None or self._tls.config.allows(names_in(certificate))
+
+    def reload(self) -> None:
+        """Read all files again.
+
+        TLS is neither switched on nor off, because clients could not follow. A file without users or roles is refused
+        if there were some, because it may be half written.
+        """
+        try:
+            config = read_web_config(self.path)
+            if change := _unsafe_change(self.config, config):
+                raise UsageError(f"cannot use {self.path}", f"it {change}", "Start the daemon again if that is wanted")
+            tls, access = _tls(config), _access(config, self.access)
+        except Exception as error:  # of any kind: the daemon goes on with what it has
+            self._error = str(error)
+            log.error("the web configuration stays as it was: %s", error)
+            return
+        self.config, self._tls, self.access, self._error = config, tls, access, None
+        log.info("%s was read again", self.path)
+
+
+def reload_success(live: LiveConfig | None) -> float | None:
+    """Return the value of `zmon_config_reload_success`; None without a file."""
+    return None if live is None else float(live.error is None)
+
+
+def _unsafe_change(before: WebConfig, after: WebConfig) -> str:
+    """Return what a reload must not do; empty if it may be used."""
+    if (before.tls_server_config is None) != (after.tls_server_config is None):
+        return "switches TLS on or off"
+    if before.authenticates and not after.authenticates:
+        return "lets anybody ask"
+    if before.zmon_roles and not after.zmon_roles:
+        return "has no zmon_roles any more"
+    return ""
+
+
+def _access(config: WebConfig, before: Access | None = None) -> Access | None:
+    return Access(config, before) if config.authenticates else None
+
+
+def _tls(config: WebConfig) -> ServerTls | None:
+    return ServerTls(config.tls_server_config) if config.tls_server_config else None

@@ -1,0 +1,126 @@
+"""TLS of a server: the context for the next handshake, from files that may change meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from pathlib import Path
+
+from zmon.errors import UsageError
+from zmon.web.web_config import TlsServerConfig, plain_address
+
+log = logging.getLogger("zmon.config")
+
+_RETRY_SECONDS = 1.0  # time between two attempts to read files that cannot be used
+
+VERSIONS = {
+    "TLS10": ssl.TLSVersion.TLSv1,
+    "TLS11": ssl.TLSVersion.TLSv1_1,
+    "TLS12": ssl.TLSVersion.TLSv1_2,
+    "TLS13": ssl.TLSVersion.TLSv1_3,
+}
+
+
+class ServerTls:
+    """The certificates of a server, read again before a handshake if a file has changed.
+
+    New files that are broken are not used: the server keeps the certificates that it has, and says so.
+    """
+
+    def __init__(self, config: TlsServerConfig) -> None:
+        """Read the files. Raises UsageError."""
+        self.config = config
+        self.error: str | None = None  # why the newest files are not used
+        self._stamp = self._stamp_now()
+        self._tried = time.monotonic()
+        self._context = server_context(config)
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        now, is_due = self._stamp_now(), time.monotonic() - self._tried >= _RETRY_SECONDS
+        if now != self._stamp or (self.error and is_due):
+            self._stamp, self._tried = now, time.monotonic()
+            try:
+                self._context, self.error = server_context(self.config), None
+                log.info("the certificate of the server was read again")
+            except UsageError as error:
+                self.error = str(error)
+                log.error("the server keeps its certificate: %s", error)
+        return self._context
+
+    def _stamp_now(self) -> tuple[object, ...]:
+        return stamp(self.config.cert_file, self.config.key_file, self.config.client_ca_file)
+
+
+def server_context(config: TlsServerConfig) -> ssl.SSLContext:
+    """Return a context with the files as they are now. Raises UsageError with one line."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version, context.maximum_version = VERSIONS[config.min_version], VERSIONS[config.max_version]
+    context.set_alpn_protocols(["http/1.1"])
+    if config.min_version in ("TLS10", "TLS11"):
+        context.set_ciphers("DEFAULT:@SECLEVEL=0")  # OpenSSL 3 refuses these versions otherwise
+    assert config.cert_file is not None
+    assert config.key_file is not None  # web_config.py checks both
+    load_certificate(context, config.cert_file, config.key_file)
+    if config.client_ca_file is not None:
+        load_authorities(context, config.client_ca_file)
+        context.verify_mode = ssl.CERT_REQUIRED if config.verifies_clients else ssl.CERT_OPTIONAL
+    return context
+
+
+def load_certificate(context: ssl.SSLContext, cert_file: Path, key_file: Path) -> None:
+    """Read a certificate and its key. Raises UsageError with one line."""
+    for path in (cert_file, key_file):
+        _check_readable(path)
+    try:
+        context.load_cert_chain(cert_file, key_file, password="")  # or OpenSSL asks for one on the terminal
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise UsageError(
+            f"cannot use the certificate {cert_file} with the key {key_file}",
+            "the key is of another certificate" if reason == "KEY_VALUES_MISMATCH" else f"not a PEM pair ({reason})",
+            "Compare `openssl x509 -noout -pubkey -in CERT` and `openssl pkey -pubout -in KEY`",
+        ) from error
+
+
+def load_authorities(context: ssl.SSLContext, path: Path) -> None:
+    """Read the certificates of authorities. Raises UsageError with one line."""
+    _check_readable(path)
+    try:
+        context.load_verify_locations(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise UsageError(
+            f"cannot use {path}", f"it has no certificate of an authority ({reason})", "It must be a PEM file"
+        ) from error
+
+
+def names_in(certificate: dict[str, object] | None) -> frozenset[str]:
+    """Return the subject alternative names of a verified certificate, as `ssl` describes it."""
+    pairs = (certificate or {}).get("subjectAltName", ())
+    assert isinstance(pairs, tuple)
+    return frozenset(plain_address(str(value)) for _, value in pairs if value)
+
+
+def _check_readable(path: Path) -> None:
+    try:
+        with path.open("rb"):
+            pass
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot read {path}", reason, "Correct the path or its rights") from error
+
+
+def stamp(*paths: Path | None) -> tuple[object, ...]:
+    """Return a value that is another one once a file has been changed or replaced."""
+    return tuple(_changed(path) for path in paths if path is not None)
+
+
+def _changed(path: Path) -> tuple[int, int, int, int] | None:
+    """Return the inode and the size of a file, and the times of the last change of its content and of its rights."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -1,0 +1,222 @@
+"""The file of `--web.config.file`: TLS, users and roles of a server.
+
+Its keys are those of Prometheus' exporter-toolkit (docs/web-configuration.md there), so one file serves Prometheus,
+Alertmanager, exporters and zmon. `zmon_roles` is zmon's own; leave it out of a file that others read too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import yaml
+
+from zmon.errors import UsageError
+from zmon.schema.http_config import TlsVersion
+from zmon.schema.roles import Role
+
+# Python's ssl verifies every certificate that it asks for, so RequestClientCert and RequireAnyClientCert, which do not,
+# cannot be had. exporter-toolkit calls them insecure.
+ClientAuth = Literal["", "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
+_UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert", "RequireClientCert")
+_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")  # bcrypt
+
+
+class TlsServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Certificate of the server, and what it demands of clients."""
+
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    client_auth_type: ClientAuth = ""
+    client_ca_file: Path | None = None
+    client_allowed_sans: tuple[str, ...] = ()
+    min_version: TlsVersion = "TLS12"
+    max_version: TlsVersion = "TLS13"
+
+    @property
+    def verifies_clients(self) -> bool:
+        """True if every client must have a valid certificate."""
+        return self.client_auth_type == "RequireAndVerifyClientCert"
+
+    def allows(self, names: frozenset[str]) -> bool:
+        """Return True if a client whose certificate has these names may connect."""
+        return not self.client_allowed_sans or not names.isdisjoint(self.client_allowed_sans)
+
+
+class Headers(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    rename={
+        "content_security_policy": "Content-Security-Policy",
+        "frame_options": "X-Frame-Options",
+        "content_type_options": "X-Content-Type-Options",
+        "xss_protection": "X-XSS-Protection",
+        "strict_transport_security": "Strict-Transport-Security",
+    },
+):
+    """The headers that may be added to answers."""
+
+    content_security_policy: str | None = None
+    frame_options: Literal["deny", "sameorigin"] | None = None
+    content_type_options: Literal["nosniff"] | None = None
+    xss_protection: str | None = None
+    strict_transport_security: str | None = None
+
+
+class HttpServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """HTTP of the server. zmon speaks HTTP/1.1 only, whatever `http2` says."""
+
+    http2: bool = True
+    headers: Headers = Headers()
+
+
+class Principal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Somebody who asks, recognized in one of three ways, and what they may do."""
+
+    roles: tuple[Role, ...]
+    user: str = ""  # of basic_auth_users
+    client_san: str = ""  # a name in a verified client certificate
+    token_file: Path | None = None  # its first line is a bearer token
+
+    @property
+    def name(self) -> str:
+        """The name in messages."""
+        return self.user or self.client_san or str(self.token_file)
+
+
+class WebConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file."""
+
+    tls_server_config: TlsServerConfig | None = None
+    http_server_config: HttpServerConfig = HttpServerConfig()
+    basic_auth_users: dict[str, str] = {}
+    zmon_roles: tuple[Principal, ...] = ()
+
+    @property
+    def authenticates(self) -> bool:
+        """True if a request must show who sends it, with a password, a token or a certificate."""
+        tls = self.tls_server_config
+        return bool(self.basic_auth_users or self.zmon_roles) or (tls is not None and tls.verifies_clients)
+
+
+def read_web_config(path: Path) -> WebConfig:
+    """Read and check a file. Paths in it are relative to its directory. Raises UsageError with one line."""
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --web.config.file") from error
+    try:
+        document = yaml.load(text, _UniqueKeys) or {}
+        if isinstance(document, dict) and document.get("zmon_roles") == []:
+            raise ValueError("zmon_roles is empty: leave it out, or say who has which role")
+        config = msgspec.convert(document, WebConfig, dec_hook=_path, strict=True)
+        _check(config)
+    except yaml.YAMLError as error:
+        raise UsageError(f"cannot use {path}", f"it is not YAML: {yaml_reason(error)}") from error
+    except (msgspec.ValidationError, ValueError) as error:
+        raise UsageError(
+            f"cannot use {path}", _with_hint(str(error)), "docs/deploy/security.md has all keys"
+        ) from error
+    return _beside(config, path.parent)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """Refuses a key that is given twice, as exporter-toolkit does. Otherwise the first one would be lost."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """Called by PyYAML for each mapping."""
+        known: list[object] = []
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in known:
+                raise yaml.constructor.ConstructorError(None, None, f"{key} is given twice", key_node.start_mark)
+            known.append(key)
+        return super().construct_mapping(node, deep)
+
+
+def yaml_reason(error: yaml.YAMLError) -> str:
+    """Return the reason of an error without the text of the file, which may hold a password."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or type(error).__name__
+    return f"{problem}, in line {mark.line + 1}" if mark is not None else str(problem)
+
+
+def plain_address(name: str) -> str:
+    """Return a name in a certificate; an IP address in its shortest form, as people write it."""
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
+
+
+def _path(wanted: type, value: object) -> Path:
+    if wanted is not Path or not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a path")
+    return Path(value)
+
+
+def _with_hint(message: str) -> str:
+    if any(word in message for word in _UNVERIFIED):
+        return f"{message}; zmon verifies every client certificate: use RequireAndVerifyClientCert"
+    return message
+
+
+def _check(config: WebConfig) -> None:
+    """Check what the types do not say. Raises ValueError."""
+    for name, value in msgspec.to_builtins(config.http_server_config.headers).items():
+        if not value.isprintable():
+            raise ValueError(f"the header {name} must be one line of printable text")
+    tls = config.tls_server_config
+    if tls is not None:
+        _check_tls(tls)
+    for user, password in config.basic_auth_users.items():
+        if not user:
+            raise ValueError("a user in basic_auth_users has no name")
+        if not _HASH.fullmatch(password):
+            raise ValueError(f"the password of {user} in basic_auth_users is no bcrypt hash (htpasswd -nBC 10 {user})")
+    for principal in config.zmon_roles:
+        if sum(map(bool, (principal.user, principal.client_san, principal.token_file))) != 1:
+            raise ValueError("each entry of zmon_roles needs exactly one of user, client_san and token_file")
+        if principal.user and principal.user not in config.basic_auth_users:
+            raise ValueError(f"{principal.user} in zmon_roles is not in basic_auth_users")
+        if principal.client_san and (tls is None or tls.client_ca_file is None):
+            raise ValueError(f"{principal.client_san} in zmon_roles needs a client_ca_file in tls_server_config")
+
+
+def _check_tls(tls: TlsServerConfig) -> None:
+    if tls.cert_file is None or tls.key_file is None:
+        raise ValueError(f"tls_server_config has no {'cert_file' if tls.cert_file is None else 'key_file'}")
+    asks = tls.client_auth_type not in ("", "NoClientCert")
+    if tls.client_ca_file is not None and not asks:
+        raise ValueError("client_ca_file does nothing without client_auth_type: RequireAndVerifyClientCert")
+    if asks and tls.client_ca_file is None:
+        raise ValueError(f"client_auth_type: {tls.client_auth_type} needs a client_ca_file")
+    if tls.client_allowed_sans and not tls.verifies_clients:
+        raise ValueError("client_allowed_sans needs client_auth_type: RequireAndVerifyClientCert")
+    if tls.min_version > tls.max_version:
+        raise ValueError(f"min_version {tls.min_version} is above max_version {tls.max_version}")
+
+
+def _beside(config: WebConfig, directory: Path) -> WebConfig:
+    """Return the configuration with absolute paths, and addresses in their shortest form."""
+    tls = config.tls_server_config
+    if tls is not None:
+        names = ("cert_file", "key_file", "client_ca_file")
+        paths = {name: directory / path for name in names if (path := getattr(tls, name)) is not None}
+        allowed = tuple(map(plain_address, tls.client_allowed_sans))
+        tls = msgspec.structs.replace(tls, client_allowed_sans=allowed, **paths)
+    principals = tuple(
+        msgspec.structs.replace(
+            principal,
+            client_san=plain_address(principal.client_san),
+            token_file=principal.token_file and directory / principal.token_file,
+        )
+        for principal in config.zmon_roles
+    )
+    return msgspec.structs.replace(config, tls_server_config=tls, zmon_roles=principals)
