@@ -101,26 +101,33 @@ def known(request, rank, tmp_path_factory):
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}/api/v1"
     try:
-        report = _await_report(f"{url}/snapshot", process)
-        evidence = requests.get(f"{url}/evidence/{JOB}/0", timeout=20).json()
-        yield set(names), report, evidence
+        yield set(names), *_await_knowledge(url, process)
     finally:
         process.terminate()
         process.wait(timeout=20)
 
 
-def _await_report(url, process):
-    """Return the report of an agent whose sources have all been read."""
+def _await_knowledge(url, process):
+    """Return the report and the evidence of an agent whose sources have all been read since it saw the rank."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         assert process.poll() is None
         with contextlib.suppress(requests.ConnectionError):
-            report = requests.get(url, timeout=10).json()
-            ranks = [state for state in report.get("ranks", ()) if state["job_id"] == JOB]
-            if ranks and report["sample"].get("tcp") and any(s["name"] == "kernel" for s in report["sources"]):
-                return report
+            report = requests.get(f"{url}/snapshot", timeout=10).json()
+            if any(state["job_id"] == JOB for state in report.get("ranks", ())) and _knows_sockets(report):
+                evidence = requests.get(f"{url}/evidence/{JOB}/0", timeout=20).json()
+                if "never saw" not in (evidence["stderr_error"] or ""):
+                    return report, evidence
         time.sleep(0.2)
     raise AssertionError("the agent does not see the rank")
+
+
+def _knows_sockets(report):
+    """Return True once the rank's sockets were found, or refused."""
+    sources = {source["name"]: source for source in report["sources"]}
+    peers = (report["sample"].get("tcp") or {}).get("peers", ())
+    found = any(peer["job_id"] == JOB for peer in peers)
+    return "kernel" in sources and "tcp" in sources and (found or bool(sources["tcp"]["dropped"]))
 
 
 def has(report, evidence):
