@@ -33,6 +33,7 @@ from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
+from zmon.box.roots import PLACES
 from zmon.errors import Unreachable
 from zmon.plain import plain
 from zmon.schema.api import (
@@ -69,7 +70,8 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        self._boxes = Boxes(config.box_dir, config.host, config.leases)
+        places = replace(PLACES, pods=config.pods_dir)
+        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=places)
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )

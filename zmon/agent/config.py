@@ -17,6 +17,7 @@ class AgentConfig:
 
     box_dir: Path | None  # the only directory of boxes; None: those of all users
     host: str
+    pods_dir: Path | None = None  # directory of the pods of a kubelet, whose volumes of boxes are read as well
     data_dir: Path | None = None  # folder of the step log; None: no step log
     without: frozenset[str] = frozenset()  # names of sources that are switched off
     hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and its own

@@ -17,6 +17,7 @@ from zmon.errors import BoxUnavailable
 
 VARIABLE = "ZMON_BOX_DIR"
 IN_MEMORY = ("tmpfs", "ramfs")
+POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
 _NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
 
 
@@ -27,6 +28,7 @@ class Places:
     run: Path = Path("/run/zmon")
     shm: Path = Path("/dev/shm")
     mounts: Path = Path("/proc/self/mountinfo")
+    pods: Path | None = None  # the directory of a kubelet with one directory for each pod; None: no pod's volumes
 
     @property
     def old(self) -> Path:
@@ -40,6 +42,10 @@ class Places:
     def in_shm(self, uid: int | str) -> Path:
         """Return the directory of a user below `shm`."""
         return self.shm / f"zmon-{uid}"
+
+    def in_pod(self, uid: str) -> Path | None:
+        """Return the directory of the volume of boxes of a pod: an emptyDir that is called `zmon-boxes`."""
+        return None if self.pods is None else self.pods / uid / "volumes/kubernetes.io~empty-dir" / POD_VOLUME
 
     def run_is_shared(self) -> bool:
         """Return True if `run` is root's, every user may create entries, none can rename others', and it is memory."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from zmon.agent import Agent, AgentConfig
+from zmon.box.roots import POD_VOLUME
 from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
     allowed_hosts_option,
@@ -38,6 +39,14 @@ from zmon.web.live_config import LiveConfig
 @check_config_option
 @port_option(StackConfig.agent_port)
 @box_dir_option
+@click.option(
+    "--pods-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="ZMON_PODS_DIR",
+    metavar="PATH",
+    help="On Kubernetes, the directory of a kubelet's pods. Boxes in their emptyDir volumes called "
+    f"{POD_VOLUME} are read as well.",
+)
 @host_option
 @data_dir_option
 @click.option(
@@ -65,6 +74,7 @@ def agent(
     check_config: bool,
     port: int,
     box_dir: Path | None,
+    pods_dir: Path | None,
     host: str,
     data_dir: Path,
     without: str,
@@ -76,6 +86,7 @@ def agent(
     config = AgentConfig(
         box_dir,
         host_name(host),
+        pods_dir,
         data_dir,
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),

@@ -1,5 +1,6 @@
 """Tests of the search for the directories of all users, some of which do not belong to whom they name."""
 
+import dataclasses
 import os
 
 import pytest
@@ -9,7 +10,7 @@ from tests.hostile.users import ANN, BOB, needs_root
 from zmon.agent.rank_evidence import locate_rank
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
-from zmon.box.roots import Places
+from zmon.box.roots import POD_VOLUME, Places
 
 pytestmark = needs_root
 
@@ -71,6 +72,44 @@ def test_squatted_name_is_reported_with_its_owner(places, kind):
 
 def test_missing_places_have_no_directories(tmp_path):
     assert BoxRoots(None, Places(tmp_path / "no", tmp_path / "none")).find() == ([], [])
+
+
+@pytest.fixture
+def pods(places, tmp_path):
+    """The places of a node of Kubernetes with two pods; the second has no volume of boxes."""
+    places = dataclasses.replace(places, pods=tmp_path / "pods")
+    places.in_pod("uid-1").mkdir(parents=True)
+    (places.pods / "uid-2/volumes/kubernetes.io~empty-dir/data").mkdir(parents=True)
+    return places
+
+
+def test_volume_of_boxes_of_each_pod_is_found(pods):
+    assert BoxRoots(None, pods).find() == ([Root(str(pods.in_pod("uid-1")), None)], [])
+    assert BoxRoots(None, pods).patterns[-1] == str(pods.pods / "*/volumes/kubernetes.io~empty-dir" / POD_VOLUME)
+
+
+def test_ranks_of_several_users_may_share_the_volume_of_a_pod(pods, stand_in, clock):
+    volume = pods.in_pod("uid-1")
+    for uid in (ANN, BOB):
+        box(volume / f"of-{uid}", uid, stand_in, clock, job_id=f"job-{uid}")
+        (volume / f"of-{uid}" / f"job-{uid}").rename(volume / f"job-{uid}")
+    boxes = Boxes(None, "node-a", clock=clock, places=pods)
+    boxes.scan()
+    assert {(state.job_id, state.owner) for _, state in boxes.ranks()} == {(f"job-{ANN}", ANN), (f"job-{BOB}", BOB)}
+
+
+def test_link_in_place_of_a_volume_is_not_followed(pods):
+    link = pods.in_pod("uid-2")
+    link.symlink_to("/root")
+    assert link.is_dir()
+    assert [root.path for root in BoxRoots(None, pods).find()[0]] == [str(pods.in_pod("uid-1"))]
+
+
+def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):
+    (tmp_path / "file").touch()
+    roots, (problem,) = BoxRoots(None, dataclasses.replace(pods, pods=tmp_path / "file")).find()
+    assert roots == []
+    assert problem == f"the boxes of pods: cannot read {tmp_path / 'file'}: Not a directory"
 
 
 def test_jobs_of_all_users_are_read_with_their_owners(places, stand_in, clock):

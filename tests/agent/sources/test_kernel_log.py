@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from zmon.agent.sources.kernel_log import MAX_EVENTS, MAX_RECORDS, MAX_TEXT, KernelLogSource, kernel_event
+from zmon.agent.sources.kernel_ring import KernelRing
 from zmon.errors import SourceUnavailable
 
 XID = "NVRM: Xid (PCI:0000:3B:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -39,6 +40,10 @@ class FakeKernelLog:
         return record[:length]
 
 
+def no_ring():
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
 @pytest.fixture
 def kernel_log():
     return FakeKernelLog()
@@ -47,7 +52,7 @@ def kernel_log():
 @pytest.fixture
 def source(kernel_log, tmp_path):
     (tmp_path / "kmsg").touch()
-    return KernelLogSource(tmp_path / "kmsg", kernel_log.read)
+    return KernelLogSource(tmp_path / "kmsg", kernel_log.read, no_ring)
 
 
 def parse_event(text):
@@ -207,7 +212,7 @@ def test_many_records_are_read_in_parts_and_the_last_events_are_listed(kernel_lo
 
 def test_lines_from_before_the_agent_started_are_ignored(tmp_path):
     (tmp_path / "kmsg").write_text(f"4,1,2,-;{XID}\n")
-    source = KernelLogSource(tmp_path / "kmsg")
+    source = KernelLogSource(tmp_path / "kmsg", ring=no_ring)
     assert source.read().value.counts["xid"] == 0
     with (tmp_path / "kmsg").open("a") as kmsg:
         kmsg.write(f"4,2,3,-;{XID}\n")
@@ -215,17 +220,34 @@ def test_lines_from_before_the_agent_started_are_ignored(tmp_path):
 
 
 def test_source_is_absent_until_the_log_exists(tmp_path, kernel_log):
-    source = KernelLogSource(tmp_path / "kmsg", kernel_log.read)
+    source = KernelLogSource(tmp_path / "kmsg", kernel_log.read, no_ring)
     with pytest.raises(SourceUnavailable, match="CAP_SYSLOG"):
         source.read()
     (tmp_path / "kmsg").touch()
     assert source.read().value.events == ()
 
 
+def test_ring_buffer_is_read_where_the_device_is_refused(tmp_path):
+    text = ["<6>[    1.000000] before"]
+
+    def call(action, buffer, length):
+        if buffer is None:
+            return 1000
+        buffer.value = "\n".join(text).encode()
+        return len(buffer.value)
+
+    source = KernelLogSource(tmp_path / "kmsg", ring=lambda: KernelRing(call))
+    assert source.read().value.counts["xid"] == 0
+    text.append(f"<4>[    2.500000] {XID}")
+    (event,) = source.read().value.events
+    assert (event.device, event.xid, event.text) == ("0000:3b:00.0", 79, XID)
+    assert source.read().value.counts["xid"] == 1
+
+
 def test_log_that_is_a_console_is_absent_and_leaves_no_file_open(tmp_path):
     """Some containers have a console at this path, which cannot seek."""
     os.mkfifo(tmp_path / "kmsg")
-    source = KernelLogSource(tmp_path / "kmsg")
+    source = KernelLogSource(tmp_path / "kmsg", ring=no_ring)
     for _ in range(3):
         with pytest.raises(SourceUnavailable, match="seek"):
             source.read()
@@ -239,7 +261,7 @@ def test_log_that_cannot_be_opened_for_another_reason_is_a_failure(tmp_path, mon
 
     monkeypatch.setattr(os, "open", raise_error)
     with pytest.raises(OSError, match="Too many"):
-        KernelLogSource(tmp_path / "kmsg").read()
+        KernelLogSource(tmp_path / "kmsg", ring=no_ring).read()
 
 
 def test_log_of_this_machine_is_read_or_refused_with_a_next_step():

@@ -1,7 +1,7 @@
 """Find the directories of black boxes on this node: one for each user, or the one that the site has named.
 
 A directory counts only if it belongs to the user whose number it bears. Anybody may create `/dev/shm/zmon-1000`, so a
-directory with a foreign owner is reported and not read.
+directory with a foreign owner is reported and not read. On Kubernetes, a pod may have its boxes in a volume of its own.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class BoxRoots:
         if self._explicit is not None:
             return (str(self._explicit),)
         places = self._places
-        return str(places.in_run("*")), str(places.in_shm("*")), str(places.old)
+        paths = (places.in_run("*"), places.in_shm("*"), places.old, places.in_pod("*"))
+        return tuple(str(path) for path in paths if path is not None)
 
     def __str__(self) -> str:
         return " and ".join(self.patterns)
@@ -67,12 +68,27 @@ class BoxRoots:
             else:
                 private.add(uid)
         old = self._places.old
-        if old.is_dir() and not old.is_symlink():
+        if _is_real(old):
             if _may_read(old):
                 roots.append(Root(str(old), None))
             else:
                 private.add(old.lstat().st_uid)
-        return roots, _lines(squatted, private)
+        of_pods, unreadable = self._of_pods()
+        return [*roots, *of_pods], [*_lines(squatted, private), *unreadable]
+
+    def _of_pods(self) -> tuple[list[Root], list[str]]:
+        """Return the volumes of boxes of all pods, and a line if they cannot be read."""
+        pods = self._places.pods
+        if pods is None:
+            return [], []
+        try:
+            found = [self._places.in_pod(pod.name) for pod in islice(pods.iterdir(), _MAX_NAMES)]
+            volumes = [volume for volume in found if volume is not None and _is_real(volume)]
+        except OSError as error:
+            return [], [f"the boxes of pods: cannot read {pods}: {error.strerror}"]
+        private = [volume for volume in volumes if not _may_read(volume)]
+        lines = [f"{volume}: this is uid {os.geteuid()}, which may not read it" for volume in private[:_MAX_PROBLEMS]]
+        return [Root(str(volume), None) for volume in volumes if volume not in private], lines
 
     def _candidates(self) -> Iterator[tuple[Path, int]]:
         """Yield each entry whose name is that of a user's directory, with the user."""
@@ -88,6 +104,11 @@ class BoxRoots:
                 uid = name.removeprefix(prefix)
                 if name.startswith(prefix) and _UID.fullmatch(uid):
                     yield folder / name, int(uid)
+
+
+def _is_real(folder: Path) -> bool:
+    """Return True for a directory that is no symbolic link. Raises OSError."""
+    return folder.is_dir() and not folder.is_symlink()
 
 
 def _may_read(path: Path) -> bool:

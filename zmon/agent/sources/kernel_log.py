@@ -4,6 +4,9 @@ Layout: Documentation/ABI/testing/dev-kmsg. One read gives one record, `priority
 followed by lines that begin with a space. Only the kernel's own records count (facility 0): any program with write
 access could forge the others.
 
+Where /dev/kmsg is missing or refused, as in a container, the ring buffer is read by syslog(2), which gives the same
+records.
+
 - xid: NVIDIA's driver raised an error. Look up its number.
 - oom: the kernel killed a process because memory ran out. The line "Killed process" is always there; the report around
   it is rate-limited.
@@ -24,8 +27,10 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+from zmon.agent.sources.kernel_ring import KernelRing
 from zmon.agent.sources.reading import Reading
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import KernelEvent, KernelLog
@@ -51,24 +56,28 @@ class KernelLogSource:
     field = "kernel"
     interval_seconds = 2.0
 
-    def __init__(self, kmsg: Path = Path("/dev/kmsg"), read: Callable[[int, int], bytes] = os.read) -> None:
-        self._kmsg = kmsg
-        self._read = read
-        self._fd: int | None = None
+    def __init__(
+        self,
+        kmsg: Path = Path("/dev/kmsg"),
+        read: Callable[[int, int], bytes] = os.read,
+        ring: Callable[[], KernelRing] = KernelRing,
+    ) -> None:
+        self._kmsg, self._read, self._ring = kmsg, read, ring
+        self._next_record: Callable[[], bytes] | None = None
         self._emptied_at = time.time()  # when the log was last read to its end
         self._counts = dict.fromkeys(KINDS, 0)
         self._events: deque[KernelEvent] = deque(maxlen=MAX_EVENTS)
 
     def read(self) -> Reading:
         """Return the counts so far and the last events. Raises SourceUnavailable if the log cannot be read."""
-        if self._fd is None:
-            self._fd = _open_at_end(self._kmsg)
+        if self._next_record is None:
+            self._next_record = self._open()
         dropped: tuple[str, ...] = ()
         now = time.time()
         boot = now - time.monotonic()
         for _ in range(MAX_RECORDS):
             try:
-                record = self._read(self._fd, RECORD_BYTES)
+                record = self._next_record()
             except BlockingIOError:
                 self._emptied_at = now
                 break
@@ -80,6 +89,23 @@ class KernelLogSource:
                 self._counts[event.kind] += 1
                 self._events.append(replace(event, time=min(max(event.time, self._emptied_at), now)))
         return Reading(KernelLog(dict(self._counts), tuple(self._events)), dropped)
+
+    def _open(self) -> Callable[[], bytes]:
+        """Return the function that returns the next record. Raises SourceUnavailable."""
+        try:
+            return partial(self._read, _open_at_end(self._kmsg), RECORD_BYTES)
+        except OSError as error:
+            if error.errno not in _NO_LOG:
+                raise
+            refused = error
+        try:
+            return self._ring().next_record
+        except OSError as error:
+            raise SourceUnavailable(
+                f"cannot read {self._kmsg} ({refused.strerror}) or call syslog",
+                error.strerror or str(error),
+                "run the agent with CAP_SYSLOG",
+            ) from error
 
 
 def kernel_event(record: str, boot: float) -> KernelEvent | None:
@@ -105,16 +131,11 @@ def kernel_event(record: str, boot: float) -> KernelEvent | None:
 
 
 def _open_at_end(kmsg: Path) -> int:
-    fd = None
+    """Return the descriptor of the log, behind its last record. Raises OSError."""
+    fd = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        fd = os.open(kmsg, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         os.lseek(fd, 0, os.SEEK_END)
-    except OSError as error:
-        if fd is not None:  # a container's /dev/kmsg may be a console, which cannot seek
-            os.close(fd)
-        if error.errno not in _NO_LOG:
-            raise
-        raise SourceUnavailable(
-            f"cannot read {kmsg}", f"{error.strerror}", "run the agent with CAP_SYSLOG, and /dev/kmsg in its container"
-        ) from error
+    except OSError:  # a container's /dev/kmsg may be a console, which cannot seek
+        os.close(fd)
+        raise
     return fd

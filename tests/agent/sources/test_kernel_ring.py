@@ -1,0 +1,99 @@
+"""Tests of the kernel log by syslog(2): which lines are new, what is lost, and the real buffer of this machine."""
+
+import errno
+
+import pytest
+
+from zmon.agent.sources.kernel_ring import KernelRing, kmsg_record, lines_after, syslog
+
+
+class Ring:
+    """A ring buffer of the kernel that holds the last lines."""
+
+    def __init__(self, *lines, size=1000):
+        self.lines, self.size = list(lines), size
+
+    def __call__(self, action, buffer, length):
+        if buffer is None:
+            return self.size
+        text = ("\n".join(self.lines) + "\n").encode()[: length - 1]
+        buffer.value = text
+        return len(text)
+
+
+def line(seconds, text, priority=6):
+    return f"<{priority}>[{seconds:12.6f}] {text}"
+
+
+def drain(ring):
+    records = []
+    while True:
+        try:
+            records.append(ring.next_record().decode().partition(";")[2].strip())
+        except BlockingIOError:
+            return records
+
+
+def test_lines_from_before_are_skipped_and_each_new_line_comes_once():
+    buffer = Ring(line(1, "a"), line(2, "b"))
+    ring = KernelRing(buffer)
+    assert drain(ring) == []
+    buffer.lines += [line(3, "c"), line(4, "d")]
+    assert drain(ring) == ["c", "d"]
+    assert drain(ring) == []
+
+
+def test_equal_lines_at_one_time_are_counted():
+    buffer = Ring(line(1, "a"), line(1, "a"))
+    ring = KernelRing(buffer)
+    buffer.lines += [line(1, "b"), line(2, "a"), line(2, "a")]
+    assert drain(ring) == ["b", "a", "a"]
+
+
+def test_buffer_that_was_empty_has_only_new_lines():
+    buffer = Ring()
+    ring = KernelRing(buffer)
+    buffer.lines.append(line(1, "a"))
+    assert drain(ring) == ["a"]
+
+
+def test_lost_records_are_told_once_and_the_others_follow():
+    buffer = Ring(line(1, "a"))
+    ring = KernelRing(buffer)
+    buffer.lines = [line(8, "y"), line(9, "z")]
+    with pytest.raises(BrokenPipeError):
+        ring.next_record()
+    assert drain(ring) == ["y", "z"]
+
+
+def test_cleared_buffer_is_a_gap():
+    assert lines_after(("a",), []) == ([], True)
+    assert lines_after((), ["a"]) == (["a"], False)
+
+
+@pytest.mark.parametrize(
+    ("text", "record"),
+    [
+        ("<4>[   12.000345] NVRM: Xid", b"4,0,12000345,-;NVRM: Xid\n"),
+        ("<12>[    0.000001][    T1] from a program", b"12,0,1,-;from a program\n"),
+        ("<4>no time", None),
+        ("garbage", None),
+        ("", None),
+    ],
+)
+def test_line_has_the_format_of_the_device(text, record):
+    assert kmsg_record(text) == record
+
+
+def test_log_without_times_is_refused():
+    with pytest.raises(OSError, match="writes no times"):
+        KernelRing(Ring("<6>a", "<6>b"))
+
+
+def test_log_of_this_machine_is_read_or_refused():
+    try:
+        ring = KernelRing(syslog)
+    except OSError as error:
+        assert error.errno == errno.EPERM  # noqa: PT017 - the outcome depends on the machine
+    else:
+        assert all(isinstance(text, str) for text in drain(ring))

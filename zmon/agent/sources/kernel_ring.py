@@ -1,0 +1,89 @@
+"""Read the kernel log by syslog(2), where /dev/kmsg is missing or not allowed, as in most containers.
+
+The call returns the whole ring buffer as text, `<priority>[   seconds] text` a line; a record with line breaks has the
+same prefix on each line. It needs CAP_SYSLOG and no device. Whoever reads /dev/kmsg is told of lost records; here they
+show as a gap: no line of the buffer was there at the last read.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections import deque
+from collections.abc import Callable
+
+READ_ALL, SIZE_BUFFER = 3, 10  # SYSLOG_ACTION_READ_ALL and SYSLOG_ACTION_SIZE_BUFFER of syslog(2)
+_LINE = re.compile(r"<(\d+)>\[ *(\d+)\.(\d{6})\](?:\[[^\]]*\])? (.*)")  # the second bracket: printk.caller
+
+
+def syslog(action: int, buffer: ctypes.Array[ctypes.c_char] | None, length: int) -> int:
+    """Call syslog(2), which the C library calls klogctl. Raises OSError."""
+    number = _libc.klogctl(action, buffer, length)
+    if number < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return int(number)
+
+
+class KernelRing:
+    """The ring buffer of the kernel log. Records from before are skipped."""
+
+    def __init__(self, call: Callable[[int, ctypes.Array[ctypes.c_char] | None, int], int] = syslog) -> None:
+        """Read to the end. Raises OSError if this process may not read the log, or its lines have no time."""
+        self._call = call
+        self._last: tuple[str, ...] = ()  # the lines with the time of the last line
+        self._waiting: deque[bytes] = deque()
+        lines = self._lines()
+        if lines and not any(map(_LINE.match, lines)):
+            raise OSError(0, "the kernel writes no times into its log (printk.time=0)")
+        self._last = _at_the_end(lines)
+
+    def next_record(self) -> bytes:
+        """Return the next record in the format of /dev/kmsg.
+
+        Raises BlockingIOError if there is none, and BrokenPipeError if records were lost.
+        """
+        if not self._waiting:
+            lines = self._lines()
+            new, is_gap = lines_after(self._last, lines)
+            self._last = _at_the_end(lines)
+            self._waiting.extend(record for line in new if (record := kmsg_record(line)))
+            if is_gap:
+                raise BrokenPipeError
+        if not self._waiting:
+            raise BlockingIOError
+        return self._waiting.popleft()
+
+    def _lines(self) -> list[str]:
+        buffer = ctypes.create_string_buffer(self._call(SIZE_BUFFER, None, 0))
+        length = self._call(READ_ALL, buffer, len(buffer))
+        return [line for line in buffer.raw[:length].decode(errors="replace").split("\n") if line]
+
+
+def lines_after(last: tuple[str, ...], lines: list[str]) -> tuple[list[str], bool]:
+    """Return the lines behind the last ones that are known, and True if some may be lost before them."""
+    if not last:
+        return lines, False
+    for end in range(len(lines), len(last) - 1, -1):
+        if tuple(lines[end - len(last) : end]) == last:
+            return lines[end:], False
+    return lines, True
+
+
+def kmsg_record(line: str) -> bytes | None:
+    """Return a line as /dev/kmsg has it: `priority,sequence,microseconds,flags;text`. None: another format."""
+    match = _LINE.match(line)
+    if match is None:
+        return None
+    priority, seconds, micros, text = match.groups()
+    return f"{priority},0,{int(seconds) * 1_000_000 + int(micros)},-;{text}\n".encode()
+
+
+def _at_the_end(lines: list[str]) -> tuple[str, ...]:
+    """Return the last lines that have one time, which together occur once."""
+    times = [match and match.group(2, 3) for match in map(_LINE.match, lines)]
+    first = next((index for index in range(len(lines), 0, -1) if times[index - 1] != times[-1]), 0)
+    return tuple(lines[first:])
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
