@@ -10,7 +10,9 @@
     ├── SourceUnavailable  a source of the agent has nothing to read on this machine
     ├── Unreachable        an agent, a hub or Prometheus gave no usable answer
     │   ├── NotListening   the host is up, and nothing listens on this port
-    │   └── NotServed      a server answers, but has no such page
+    │   ├── NotServed      a server answers, but has no such page
+    │   ├── Forbidden      the API server of Kubernetes refuses the request, because a right is missing
+    │   └── Gone           the API server of Kubernetes no longer knows the changes since that version
     └── PartFailed         a part of the stack did not start or died
 
 The line is made plain, because it repeats paths, names and messages from outside. Errors are caught once, at the edge:
@@ -77,6 +79,14 @@ class NotListening(Unreachable):
 
 class NotServed(Unreachable):
     """A daemon answers, but has no such page: it has another version, or the subject of the request is gone."""
+
+
+class Forbidden(Unreachable):
+    """The API server of Kubernetes refuses the request, because the service account lacks a right."""
+
+
+class Gone(Unreachable):
+    """The API server of Kubernetes no longer knows the changes since a version, so the objects are listed again."""
 
 
 class PartFailed(ZmonError):

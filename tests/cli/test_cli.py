@@ -84,6 +84,16 @@ def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tm
     assert_one_line(err, "No such file")
 
 
+@pytest.mark.parametrize(
+    "options", [("--agents-kubernetes", "zmon/app=agent,zone=a"), ("--agents", "kubernetes:zmon/app=agent")]
+)
+def test_agents_in_kubernetes_outside_of_a_cluster_are_misuse(command, monkeypatch, options):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    code, _, err = command("hub", "--check-config", *options)
+    assert code == 2
+    assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
+
+
 @pytest.mark.parametrize("name", ["up", "demo"])
 def test_stack_gets_the_configuration_file(command, monkeypatch, tmp_path, name):
     (tmp_path / "zmon.yaml").touch()

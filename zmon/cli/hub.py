@@ -52,8 +52,8 @@ _OBJECTS_PER_PASS = 100_000
     envvar="ZMON_AGENTS",
     default="",
     metavar="URL,…",
-    help="The agents: URLs, file:PATH (a file_sd file of Prometheus), dns:NAME:PORT, srv:NAME or prometheus:URL. Those "
-    f"of files, DNS and Prometheus may come and go. Default: {AGENT_URL}.",
+    help="The agents: URLs, file:PATH (a file_sd file of Prometheus), dns:NAME:PORT, srv:NAME, prometheus:URL or "
+    f"kubernetes:NAMESPACE/SELECTOR. Those that are no URLs may come and go. Default: {AGENT_URL}.",
 )
 @click.option(
     "--agents-file",
@@ -61,6 +61,14 @@ _OBJECTS_PER_PASS = 100_000
     default="",
     metavar="PATH,…",
     help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
+)
+@click.option(
+    "--agents-kubernetes",
+    envvar="ZMON_AGENTS_KUBERNETES",
+    default="",
+    metavar="NAMESPACE/SELECTOR[:PORT]",
+    help="The same as kubernetes:NAMESPACE/SELECTOR in --agents: the pods with these labels, as the API server of this "
+    "cluster names them. The selector may have commas. Default port: the one that the pod calls agent or http.",
 )
 @http_config_option
 @data_dir_option
@@ -83,6 +91,7 @@ def hub(
     port: int,
     agents: str,
     agents_file: str,
+    agents_kubernetes: str,
     http: HttpConfig | None,
     data_dir: Path,
     max_job_labels: int,
@@ -91,8 +100,10 @@ def hub(
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
     scheme = "https" if http is not None and http.tls_config is not None else "http"
-    words = (*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file)))
-    urls, sources = discovery.agents(words if agents or agents_file else (AGENT_URL,), scheme)
+    words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
+    if agents_kubernetes:
+        words.append(f"kubernetes:{agents_kubernetes}")
+    urls, sources = discovery.agents(words if words or agents or agents_file else (AGENT_URL,), scheme)
     if check_config:
         _check(sources)
     else:

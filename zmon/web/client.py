@@ -12,21 +12,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import errno
-import os
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
 import msgspec
 
-from zmon.errors import NotListening, NotServed, Unreachable
+from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.names import SCHEMA
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
+from zmon.web.unreachable import unreachable
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
@@ -36,7 +35,7 @@ _PART_BYTES = 1 << 16
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
-_HEADERS = {"Accept-Encoding": "identity"}
+HEADERS = {"Accept-Encoding": "identity"}  # of each request
 
 
 async def ask(
@@ -86,40 +85,17 @@ async def _answer(
     session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int
 ) -> tuple[int, bytes]:
     limit = aiohttp.ClientTimeout(total=timeout)
-    try:
+    with unreachable(url, timeout):
         async with session.get(
-            url, params=query, timeout=limit, headers=_HEADERS, allow_redirects=False, auto_decompress=False
+            url, params=query, timeout=limit, headers=HEADERS, allow_redirects=False, auto_decompress=False
         ) as response:
-            if response.headers.get("Content-Encoding", "identity") != "identity":
-                raise Unreachable(f"{url} answered in an encoding that was not asked for")
-            return response.status, await _read(response, url, max_bytes)
-    except TimeoutError as error:
-        raise Unreachable(f"{url} did not answer within {timeout:g} s") from error
-    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-        cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
-        reason = getattr(cause, "verify_message", "") or getattr(cause, "reason", None) or str(cause)
-        if reason == "WRONG_VERSION_NUMBER":
-            raise Unreachable(f"cannot reach {url}", "that port has no TLS", "Write http:// in its URL") from error
-        next_step = "Check ca_file, server_name and the certificate in --http-config"
-        raise Unreachable(f"cannot reach {url}", reason.rstrip("."), next_step) from error
-    except aiohttp.ServerDisconnectedError as error:
-        is_plain = url.startswith("http://")
-        likely = "that port may have TLS: write https://" if is_plain else "it may not accept the client certificate"
-        raise Unreachable(f"cannot reach {url}", f"it closed the connection; {likely}") from error
-    except aiohttp.ClientConnectorError as error:
-        number = error.errno or 0  # negative if the name was not resolved
-        kind = NotListening if number == errno.ECONNREFUSED else Unreachable
-        raise kind(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
-    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
-        raise Unreachable(f"cannot reach {url}", "it is not a valid URL", "write it as http://HOST:PORT") from error
-    except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent
-        raise Unreachable(f"cannot reach {url}", "its answer is not HTTP") from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unreachable(f"cannot reach {url}", str(error) or type(error).__name__) from error
+            return response.status, await read(response, url, max_bytes)
 
 
-async def _read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> bytes:
-    """Return the body. Raises Unreachable once it is longer than `max_bytes`; the rest is not read."""
+async def read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> bytes:
+    """Return the body of a response. Raises Unreachable once it is longer than `max_bytes`; the rest is not read."""
+    if response.headers.get("Content-Encoding", "identity") != "identity":
+        raise Unreachable(f"{url} answered in an encoding that was not asked for")
     parts, size = [], 0
     async for part in response.content.iter_chunked(_PART_BYTES):
         parts.append(part)

@@ -40,6 +40,13 @@ def read_http_config(path: Path) -> HttpConfig:
     return config
 
 
+def check(config: HttpConfig) -> None:
+    """Read the files that a configuration names once. Raises UsageError or Unreachable."""
+    authorization(config)
+    if config.tls_config is not None:
+        ClientTls.of(config.tls_config)
+
+
 def session(config: HttpConfig | None = None, limit: int = 100) -> aiohttp.ClientSession:
     """Return a session. `limit`: the most connections at a time."""
     if config is None:
@@ -120,4 +127,4 @@ def _content(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError) as error:
-        raise Unreachable(f"cannot read {path}", str(error)) from error
+        raise Unreachable(f"cannot read {path}", getattr(error, "strerror", None) or str(error)) from error

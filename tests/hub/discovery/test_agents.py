@@ -11,6 +11,8 @@ from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, two_agents
 from zmon.errors import UsageError
 from zmon.hub import config, discovery
 from zmon.hub.discovery.file_sd import FileTargets
+from zmon.schema.http_config import HttpConfig
+from zmon.web.kubernetes.api_server import ApiServer
 
 
 class QuickFile(FileTargets):
@@ -172,13 +174,28 @@ def test_words_of_agents_are_urls_and_sources():
         "dns:zmon-agent:9780",
         "srv:_zmon._tcp.org",
         "prometheus:http://p",
+        "kubernetes:zmon/app=agent",
+        "kubernetes:zmon/app=agent,zone in (a,b):9781",
     )
-    urls, sources = discovery.agents(words, "http")
+    urls, sources = discovery.agents(words, "http", lambda: ApiServer("https://10.0.0.1:443", HttpConfig()))
     assert urls == ("http://a:9780",)
     assert [source.name for source in sources] == list(words[1:])
 
 
-@pytest.mark.parametrize("word", ["node-1:9780", "file:", "dns:name", "dns::1", "srv:", "prometheus:p:9090", "ftp://a"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "node-1:9780",
+        "file:",
+        "dns:name",
+        "dns::1",
+        "srv:",
+        "prometheus:p:9090",
+        "ftp://a",
+        "kubernetes:app=agent",
+        "b=c",
+    ],
+)
 def test_word_that_names_no_agent_is_refused_with_one_line(word):
     with pytest.raises(UsageError, match=r"names no agent.*file:PATH"):
         discovery.agents((word,), "http")

@@ -1,6 +1,7 @@
 """Finds the agents, and follows them while they come and go.
 
-A source of targets is a list of URLs, a file that Prometheus reads too, a name in DNS, or a Prometheus.
+A source of targets is a file that Prometheus reads too, a name in DNS, a Prometheus, or the pods of a namespace in
+Kubernetes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 import aiohttp
 
@@ -15,14 +17,20 @@ from zmon.errors import UsageError, ZmonError
 from zmon.format import counted
 from zmon.hub.discovery.dns import DnsTargets, SrvTargets
 from zmon.hub.discovery.file_sd import FileTargets
+from zmon.hub.discovery.kubernetes import KubernetesTargets
+from zmon.hub.discovery.pods import pod_selection
 from zmon.hub.discovery.prometheus import PrometheusTargets
-from zmon.hub.discovery.target import TargetSource
+from zmon.hub.discovery.target import Answer, TargetSource
+from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 
 log = logging.getLogger("zmon.hub")
 
 _LEFT_OUT = "all sources"
 _SCHEMES = ("http://", "https://")
-_HELP = "Write http://NODE:9780 or file:PATH or dns:NAME:PORT or srv:NAME or prometheus:URL"
+_HELP = (
+    "Write http://NODE:9780 or file:PATH or dns:NAME:PORT or srv:NAME or prometheus:URL or "
+    "kubernetes:NAMESPACE/SELECTOR (--agents-kubernetes if the selector has a comma)"
+)
 
 
 class Discovery:
@@ -39,7 +47,7 @@ class Discovery:
         return tuple(dict.fromkeys(url for source in self._sources for url in self._targets.get(source.name, ())))
 
     async def run(self, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]) -> None:
-        """Ask every source again and again, for ever, and publish the targets after each answer."""
+        """Follow every source, for ever, and publish the targets after each answer."""
         await asyncio.gather(*(self._follow(source, session, publish) for source in self._sources))
 
     def note_left_out(self, number: int) -> None:
@@ -55,37 +63,37 @@ class Discovery:
     async def _follow(
         self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
     ) -> None:
-        while True:
-            await self._ask(source, session)
-            publish(self.targets)
-            await asyncio.sleep(source.interval_seconds)
+        async with aclosing(source.follow(session)) as answers:
+            async for answer in answers:
+                self._record(source.name, answer)
+                publish(self.targets)
 
-    async def _ask(self, source: TargetSource, session: aiohttp.ClientSession) -> None:
-        try:
-            targets = await source.find(session)
-        except ZmonError as error:
-            if self.errors.get(source.name) != str(error):
-                log.error("%s: %s", source.name, error)
-            self.errors[source.name] = str(error)
+    def _record(self, source: str, answer: Answer) -> None:
+        if isinstance(answer, ZmonError):
+            if self.errors.get(source) != str(answer):
+                log.error("%s: %s", source, answer)
+            self.errors[source] = str(answer)
             return
-        self.errors.pop(source.name, None)
-        if targets != self._targets.get(source.name):
-            log.info("%s has %s", source.name, counted(len(targets), "agent"))
-        self._targets[source.name] = targets
+        self.errors.pop(source, None)
+        if answer != self._targets.get(source):
+            log.info("%s has %s", source, counted(len(answer), "agent"))
+        self._targets[source] = answer
 
 
-def agents(words: Sequence[str], scheme: str) -> tuple[tuple[str, ...], tuple[TargetSource, ...]]:
+def agents(
+    words: Sequence[str], scheme: str, cluster: Callable[[], ApiServer] = in_cluster
+) -> tuple[tuple[str, ...], tuple[TargetSource, ...]]:
     """Return the URLs and the sources that `--agents` names. Raises UsageError.
 
-    `scheme`: of targets without one, http or https.
+    `scheme`: of targets without one, http or https; `cluster`: returns the API server of this Kubernetes cluster.
     """
     if not words:
         raise UsageError("--agents names no agent", "", _HELP)
     urls = tuple(word.rstrip("/") for word in words if word.startswith(_SCHEMES))
-    return urls, tuple(_source(word, scheme) for word in words if not word.startswith(_SCHEMES))
+    return urls, tuple(_source(word, scheme, cluster) for word in words if not word.startswith(_SCHEMES))
 
 
-def _source(word: str, scheme: str) -> TargetSource:
+def _source(word: str, scheme: str, cluster: Callable[[], ApiServer]) -> TargetSource:
     kind, _, rest = word.partition(":")
     name, _, port = rest.rpartition(":")
     if kind == "file" and rest:
@@ -96,6 +104,8 @@ def _source(word: str, scheme: str) -> TargetSource:
         return SrvTargets(rest, scheme)
     if kind == "prometheus" and rest.startswith(_SCHEMES):
         return PrometheusTargets(rest.rstrip("/"))
+    if kind == "kubernetes" and (pods := pod_selection(rest)):
+        return KubernetesTargets(pods, scheme, cluster())
     raise UsageError(f"--agents {word!r} names no agent", "", _HELP)
 
 

@@ -10,13 +10,13 @@ import dns.asyncresolver
 import dns.exception
 
 from zmon.errors import ZmonError
-from zmon.hub.discovery.target import in_order
+from zmon.hub.discovery.target import PolledSource, host_in_url, in_order
 
 _INTERVAL_SECONDS = 30.0  # as Prometheus' dns_sd_config
 _TIMEOUT_SECONDS = 5.0
 
 
-class DnsTargets:
+class DnsTargets(PolledSource):
     """All addresses of a name, IPv4 and IPv6, with one port."""
 
     interval_seconds = _INTERVAL_SECONDS
@@ -34,10 +34,10 @@ class DnsTargets:
         except (OSError, TimeoutError) as error:
             raise ZmonError(f"cannot resolve {self._host}", str(error) or "no answer in time") from error
         hosts = {str(address[0]) for _, _, _, _, address in addresses}
-        return in_order([f"{self._scheme}://{_host(host)}:{self._port}" for host in hosts])
+        return in_order([f"{self._scheme}://{host_in_url(host)}:{self._port}" for host in hosts])
 
 
-class SrvTargets:
+class SrvTargets(PolledSource):
     """The hosts and ports of a service, such as `_zmon-agent._tcp.example.org` (RFC 2782)."""
 
     interval_seconds = _INTERVAL_SECONDS
@@ -52,8 +52,4 @@ class SrvTargets:
         except dns.exception.DNSException as error:
             raise ZmonError(f"cannot resolve {self._service}", str(error) or type(error).__name__) from error
         records = [(record.target.to_text(omit_final_dot=True), record.port) for record in answer]
-        return in_order([f"{self._scheme}://{_host(host)}:{port}" for host, port in records])
-
-
-def _host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+        return in_order([f"{self._scheme}://{host_in_url(host)}:{port}" for host, port in records])

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from zmon.errors import ZmonError
-from zmon.hub.discovery.target import in_order, is_url, url
+from zmon.hub.discovery.target import PolledSource, in_order, is_url, url
 
 _INTERVAL_SECONDS = 5.0
 _MAX_BYTES = 16 << 20
@@ -24,7 +24,7 @@ class TargetGroup(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
 
 
-class FileTargets:
+class FileTargets(PolledSource):
     """The targets in one file, or in all files that a pattern such as `/etc/zmon/agents-*.json` matches."""
 
     interval_seconds = _INTERVAL_SECONDS

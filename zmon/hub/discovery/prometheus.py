@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from zmon.hub.discovery.target import in_order
+from zmon.hub.discovery.target import PolledSource, in_order
 from zmon.web import client
 
 _JOB = "zmon-agent"
@@ -28,7 +28,7 @@ class _Answer(msgspec.Struct, frozen=True):
     data: _Targets
 
 
-class PrometheusTargets:
+class PrometheusTargets(PolledSource):
     """The agents that a Prometheus scrapes, whether they answer it or not."""
 
     interval_seconds = _INTERVAL_SECONDS

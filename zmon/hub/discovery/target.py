@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
 import aiohttp
+
+from zmon.errors import ZmonError
+
+Answer = tuple[str, ...] | ZmonError  # the URLs of all agents as of now in a stable order, or why they are unknown
 
 
 class TargetSource(Protocol):
@@ -16,12 +22,29 @@ class TargetSource(Protocol):
     def name(self) -> str:
         """The name in messages: the source as `--agents` has it."""
 
-    @property
-    def interval_seconds(self) -> float:
-        """The time between two questions."""
+    def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
+        """Yield an answer whenever there is one, for ever. `session`: that of the hub, with its credentials."""
 
+
+class PolledSource(ABC):
+    """A source that is asked again and again."""
+
+    name: str
+    interval_seconds: float  # the time between two questions
+
+    @abstractmethod
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:
         """Return the URLs of all agents as of now, in a stable order. Raises ZmonError."""
+
+    async def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
+        """Yield the answer to each question."""
+        while True:
+            try:
+                answer: Answer = await self.find(session)
+            except ZmonError as error:
+                answer = error
+            yield answer
+            await asyncio.sleep(self.interval_seconds)
 
 
 def url(target: str, scheme: str) -> str:
@@ -36,6 +59,11 @@ def is_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port is not None
     except ValueError:  # the port is no number
         return False
+
+
+def host_in_url(host: str) -> str:
+    """Return a name or an address as it is in a URL: an address of IPv6 is in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def in_order(targets: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,234 @@
+"""Tests of lists and watches against an API server on loopback."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from tests.web.kubernetes.fake_api import PODS, FakeApi, pod
+from zmon.errors import Forbidden, Gone, NotServed, Unreachable
+from zmon.web.kubernetes import requests
+from zmon.web.kubernetes.requests import ObjectMeta, list_objects, watching
+from zmon.web.kubernetes.resource import Resource
+
+RESOURCE = Resource("pods", namespace="zmon", verbs=("list", "watch"))
+
+
+class Spec(msgspec.Struct):
+    """The part of a pod that the tests decode."""
+
+    containers: list[msgspec.Raw]
+
+
+class Pod(msgspec.Struct):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: Spec
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a scenario with an API server that has two pods, and with a session that has its token."""
+    token_file = tmp_path / "token"
+    token_file.write_text("token-1\n")
+
+    def run(scenario, **fake):
+        async def main():
+            api = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2"))
+            for name, value in fake.items():
+                setattr(api, name, value)
+            async with api.serve(), api.account(token_file).session() as session:
+                await asyncio.wait_for(scenario(api, session), 20)
+
+        asyncio.run(main())
+
+    return run
+
+
+async def names(api, session):
+    listing = await list_objects(session, api.url, RESOURCE, Pod, "app=agent")
+    return [each.metadata.name for each in listing.objects], listing.version
+
+
+@asynccontextmanager
+async def changes_of(api, session, version="100"):
+    """Watch, and yield a coroutine function that returns the next change as (type, name, version)."""
+    async with watching(session, api.url, RESOURCE, Pod, "app=agent", version) as changes:
+
+        async def following():
+            change = await anext(changes)
+            return change.type, change.object and change.object.metadata.name, change.version
+
+        yield following
+
+
+def test_list_has_all_pages_and_a_version(run):
+    async def scenario(api, session):
+        assert await names(api, session) == (["a", "b"], "100")
+        assert api.lists == [
+            {"labelSelector": "app=agent", "limit": "250"},
+            {"labelSelector": "app=agent", "limit": "250", "continue": "1"},
+        ]
+
+    run(scenario, page=1)
+
+
+def test_list_without_objects_is_empty(run):
+    async def scenario(api, session):
+        assert await names(api, session) == ([], "100")
+
+    run(scenario, objects={PODS: {}})
+
+
+def test_watch_has_the_changes_since_its_version_and_bookmarks(run):
+    async def scenario(api, session):
+        api.put(c=pod("c", "10.0.0.3"))
+        async with changes_of(api, session, "100") as following:
+            assert await following() == ("ADDED", "c", "101")
+            api.put(c=pod("c", "10.0.0.4"))
+            assert await following() == ("MODIFIED", "c", "102")
+            api.bookmark()
+            assert await following() == ("BOOKMARK", None, "103")
+            api.delete("c")
+            assert await following() == ("DELETED", "c", "104")
+        (query,) = api.watches
+        assert query == {
+            "labelSelector": "app=agent", "resourceVersion": "100", "watch": "1", "allowWatchBookmarks": "true",
+            "timeoutSeconds": "60",
+        }  # fmt: skip
+
+    run(scenario)
+
+
+def test_pieces_of_a_line_are_put_together(run):
+    async def scenario(api, session):
+        async with changes_of(api, session) as following:
+            api.put(c=pod("c", "10.0.0.3"), d=pod("d", "10.0.0.4"))
+            assert [await following() for _ in range(2)] == [("ADDED", "c", "101"), ("ADDED", "d", "102")]
+
+    run(scenario, piece=7)
+
+
+def test_changes_end_when_the_server_ends_the_watch(run):
+    async def scenario(api, session):
+        async with changes_of(api, session) as following:
+            api.end_watches()
+            with pytest.raises(StopAsyncIteration):
+                await following()
+
+    run(scenario)
+
+
+def test_line_that_a_broken_connection_cut_is_dropped_and_comes_again(run):
+    async def scenario(api, session):
+        async with changes_of(api, session) as following:
+            api.put(c=pod("c", "10.0.0.3"))
+            assert await following() == ("ADDED", "c", "101")
+            await api.cut_watches(b'{"type":"ADDED","object":{"metadata":{"name":"d')
+            with pytest.raises(StopAsyncIteration):
+                await following()
+        api.put(d=pod("d", "10.0.0.4"))
+        async with changes_of(api, session, "101") as following:
+            assert await following() == ("ADDED", "d", "102")
+
+    run(scenario)
+
+
+def test_version_that_the_server_has_forgotten_is_gone(run):
+    async def scenario(api, session):
+        api.forget()
+        with pytest.raises(Gone, match=r"too old resource version: 100 \(101\) \(410\)"):
+            async with changes_of(api, session, "100"):
+                pass
+
+    run(scenario)
+
+
+def test_error_410_in_a_watch_is_gone_and_another_one_is_not(run):
+    async def scenario(api, session):
+        for code, kind in ((410, Gone), (500, Unreachable)):
+            async with changes_of(api, session, str(api.version)) as following:
+                api.fail_watches(code, "a reason")
+                with pytest.raises(kind, match=rf"cannot watch pods in the namespace zmon: a reason \({code}\)"):
+                    await following()
+            api.bookmark()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind", "parts"),
+    [
+        ((400, "unable to parse"), Unreachable, ("unable to parse (400). Correct the selector",)),
+        (
+            (403, 'pods is forbidden: User "system:serviceaccount:zmon:hub" cannot list resource "pods"'),
+            Forbidden,
+            (
+                "cannot list pods in the namespace zmon: pods is forbidden: User ",
+                "a Role in the namespace zmon with the rule",
+                '{apiGroups: [""], resources: [pods], verbs: [list, watch]}',
+            ),
+        ),
+        ((404, "page not found"), NotServed, ("page not found (404)",)),
+        ((410, "The provided continue parameter is too old"), Gone, ("continue parameter",)),
+        ((429, "too\nmany"), Unreachable, ("too many (429)",)),
+        ((503, ""), Unreachable, ("no reason given (503)",)),
+        ((500, "x" * 1000), Unreachable, ("x" * 300 + " (500)",)),
+    ],
+    ids=lambda value: str(value[0]) if isinstance(value, tuple) and isinstance(value[0], int) else "",
+)  # fmt: skip
+def test_refusal_is_one_line(run, refusal, kind, parts):
+    async def scenario(api, session):
+        with pytest.raises(Unreachable) as refused:
+            await names(api, session)
+        assert type(refused.value) is kind
+        assert "\n" not in str(refused.value)
+        for part in parts:
+            assert part in str(refused.value)
+
+    run(scenario, refusals={"list": refusal})
+
+
+def test_token_that_is_not_accepted_is_told(run):
+    async def scenario(api, session):
+        with pytest.raises(Unreachable, match=r"Unauthorized \(401\). The API server does not accept the token"):
+            await names(api, session)
+
+    run(scenario, tokens={"token-2"})
+
+
+def test_object_that_cannot_be_understood_is_told_without_its_text(run):
+    async def scenario(api, session):
+        with pytest.raises(Unreachable, match=r"cannot understand the answer of .*/pods: Expected `array`") as refused:
+            await names(api, session)
+        assert "secret" not in str(refused.value)
+
+    run(scenario, objects={PODS: {"a": pod("a") | {"spec": {"containers": "secret"}}}})
+
+
+def test_line_without_end_is_refused(run, monkeypatch):
+    monkeypatch.setattr(requests, "_MAX_LINE_BYTES", 1 << 20)
+
+    async def scenario(api, session):
+        async with changes_of(api, session) as following:
+            api.put(c=pod("c", labels={"app": "x" * (3 << 20)}))
+            with pytest.raises(Unreachable, match="a line of more than 1 MiB"):
+                await following()
+
+    run(scenario)
+
+
+def test_server_that_does_not_answer_is_unreachable(run):
+    async def scenario(api, session):
+        gone = api.url
+        api.url = "http://127.0.0.1:1"
+        with pytest.raises(Unreachable, match="Connection refused"):
+            await names(api, session)
+        with pytest.raises(Unreachable, match="Connection refused"):
+            async with changes_of(api, session):
+                pass
+        api.url = gone
+
+    run(scenario)

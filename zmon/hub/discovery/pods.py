@@ -1,0 +1,95 @@
+"""The agents among the pods of a namespace: which pods, and the URL of each. Pure.
+
+Source: https://kubernetes.io/docs/reference/generated/kubernetes-api/ (Pod v1).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from zmon.hub.discovery.target import host_in_url
+from zmon.web.kubernetes.requests import ObjectMeta
+
+_AGENT_PORT = 9780  # of `zmon agent` without --port
+_PORT_NAMES = ("agent", "http")  # names of a container port, in order of preference
+_ENDED = ("Succeeded", "Failed")
+_SELECTION = re.compile(
+    r"(?P<namespace>[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/(?P<selector>[\w\-./=!,() ]*\w[\w\-./=!,() ]*)"
+    r"(?::(?P<port>\d{1,5}))?",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True)
+class PodSelection:
+    """The pods that are agents, and their port."""
+
+    text: str  # as in `--agents`
+    namespace: str
+    selector: str  # of labels, as kubectl has it
+    port: int | None = None  # None: the port that each pod declares
+
+
+class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
+    """A port that a container declares."""
+
+    container_port: int
+    name: str = ""
+
+
+class Container(msgspec.Struct, frozen=True):
+    """A container of a pod."""
+
+    ports: tuple[ContainerPort, ...] = ()
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a pod that its owner decides."""
+
+    containers: tuple[Container, ...] = ()
+    host_network: bool = False
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    """The part of a pod that the cluster reports."""
+
+    phase: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    host_ip: str = msgspec.field(name="hostIP", default="")
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """A pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+def pod_selection(text: str) -> PodSelection | None:
+    """Return what `NAMESPACE/SELECTOR` or `NAMESPACE/SELECTOR:PORT` selects; None if it is neither."""
+    match = _SELECTION.fullmatch(text)
+    if match is None:
+        return None
+    return PodSelection(text, match["namespace"], match["selector"], int(match["port"]) if match["port"] else None)
+
+
+def agent_url(pod: Pod, scheme: str, port: int | None) -> str | None:
+    """Return the URL of the agent in a pod; None if the pod has ended or has no address yet.
+
+    A pod that is being deleted counts until it has ended: its agent watches the ranks of the node until then.
+    """
+    address = pod.status.pod_ip or (pod.status.host_ip if pod.spec.host_network else "")
+    if not address or pod.status.phase in _ENDED:
+        return None
+    return f"{scheme}://{host_in_url(address)}:{port or _declared(pod.spec.containers) or _AGENT_PORT}"
+
+
+def _declared(containers: Sequence[Container]) -> int | None:
+    """Return the port that a pod declares for its agent."""
+    ports = {port.name: port.container_port for container in containers for port in container.ports}
+    return next((ports[name] for name in _PORT_NAMES if name in ports), None)

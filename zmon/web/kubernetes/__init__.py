@@ -1,0 +1,10 @@
+"""A small client of the Kubernetes API: list objects, and watch how they change, with the rights of a service account.
+
+| file | what it does |
+|---|---|
+| `api_server.py` | the address of the API server, and the credentials of a pod |
+| `resource.py` | the path of a resource, and the rule of RBAC that allows to read it |
+| `requests.py` | list and watch |
+
+The reasons for an own client are in docs/dependencies.md.
+"""

@@ -1,0 +1,205 @@
+"""List objects, and watch how they change.
+
+Source: https://kubernetes.io/docs/reference/using-api/api-concepts/ (efficient detection of changes). A list has a
+version. A watch from this version on has every later change, until the API server closes it. Then it is resumed from
+the version of the last change or bookmark. Once the API server has forgotten a version (410 Gone), the objects must be
+listed again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeVar
+
+import aiohttp
+import msgspec
+
+from zmon.errors import Forbidden, Gone, NotServed, Unreachable
+from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
+from zmon.schema.api.received import Undecodable, decode
+from zmon.web.client import HEADERS, read
+from zmon.web.kubernetes.resource import Resource
+from zmon.web.unreachable import unreachable
+
+T = TypeVar("T")
+ANSWER_SECONDS = 10.0  # time limit of a list, and of the first byte of a watch
+WATCH_SECONDS = 60  # the API server closes a watch after this time, so a connection that is dead is noticed soon
+_LATE_SECONDS = 10.0  # a watch may be closed this long after its end
+_PAGE = 250  # objects; a pod has 5 to 20 KB
+_MAX_REFUSAL_BYTES = 1 << 16
+_MAX_LINE_BYTES = 4 << 20  # an object has 1.5 MiB at most, the limit of etcd
+_PART_BYTES = 1 << 16
+_MAX_MESSAGE = 300  # letters of the API server's own message
+_CERTIFICATES = "Check ca.crt of the service account and the certificate of the API server"
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The metadata of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Listing(Generic[T]):
+    """All objects, and the version from which on a watch has what changed since."""
+
+    objects: tuple[T, ...]
+    version: str
+
+
+@dataclass(frozen=True)
+class Change(Generic[T]):
+    """A change of one object. A bookmark has no object: it says that nothing else has changed until its version."""
+
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+    version: str
+    object: T | None
+
+
+class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(msgspec.Struct, frozen=True):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None  # Go writes null for an empty list
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str
+
+
+class _Versioned(msgspec.Struct, frozen=True):
+    metadata: _Version
+
+
+class _Event(msgspec.Struct, frozen=True):
+    type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    object: msgspec.Raw
+
+
+class _Status(msgspec.Struct, frozen=True):
+    code: int = 0
+    message: str = ""
+
+
+async def list_objects(
+    session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str = ""
+) -> Listing[T]:
+    """Return all objects whose labels match. Raises Forbidden, NotServed, Gone or Unreachable."""
+    url, decoder = server + resource.path, msgspec.json.Decoder(kind)
+    objects: list[T] = []
+    query = _query(labelSelector=selector, limit=str(_PAGE))
+    while True:
+        with unreachable(url, ANSWER_SECONDS):
+            async with asyncio.timeout(ANSWER_SECONDS), await _open(session, server, resource, "list", query) as answer:
+                body = await read(answer, url, MAX_ANSWER_BYTES)
+        page = _decoded(body, _List, url)
+        objects += [_object(decoder, item, url) for item in page.items or ()]
+        if not page.metadata.continue_:
+            return Listing(tuple(objects), page.metadata.resource_version)
+        query["continue"] = page.metadata.continue_
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str, version: str
+) -> AsyncIterator[AsyncIterator[Change[T]]]:
+    """Watch objects whose labels match from a version on, and yield the changes once the API server has agreed.
+
+    The changes end when the API server closes the watch, or when the connection breaks; both is normal. Raises
+    Forbidden, NotServed, Gone or Unreachable, also while the changes are read.
+    """
+    query = _query(
+        labelSelector=selector,
+        resourceVersion=version,
+        watch="1",
+        allowWatchBookmarks="true",
+        timeoutSeconds=str(WATCH_SECONDS),
+    )
+    async with await _open(session, server, resource, "watch", query) as answer:
+        yield _changes(answer, resource, kind, server + resource.path)
+
+
+async def _open(
+    session: aiohttp.ClientSession, server: str, resource: Resource, verb: str, query: Mapping[str, str]
+) -> aiohttp.ClientResponse:
+    """Send a request and return the response, of which only the head has been read, if its status is 200."""
+    url, limit = server + resource.path, aiohttp.ClientTimeout(total=WATCH_SECONDS + _LATE_SECONDS)
+    with unreachable(url, ANSWER_SECONDS, _CERTIFICATES):
+        async with asyncio.timeout(ANSWER_SECONDS):
+            response = await session.get(
+                url, params=query, timeout=limit, headers=HEADERS, allow_redirects=False, auto_decompress=False
+            )
+            if response.status == 200:
+                return response
+            async with response:
+                body = await read(response, url, _MAX_REFUSAL_BYTES)
+    with contextlib.suppress(Undecodable):
+        raise _refused(resource, verb, response.status, decode(body, _Status).message)
+    raise _refused(resource, verb, response.status, "")
+
+
+def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
+    """Return the error of a status. The message is by the API server, whose certificate has been verified."""
+    what, cause = f"cannot {verb} {resource.place}", f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
+    if status == 400:
+        return Unreachable(what, cause, "Correct the selector")
+    if status == 401:
+        return Unreachable(what, cause, "The API server does not accept the token; it is read again for each request")
+    if status == 403:
+        return Forbidden(what, cause, resource.next_step)
+    kind = {404: NotServed, 410: Gone}.get(status, Unreachable)
+    return kind(what, cause)
+
+
+async def _changes(
+    response: aiohttp.ClientResponse, resource: Resource, kind: type[T], url: str
+) -> AsyncIterator[Change[T]]:
+    decoder = msgspec.json.Decoder(kind)
+    async for line in _lines(response.content, url):
+        event = _decoded(line, _Event, url)
+        if event.type == "ERROR":
+            status = _decoded(event.object, _Status, url)
+            raise _refused(resource, "watch", status.code, status.message)
+        version = _decoded(event.object, _Versioned, url).metadata.resource_version
+        changed = None if event.type == "BOOKMARK" else _object(decoder, event.object, url)
+        yield Change(event.type, version, changed)
+
+
+async def _lines(content: aiohttp.StreamReader, url: str) -> AsyncIterator[bytes]:
+    """Yield each whole line. A line that the end of the connection cut is dropped: a resumed watch has it again."""
+    rest = b""
+    with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+        async for part in content.iter_chunked(_PART_BYTES):
+            *lines, rest = (rest + part).split(b"\n")
+            if len(rest) > _MAX_LINE_BYTES:
+                raise Unreachable(f"{url} sent a line of more than {_MAX_LINE_BYTES >> 20} MiB")
+            for line in lines:
+                yield line
+
+
+def _query(**parameters: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
+
+
+def _decoded(body: bytes | msgspec.Raw, kind: type[T], url: str) -> T:
+    try:
+        return decode(bytes(body), kind)
+    except Undecodable as error:
+        raise Unreachable(f"cannot understand the answer of {url}", str(error)) from error
+
+
+def _object(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, url: str) -> T:
+    try:
+        return decoder.decode(raw)
+    except (msgspec.MsgspecError, ValueError) as error:
+        raise Unreachable(f"cannot understand the answer of {url}", str(error)) from error
