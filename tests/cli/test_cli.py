@@ -87,11 +87,21 @@ def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tm
 @pytest.mark.parametrize(
     "options", [("--agents-kubernetes", "zmon/app=agent,zone=a"), ("--agents", "kubernetes:zmon/app=agent")]
 )
-def test_agents_in_kubernetes_outside_of_a_cluster_are_misuse(command, monkeypatch, options):
+def test_hub_whose_agents_are_pods_is_misuse_outside_of_a_cluster(command, monkeypatch, options):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     code, _, err = command("hub", "--check-config", *options)
     assert code == 2
     assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
+
+
+def test_doctor_of_a_cluster_is_misuse_outside_of_one_and_without_a_selector(command, monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    code, _, err = command("doctor", "--kubernetes")
+    assert code == 2
+    assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
+    code, _, err = command("doctor", "--kubernetes", "--agents-kubernetes", "zmon")
+    assert code == 2
+    assert_one_line(err, "--agents-kubernetes", "NAMESPACE/SELECTOR")
 
 
 @pytest.mark.parametrize("name", ["up", "demo"])

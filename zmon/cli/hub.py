@@ -12,6 +12,7 @@ import click
 from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
     AGENT_URL,
+    agents_kubernetes_option,
     allowed_hosts_option,
     bind_option,
     check_config_option,
@@ -62,14 +63,7 @@ _OBJECTS_PER_PASS = 100_000
     metavar="PATH,…",
     help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
 )
-@click.option(
-    "--agents-kubernetes",
-    envvar="ZMON_AGENTS_KUBERNETES",
-    default="",
-    metavar="NAMESPACE/SELECTOR[:PORT]",
-    help="The same as kubernetes:NAMESPACE/SELECTOR in --agents: the pods with these labels, as the API server of this "
-    "cluster names them. The selector may have commas. Default port: the one that the pod calls agent or http.",
-)
+@agents_kubernetes_option
 @http_config_option
 @data_dir_option
 @click.option(

@@ -94,6 +94,17 @@ check_config_option = click.option(
 )
 
 
+agents_kubernetes_option = click.option(
+    "--agents-kubernetes",
+    envvar="ZMON_AGENTS_KUBERNETES",
+    default="",
+    metavar="NAMESPACE/SELECTOR[:PORT]",
+    help="The agents: the pods of a namespace with these labels, as kubernetes:NAMESPACE/SELECTOR in --agents of zmon "
+    "hub. The selector may have commas. Default port: the one that a pod calls zmon-agent or http, otherwise "
+    f"{StackConfig.agent_port}.",
+)
+
+
 def comma_separated(text: str) -> tuple[str, ...]:
     """Return the words of an option's value such as `gpu, nic`."""
     return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -13,15 +13,17 @@ from pathlib import Path
 import aiohttp
 
 from zmon.box.roots import own_root
-from zmon.doctor import cluster, node, paging, prometheus, rules
+from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.login import Login
 from zmon.doctor.probe_edge import probe_edge
 from zmon.doctor.torch_versions import installed_torch, torch_version
 from zmon.schema.http_config import HttpConfig
 from zmon.web import http_client
+from zmon.web.kubernetes.agent_pods import PodSelection
+from zmon.web.kubernetes.api_server import ApiServer
 
-__all__ = ["Check", "Login", "examine", "examine_cluster"]
+__all__ = ["Check", "Login", "examine", "examine_cluster", "examine_kubernetes"]
 
 
 async def examine(
@@ -45,6 +47,20 @@ async def examine(
         )
     node_checks = [torch_version(installed_torch()), probe_edge(), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
     return [*node_checks, *agent_checks, *cluster_checks]
+
+
+async def examine_kubernetes(
+    server: ApiServer, agents: PodSelection | None, hub: str, history: str, http: HttpConfig | None = None
+) -> list[Check]:
+    """Run the checks that a pod of a Kubernetes cluster can run: those of any machine, and those of zmon's objects.
+
+    `agents`: their pods, None if nobody says which they are.
+    """
+    async with http_client.session(http) as session:
+        cluster_checks, own = await asyncio.gather(
+            _cluster(session, hub, history, None), kubernetes.checks_of(server, agents)
+        )
+    return [*own, *cluster_checks]
 
 
 async def examine_cluster(hub: str, history: str, login: Login | None = None) -> list[Check]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from zmon.errors import Forbidden, Unreachable
+
 TIMEOUT_SECONDS = 3.0  # a daemon that takes longer for one answer does not do its work in time either
 
 
@@ -18,3 +20,8 @@ class Check(msgspec.Struct, frozen=True):
     armed: bool | None
     result: str = msgspec.field(name="found")  # a sentence without its subject, which is `name`
     next_step: str = ""
+
+
+def unreadable(name: str, error: Unreachable) -> Check:
+    """Return the check of a part that cannot be read. It is unknown, not inert, if a right is missing."""
+    return Check(name, None if isinstance(error, Forbidden) else False, f"unknown: {error}")

@@ -13,7 +13,7 @@ from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.errors import ZmonError
 from zmon.hub.discovery import kubernetes
 from zmon.hub.discovery.kubernetes import KubernetesTargets
-from zmon.hub.discovery.pods import pod_selection
+from zmon.web.kubernetes.agent_pods import pod_selection
 
 A, B, C = (f"http://10.0.0.{number}:9780" for number in (1, 2, 3))
 

@@ -18,9 +18,9 @@ from zmon.format import counted
 from zmon.hub.discovery.dns import DnsTargets, SrvTargets
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.kubernetes import KubernetesTargets
-from zmon.hub.discovery.pods import pod_selection
 from zmon.hub.discovery.prometheus import PrometheusTargets
 from zmon.hub.discovery.target import Answer, TargetSource
+from zmon.web.kubernetes.agent_pods import pod_selection
 from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 
 log = logging.getLogger("zmon.hub")

@@ -10,7 +10,8 @@ import dns.asyncresolver
 import dns.exception
 
 from zmon.errors import ZmonError
-from zmon.hub.discovery.target import PolledSource, host_in_url, in_order
+from zmon.hub.discovery.target import PolledSource, in_order
+from zmon.web.addresses import host_in_url
 
 _INTERVAL_SECONDS = 30.0  # as Prometheus' dns_sd_config
 _TIMEOUT_SECONDS = 5.0

@@ -10,10 +10,10 @@ from contextlib import aclosing
 import aiohttp
 
 from zmon.errors import Gone, ZmonError
-from zmon.hub.discovery.pods import Pod, PodSelection, agent_url
 from zmon.hub.discovery.target import Answer, in_order
+from zmon.web.kubernetes.agent_pods import Pod, PodSelection, agent_url
 from zmon.web.kubernetes.api_server import ApiServer
-from zmon.web.kubernetes.requests import Change, list_objects, watching
+from zmon.web.kubernetes.requests import ObjectChange, list_objects, watching
 from zmon.web.kubernetes.resource import Resource
 
 _RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # time to the next attempt, by the number of failures before
@@ -61,8 +61,8 @@ class KubernetesTargets:
                         yield _urls(agents)
             await asyncio.sleep(max(0.0, begin + _SHORTEST_WATCH_SECONDS - time.monotonic()))
 
-    def _apply(self, change: Change[Pod], agents: dict[str, str | None]) -> bool:
-        """Change the URLs of agents by the uid of their pods. Return True if a URL has changed."""
+    def _apply(self, change: ObjectChange[Pod], agents: dict[str, str | None]) -> bool:
+        """ObjectChange the URLs of agents by the uid of their pods. Return True if a URL has changed."""
         if change.object is None:
             return False
         uid = change.object.metadata.uid

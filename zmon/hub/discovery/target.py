@@ -61,11 +61,6 @@ def is_url(text: str) -> bool:
         return False
 
 
-def host_in_url(host: str) -> str:
-    """Return a name or an address as it is in a URL: an address of IPv6 is in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
 def in_order(targets: Sequence[str]) -> tuple[str, ...]:
     """Return each target once, in alphabetical order."""
     return tuple(sorted(set(targets)))

@@ -15,6 +15,7 @@ import aiohttp
 from zmon.errors import UsageError, ZmonError
 from zmon.schema.http_config import Authorization, HttpConfig, TlsConfig
 from zmon.web import http_client
+from zmon.web.addresses import host_in_url
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _NEXT_STEP = "Run this in a pod that has a service account (kubeconfig files are not read)"
@@ -49,4 +50,4 @@ def in_cluster(environ: Mapping[str, str] = os.environ, account: Path = _ACCOUNT
     except ZmonError as error:
         cause = f"{error}; automountServiceAccountToken of the pod may be false"
         raise UsageError("no service account of Kubernetes", cause, _NEXT_STEP) from error
-    return ApiServer(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", http)
+    return ApiServer(f"https://{host_in_url(host)}:{port}", http)

@@ -47,7 +47,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True)
-class Listing(Generic[T]):
+class ObjectList(Generic[T]):
     """All objects, and the version from which on a watch has what changed since."""
 
     objects: tuple[T, ...]
@@ -55,7 +55,7 @@ class Listing(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Change(Generic[T]):
+class ObjectChange(Generic[T]):
     """A change of one object. A bookmark has no object: it says that nothing else has changed until its version."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
@@ -93,7 +93,7 @@ class _Status(msgspec.Struct, frozen=True):
 
 async def list_objects(
     session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str = ""
-) -> Listing[T]:
+) -> ObjectList[T]:
     """Return all objects whose labels match. Raises Forbidden, NotServed, Gone or Unreachable."""
     url, decoder = server + resource.path, msgspec.json.Decoder(kind)
     objects: list[T] = []
@@ -105,14 +105,14 @@ async def list_objects(
         page = _decoded(body, _List, url)
         objects += [_object(decoder, item, url) for item in page.items or ()]
         if not page.metadata.continue_:
-            return Listing(tuple(objects), page.metadata.resource_version)
+            return ObjectList(tuple(objects), page.metadata.resource_version)
         query["continue"] = page.metadata.continue_
 
 
 @contextlib.asynccontextmanager
 async def watching(
     session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str, version: str
-) -> AsyncIterator[AsyncIterator[Change[T]]]:
+) -> AsyncIterator[AsyncIterator[ObjectChange[T]]]:
     """Watch objects whose labels match from a version on, and yield the changes once the API server has agreed.
 
     The changes end when the API server closes the watch, or when the connection breaks; both is normal. Raises
@@ -163,7 +163,7 @@ def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreac
 
 async def _changes(
     response: aiohttp.ClientResponse, resource: Resource, kind: type[T], url: str
-) -> AsyncIterator[Change[T]]:
+) -> AsyncIterator[ObjectChange[T]]:
     decoder = msgspec.json.Decoder(kind)
     async for line in _lines(response.content, url):
         event = _decoded(line, _Event, url)
@@ -172,7 +172,7 @@ async def _changes(
             raise _refused(resource, "watch", status.code, status.message)
         version = _decoded(event.object, _Versioned, url).metadata.resource_version
         changed = None if event.type == "BOOKMARK" else _object(decoder, event.object, url)
-        yield Change(event.type, version, changed)
+        yield ObjectChange(event.type, version, changed)
 
 
 async def _lines(content: aiohttp.StreamReader, url: str) -> AsyncIterator[bytes]:

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from zmon.hub.discovery.target import host_in_url
+from zmon.web.addresses import host_in_url
 from zmon.web.kubernetes.requests import ObjectMeta
 
 _AGENT_PORT = 9780  # of `zmon agent` without --port
-_PORT_NAMES = ("agent", "http")  # names of a container port, in order of preference
+_PORT_NAMES = ("zmon-agent", "http")  # names of a container port, in order of preference
 _ENDED = ("Succeeded", "Failed")
 _SELECTION = re.compile(
     r"(?P<namespace>[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/(?P<selector>[\w\-./=!,() ]*\w[\w\-./=!,() ]*)"

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.web.kubernetes.fake_api import pod
-from zmon.hub.discovery.pods import Pod, PodSelection, agent_url, pod_selection
+from zmon.web.kubernetes.agent_pods import Pod, PodSelection, agent_url, pod_selection
 
 
 def url(*arguments, scheme="http", port=None, **changes):
@@ -45,11 +45,11 @@ def test_pod_that_is_being_deleted_is_still_an_agent():
     [
         ((), 9780),
         ((("http", 9000),), 9000),
-        ((("http", 9000), ("agent", 9001)), 9001),
+        ((("http", 9000), ("zmon-agent", 9001)), 9001),
         ((("metrics", 9000),), 9780),
     ],
 )
-def test_port_is_the_one_that_the_pod_calls_agent_or_http(ports, wanted):
+def test_port_is_the_one_that_the_pod_calls_zmon_agent_or_http(ports, wanted):
     assert url("10.0.0.1", ports=ports) == f"http://10.0.0.1:{wanted}"
     assert url("10.0.0.1", ports=ports, port=9999) == "http://10.0.0.1:9999"
 

@@ -1,0 +1,117 @@
+"""Tests of the checks of pods, DaemonSets and Pod Security."""
+
+import pytest
+
+from tests.doctor.kubernetes.scene import HEALTHY, by_name, cluster, daemon_set, namespace, states, typed
+from tests.web.kubernetes.fake_api import pod
+from zmon.doctor.kubernetes.agents import ENFORCE, beyond_baseline, checks
+from zmon.doctor.kubernetes.objects import DaemonSet, Namespace
+from zmon.errors import Forbidden
+from zmon.web.kubernetes.agent_pods import Pod
+
+DAEMON_SET, SECURITY = "DaemonSet zmon-agents/zmon-agent", "Pod Security zmon-agents"
+REFUSED = Forbidden("cannot list x", "x is forbidden (403)")
+PLAIN = {"metadata": {"name": "zmon-agent", "namespace": "zmon-agents"}, "spec": {"template": {"spec": {}}}}
+
+
+def enforced(level, *daemon_sets):
+    """Return the check of a namespace with this level."""
+    labels = {} if level is None else {ENFORCE: level}
+    things = typed(Namespace, namespace("zmon-agents", **labels))
+    changes = {"daemon_sets": typed(DaemonSet, *daemon_sets)} if daemon_sets else {}
+    return by_name(checks(cluster(namespaces=things, **changes)), SECURITY)
+
+
+def daemon_set_check(**numbers):
+    return by_name(checks(cluster(daemon_sets=typed(DaemonSet, daemon_set(**numbers)))), DAEMON_SET)
+
+
+def test_agents_of_the_chart_are_armed_in_a_healthy_cluster():
+    assert states(checks(HEALTHY)) == {"pods of agents": True, DAEMON_SET: True, SECURITY: True}
+
+
+def test_selector_without_pods_is_inert():
+    check = by_name(checks(cluster(pods=())), "pods of agents")
+    assert check.armed is False
+    assert "no pod has the labels app.kubernetes.io/instance=zmon,app.kubernetes.io/component=agent" in check.result
+
+
+def test_pods_without_an_address_are_inert():
+    check = by_name(checks(cluster(pods=typed(Pod, pod("a", phase="Pending")))), "pods of agents")
+    assert (check.armed, "1 pod with" in check.result, "0 with an address" in check.result) == (False, True, True)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "armed", "part"),
+    [
+        ({}, True, "3 pods ready"),
+        ({"ready": 2}, False, "1 of 3 pods are not ready"),
+        ({"current": 0, "ready": 0}, False, "3 of 3 nodes have no pod; Pod Security or a quota may refuse it"),
+        ({"desired": 0, "current": 0, "ready": 0}, False, "no node fits"),
+        ({"generation": 2, "ready": 0}, None, "has just been changed"),
+    ],
+)
+def test_nodes_without_a_ready_agent_are_told(numbers, armed, part):
+    check = daemon_set_check(**numbers)
+    assert (check.armed, part in check.result) == (armed, True), check
+
+
+def test_missing_daemon_set_is_told():
+    check = by_name(checks(cluster(daemon_sets=())), "DaemonSet of agents")
+    assert (check.armed, "has none with the labels" in check.result) == (None, True)
+
+
+def test_namespace_that_refuses_the_agents_is_inert_with_the_command():
+    check = enforced("baseline")
+    assert check.armed is False
+    for need in ("hostNetwork", "hostPID", "hostPath volumes", "hostPort", "SYS_PTRACE"):
+        assert need in check.result
+    assert "privileged containers" not in check.result
+    assert check.next_step == f"Run `kubectl label --overwrite namespace zmon-agents {ENFORCE}=privileged`."
+    assert enforced("restricted").armed is False
+
+
+@pytest.mark.parametrize(
+    ("level", "armed"), [("privileged", True), ("baseline", True), ("restricted", None), (None, None)]
+)
+def test_agents_without_rights_run_below_privileged(level, armed):
+    assert enforced(level, PLAIN).armed is armed
+
+
+def test_label_that_is_missing_is_unknown():
+    assert "the cluster's default decides" in enforced(None).result
+
+
+def test_missing_namespace_is_inert():
+    check = by_name(checks(cluster(namespaces=())), SECURITY)
+    assert (check.armed, check.result) == (False, "there is no such namespace")
+
+
+def test_what_may_not_be_read_is_unknown():
+    refused = cluster(pods=REFUSED, daemon_sets=REFUSED, namespaces=REFUSED)
+    assert states(checks(refused)) == {"pods of agents": None, "DaemonSet of agents": None, SECURITY: None}
+    assert all("x is forbidden (403)" in check.result for check in checks(refused))
+
+
+def test_agents_that_nobody_has_named_are_asked_for():
+    (check,) = checks(cluster(agents=None))
+    assert (check.armed, "--agents-kubernetes" in check.next_step) == (None, True)
+
+
+def test_pod_without_rights_is_within_baseline():
+    (plain,) = typed(DaemonSet, PLAIN)
+    assert beyond_baseline(plain.spec.template.spec) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "need"),
+    [
+        ({"hostIPC": True}, "hostIPC"),
+        ({"containers": [{"name": "a", "securityContext": {"privileged": True}}]}, "privileged containers"),
+        ({"initContainers": [{"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}]}, "SYS_ADMIN"),
+        ({"volumes": [{"name": "a", "hostPath": {"path": "/run/zmon"}}]}, "hostPath volumes"),
+    ],
+)
+def test_right_beyond_baseline_is_named(spec, need):
+    (changed,) = typed(DaemonSet, PLAIN | {"spec": {"template": {"spec": spec}}})
+    assert beyond_baseline(changed.spec.template.spec) == [need]

@@ -1,0 +1,128 @@
+"""Checks the objects of the Prometheus operator: whether a Prometheus selects them, and how often it scrapes. Pure.
+
+An object that no Prometheus selects is accepted, stays without effect, and nothing says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from zmon.doctor.check import Check, unreadable
+from zmon.doctor.kubernetes.objects import (
+    ClusterObjects,
+    LabelSelector,
+    Monitor,
+    PrometheusObject,
+    PrometheusRule,
+    RuleLine,
+    known,
+)
+from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, Kind, text, verdict
+from zmon.errors import NotServed, Unreachable
+from zmon.format import listed
+from zmon.schema.scraping import AGENT, HUB, MADE_FOR, duration_seconds
+from zmon.web.kubernetes.requests import ObjectMeta
+
+_NUMBER = re.compile(r"vector\((\d+)\)")
+_NAMED = 3  # Prometheus objects that a check names
+_NOT_READ = "PrometheusAgent and ThanosRuler objects are not read"
+
+
+def checks(objects: ClusterObjects) -> list[Check]:
+    """Return one check for each PodMonitor, ServiceMonitor and PrometheusRule of zmon, and one for each interval."""
+    if isinstance(objects.prometheuses, NotServed):
+        result = "is not installed, so PodMonitors, ServiceMonitors and PrometheusRules do not exist"
+        return [Check("Prometheus operator", None, result)]
+    if isinstance(objects.prometheuses, Unreachable):
+        return [unreadable("Prometheus operator", objects.prometheuses)]
+    if not objects.prometheuses:
+        result = f"there is no Prometheus object that could select those of zmon; {_NOT_READ}"
+        return [Check("Prometheus operator", None, result)]
+    results: list[Check] = []
+    for kind, things in (
+        (POD_MONITOR, objects.pod_monitors),
+        (SERVICE_MONITOR, objects.service_monitors),
+        (RULE, objects.rules),
+    ):
+        if isinstance(things, Unreachable):
+            results.append(unreadable(f"{kind.name} objects", things))
+            continue
+        metas = [thing.metadata for thing in things if _is_of_zmon(thing)]
+        if not metas:
+            results.append(Check(f"{kind.name} objects", None, "there is none with zmon in its name or labels"))
+        results += [_selected(objects, objects.prometheuses, kind, meta) for meta in metas]
+    return results + _intervals(objects, objects.prometheuses)
+
+
+def _is_of_zmon(thing: Monitor | PrometheusRule) -> bool:
+    meta = thing.metadata
+    return "zmon" in meta.name or meta.labels.get("app.kubernetes.io/name") == "zmon"
+
+
+def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject], kind: Kind, meta: ObjectMeta) -> Check:
+    name = f"{kind.name} {meta.namespace}/{meta.name}"
+    verdicts = [verdict(prometheus, kind, meta, objects.namespaces) for prometheus in prometheuses]
+    by = [f"{p.metadata.namespace}/{p.metadata.name}" for p, v in zip(prometheuses, verdicts, strict=True) if v.selects]
+    if by:
+        return Check(name, True, f"is selected by Prometheus {listed(by, _NAMED)}")
+    reasons = listed([each.reason for each in verdicts if each.selects is not False], _NAMED)
+    if reasons:
+        return Check(name, None, f"it is unknown whether a Prometheus selects it: {reasons}")
+    result = f"no Prometheus selects it, so it has no effect: {listed([each.reason for each in verdicts], _NAMED)}"
+    labels = next((text(LabelSelector(dict(each.missing))) for each in verdicts if each.missing), "")
+    own_step = f"Add the label {labels} to it (Helm: monitoring.labels)." if labels else ""
+    return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
+
+
+def made_for(rules: Iterable[PrometheusRule]) -> dict[str, int]:
+    """Return the longest scrape intervals for which zmon's rules are made, in seconds by daemon."""
+    lines = (line for rule in rules for group in rule.spec.groups for line in group.rules if line.record == MADE_FOR)
+    seconds: dict[str, int] = {}
+    for daemon, number in ((line.labels.get("daemon", ""), _number(line)) for line in lines):
+        if number is not None:
+            seconds[daemon] = min(number, seconds.get(daemon, number))
+    return seconds
+
+
+def _number(line: RuleLine) -> int | None:
+    match = _NUMBER.fullmatch(str(line.expr))
+    return int(match[1]) if match else None
+
+
+def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]) -> list[Check]:
+    """Return one check for each monitor of agents or hubs that a Prometheus selects."""
+    rules = made_for(known(objects.rules))
+    monitors = [(POD_MONITOR, each) for each in known(objects.pod_monitors)]
+    monitors += [(SERVICE_MONITOR, each) for each in known(objects.service_monitors)]
+    results: list[Check] = []
+    for kind, monitor in monitors:
+        daemon = _daemon(monitor.metadata) if _is_of_zmon(monitor) else None
+        selecting = [p for p in prometheuses if verdict(p, kind, monitor.metadata, objects.namespaces).selects]
+        scrapes = (*monitor.spec.pod_metrics_endpoints, *monitor.spec.endpoints)
+        if daemon is not None and selecting and scrapes:
+            every = {
+                scrape.interval or prometheus.spec.scrape_interval for scrape in scrapes for prometheus in selecting
+            }
+            results.append(_interval(monitor.metadata, daemon, sorted(every), rules.get(daemon)))
+    return results
+
+
+def _interval(meta: ObjectMeta, daemon: str, every: Sequence[str], longest: int | None) -> Check:
+    name = f"interval of {meta.name}"
+    if longest is None:
+        return Check(name, None, f"scrapes every {listed(every)}; it is unknown for which interval the rules are made")
+    try:
+        is_short = max(duration_seconds(interval) for interval in every) <= longest
+    except ValueError as error:
+        return Check(name, False, f"scrapes every {listed(every)}: {error}", f"Set its interval to {longest}s.")
+    if is_short:
+        return Check(name, True, f"scrapes {daemon}s every {listed(every)}; the rules are made for {longest} s")
+    result = f"scrapes {daemon}s every {listed(every)}, but the rules are made for {longest} s"
+    return Check(name, False, result, f"Set the interval of {meta.namespace}/{meta.name} to {longest}s or less.")
+
+
+def _daemon(meta: ObjectMeta) -> str | None:
+    """Return which daemons a monitor scrapes; None if neither its labels nor its name say it."""
+    component = meta.labels.get("app.kubernetes.io/component", "")
+    return next((word for word in (AGENT, HUB) if word == component or meta.name.endswith(f"-{word}")), None)

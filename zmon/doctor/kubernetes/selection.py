@@ -1,0 +1,105 @@
+"""Which objects a Prometheus of the operator selects. Pure.
+
+Source: https://prometheus-operator.dev/docs/api-reference/api/: a selector of objects that is missing selects none, an
+empty one all. A selector of namespaces that is missing selects the namespace of the Prometheus, an empty one all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from zmon.doctor.kubernetes.objects import LabelSelector, Namespace, PrometheusObject, Requirement
+from zmon.errors import Unreachable
+from zmon.web.kubernetes.requests import ObjectMeta
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of objects that a Prometheus selects."""
+
+    name: str
+    selector: str  # the fields of PrometheusSpec
+    namespace_selector: str
+    keys: str  # the selectors as users write them
+
+
+POD_MONITOR = Kind("PodMonitor", "pod_monitor_selector", "pod_monitor_namespace_selector", "podMonitorSelector")
+SERVICE_MONITOR = Kind(
+    "ServiceMonitor", "service_monitor_selector", "service_monitor_namespace_selector", "serviceMonitorSelector"
+)
+RULE = Kind("PrometheusRule", "rule_selector", "rule_namespace_selector", "ruleSelector")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer to the question whether a Prometheus selects an object."""
+
+    selects: bool | None  # None: unknown, because the labels of namespaces are
+    reason: str = ""  # why it does not, or why that is unknown
+    missing: Mapping[str, str] = field(default_factory=dict)  # labels with which it would select the object
+
+
+def matches(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Return True if labels meet all conditions."""
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        _meets(requirement, labels) for requirement in selector.match_expressions
+    )
+
+
+def _meets(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    has, is_one = requirement.key in labels, labels.get(requirement.key) in requirement.values
+    return {"In": has and is_one, "NotIn": not is_one, "Exists": has, "DoesNotExist": not has}.get(
+        requirement.operator, False
+    )
+
+
+def text(selector: LabelSelector) -> str:
+    """Return a selector as kubectl writes it."""
+    parts = [f"{key}={value}" for key, value in selector.match_labels.items()]
+    for each in selector.match_expressions:
+        values = f"({','.join(each.values)})"
+        parts.append(
+            {
+                "In": f"{each.key} in {values}",
+                "NotIn": f"{each.key} notin {values}",
+                "Exists": each.key,
+                "DoesNotExist": f"!{each.key}",
+            }.get(each.operator, f"{each.key} {each.operator} {values}")
+        )
+    return ",".join(parts)
+
+
+def verdict(
+    prometheus: PrometheusObject, kind: Kind, thing: ObjectMeta, namespaces: tuple[Namespace, ...] | Unreachable
+) -> Verdict:
+    """Return whether a Prometheus selects an object of a kind."""
+    name = f"{prometheus.metadata.namespace}/{prometheus.metadata.name}"
+    selector: LabelSelector | None = getattr(prometheus.spec, kind.selector)
+    if selector is None:
+        return Verdict(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
+    if not matches(selector, thing.labels):
+        missing = {k: value for k, value in selector.match_labels.items() if thing.labels.get(k) != value}
+        would_match = matches(selector, {**thing.labels, **missing})
+        return Verdict(False, f"{name} selects {text(selector)}", missing if would_match else {})
+    return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, thing, namespaces)
+
+
+def _of_namespace(
+    prometheus: PrometheusObject,
+    selector: LabelSelector | None,
+    name: str,
+    thing: ObjectMeta,
+    namespaces: tuple[Namespace, ...] | Unreachable,
+) -> Verdict:
+    if selector is None:
+        is_own = thing.namespace == prometheus.metadata.namespace
+        return Verdict(is_own, "" if is_own else f"{name} selects in its own namespace only")
+    if not selector.match_labels and not selector.match_expressions:
+        return Verdict(True)
+    if isinstance(namespaces, Unreachable):
+        return Verdict(None, f"the labels of the namespace {thing.namespace} are unknown: {namespaces}")
+    labels = next((each.metadata.labels for each in namespaces if each.metadata.name == thing.namespace), {})
+    if matches(selector, labels):
+        return Verdict(True)
+    return Verdict(False, f"{name} selects in namespaces with {text(selector)}")
