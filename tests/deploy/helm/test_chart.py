@@ -2,12 +2,14 @@
 
 import json
 
+import msgspec
 import pytest
 import yaml
 
 from tests.deploy.helm.api_server import OPTIONAL
 from tests.deploy.helm.conftest import CHART, CI, Objects, ci_values, engine, install
 from tests.golden.compare import check_text
+from zmon.web.kubernetes.agent_pods import Pod, agent_url, pod_selection
 
 OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
 RESTRICTED_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected"}
@@ -147,6 +149,20 @@ def test_only_the_hub_has_a_token_and_may_only_read_pods_of_the_agents(installed
     assert role["metadata"]["namespace"] == "zmon-agents"
     assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
     assert not [thing for thing in objects if thing["kind"].startswith("ClusterRole")]
+
+
+@pytest.mark.parametrize("name", CI)
+def test_hub_and_doctor_look_for_the_pods_of_the_agents(installed, name):
+    (hub,) = installed(name).of("StatefulSet")["spec"]["template"]["spec"]["containers"]
+    pods = pod_selection({each["name"]: each.get("value") for each in hub["env"]}["ZMON_AGENTS_KUBERNETES"])
+    daemon_set = installed(name).of("DaemonSet")
+    assert pods.namespace == daemon_set["metadata"]["namespace"]
+    wanted = dict(requirement.split("=") for requirement in pods.selector.split(",")).items()
+    assert wanted <= daemon_set["spec"]["template"]["metadata"]["labels"].items()
+    assert wanted <= daemon_set["metadata"]["labels"].items()
+    status = {"phase": "Running", "podIP": "192.168.0.7"}
+    pod = {"metadata": {"name": "a"}, "spec": daemon_set["spec"]["template"]["spec"], "status": status}
+    assert agent_url(msgspec.convert(pod, Pod), "https", pods.port) == "https://192.168.0.7:9780"
 
 
 @pytest.mark.parametrize("kind", ["hub", "dashboard"])

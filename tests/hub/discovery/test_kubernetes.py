@@ -8,11 +8,12 @@ import pytest
 
 from tests.build import waiting
 from tests.hub.discovery.test_agents import agents_of, job_of
-from tests.hub.fakes import contexts, hub_over, poll, two_agents
+from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, two_agents
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.errors import ZmonError
 from zmon.hub.discovery import kubernetes
 from zmon.hub.discovery.kubernetes import KubernetesTargets
+from zmon.schema.http_config import Authorization, HttpConfig
 from zmon.web.kubernetes.agent_pods import pod_selection
 
 A, B, C = (f"http://10.0.0.{number}:9780" for number in (1, 2, 3))
@@ -174,6 +175,19 @@ def test_error_410_in_a_watch_means_a_new_list_and_no_error(run):
     run(scenario)
 
 
+def test_versions_forgotten_again_and_again_are_no_error_while_watches_begin(run):
+    async def scenario(api, answers):
+        for number in range(1, 4):
+            await count(api.watches, number)
+            await asyncio.sleep(0.1)
+            api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
+            api.forget()
+        await count(api.watches, 4)
+        assert answers == [(A, B)] * len(answers)
+
+    run(scenario)
+
+
 def test_server_that_always_forgets_is_told_and_not_asked_all_the_time(run):
     async def scenario(api, answers):
         assert "too old" in await error(answers, 3)
@@ -297,6 +311,26 @@ def test_ranks_of_a_pod_that_goes_are_unwatched_and_not_gone(run_hub):
         await watched(hub_client, 4)
 
     run_hub(scenario)
+
+
+def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(tmp_path, token_file):
+    async def main():
+        agent, api, shown = FakeAgent(), FakeApi(), set()
+
+        def check(request):
+            shown.add(request.headers.get("Authorization"))
+            agent.requests.append(request.path_qs)
+
+        agent.check = check
+        async with agent.serve(), api.serve():
+            api.put(a=agent_pod("a", agent))
+            http = HttpConfig(authorization=Authorization(credentials="of-the-hub"))
+            async with hub_over(tmp_path / "data", sources=(source_of(api, token_file),), http=http):
+                await count(agent.requests, 2)
+        assert shown == {"Bearer of-the-hub"}
+        assert set(api.authorizations) == {"Bearer token-1"}
+
+    asyncio.run(main())
 
 
 def test_hub_keeps_the_agents_while_the_api_server_does_not_answer_and_says_so(run_hub):
