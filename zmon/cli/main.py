@@ -62,7 +62,7 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"Pages such as docs/runbooks.md are in {manual.folder()}.",
+    epilog=f"\b\nPages such as docs/runbooks.md are in {manual.folder()}.",
 )
 @click.version_option(zmon.__version__, prog_name="zmon")
 @click.option(
