@@ -27,6 +27,7 @@ setup:
 
 setup-dev:
 	@scripts/setup dev $(PROGRAMS) chromium systemd:systemd-analyze gcc libc6-dev:/usr/include/stdio.h iproute2:ip
+	@scripts/setup-helm
 
 demo: setup
 	@$(BIN)/zmon demo $(if $(DURATION),--seconds $(DURATION)) $(if $(DATA),--data "$(DATA)")

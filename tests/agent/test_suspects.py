@@ -66,6 +66,19 @@ def test_long_poll_waits_no_longer_than_the_agent_allows(run_scenario):
     run_scenario(scenario, max_wait_seconds=0.2)
 
 
+def test_agent_that_a_signal_ends_says_so_to_those_who_wait(run_scenario):
+    async def scenario(client):
+        quiet = await get_json(client, "/api/v1/suspects")
+        assert not quiet["leaving"]
+        waiting = asyncio.create_task(get_json(client, f"/api/v1/suspects?wait=30&since={quiet['version']}"))
+        await asyncio.sleep(0.2)
+        assert not waiting.done()
+        await client.server.app.shutdown()
+        assert (await waiting)["leaving"]
+
+    run_scenario(scenario)
+
+
 def test_long_poll_answers_when_a_suspect_recovers(make_live_box, run_scenario):
     box = make_live_box()
     box.steps(3)

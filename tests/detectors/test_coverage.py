@@ -56,6 +56,12 @@ def test_coverage_reports_nothing_during_a_three_second_agent_restart(seconds):
     assert detect(*watched(), **silent_agent(seconds)) is None
 
 
+def test_coverage_reports_nothing_while_an_agent_that_said_that_it_ends_is_away():
+    changes = silent_agent(60.0)
+    changes["agents"][1] = replace(changes["agents"][1], is_restarting=True)
+    assert detect(*watched(), **changes) is None
+
+
 def test_coverage_ignores_agents_that_have_no_rank_of_this_job():
     assert detect(*map(rank_state, range(4)), agents=[NODE_A, agent_status("node-z", 500.0)]) is None
 

@@ -126,8 +126,8 @@ def _knows_sockets(report):
     """Return True once the rank's sockets were found, or refused."""
     sources = {source["name"]: source for source in report["sources"]}
     peers = (report["sample"].get("tcp") or {}).get("peers", ())
-    found = any(peer["job_id"] == JOB for peer in peers)
-    return "kernel" in sources and "tcp" in sources and (found or bool(sources["tcp"]["dropped"]))
+    has_peers = any(peer["job_id"] == JOB for peer in peers)
+    return "kernel" in sources and "tcp" in sources and (has_peers or bool(sources["tcp"]["dropped"]))
 
 
 def has(report, evidence):

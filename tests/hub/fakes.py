@@ -20,7 +20,7 @@ class FakeAgent:
 
     def __init__(self, *ranks, host="node-a"):
         self.host, self.ranks = host, ranks
-        self.suspects, self.version = [], 0
+        self.suspects, self.version, self.leaving = [], 0, False
         self.records = {}
         self.plans, self.plans_version = {}, ""
         self.down = self.hangs = False
@@ -73,7 +73,8 @@ class FakeAgent:
         while str(self.version) == request.query.get("since") and time.monotonic() < deadline and not self.down:
             await asyncio.sleep(0.01)
         self.check(request)
-        return web.json_response({"schema": 1, "version": self.version, "suspects": self.suspects})
+        answer = {"schema": 1, "version": self.version, "suspects": self.suspects, "leaving": self.leaving}
+        return web.json_response(answer)
 
     async def evidence(self, request):
         self.check(request)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import agent_report, dead, killed, rank_state
-from zmon.hub.agent_link import FORGET_SECONDS, AgentLink, working
+from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, working
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
 
@@ -49,6 +49,21 @@ def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_h
     link.record_failure("Connection refused", host_is_up=True)
     link.record_report(agent_report(rank_state(0), cursor=9))
     assert not link.status().host_is_up
+
+
+def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
+    link = AgentLink("http://node-a:9780")
+    link.record_report(agent_report(rank_state(0), cursor=7))
+    link.record_leave()
+    assert not link.status().is_restarting  # it still answers
+    link.record_failure("Connection refused")
+    assert link.status().is_restarting
+    link._restarts_until -= RESTART_SECONDS
+    assert not link.status().is_restarting
+
+
+def test_agent_that_said_nothing_does_not_restart():
+    assert not silent(1).status().is_restarting
 
 
 def test_suspects_are_forgotten_after_a_failure():

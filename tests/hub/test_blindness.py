@@ -115,6 +115,24 @@ def test_agent_that_hangs_delays_no_pass(run_scenario):
     run_scenario(scenario, node_a, node_b)
 
 
+def test_hub_knows_that_an_agent_restarts_if_it_said_so(run_scenario):
+    """What coverage makes of it is in tests/detectors/test_coverage.py."""
+    node_a, node_b = two_agents()
+    node_b.leaving = True
+
+    async def scenario(hub_client):
+        await hub_client.passes()
+        await asyncio.sleep(0.5)  # longer than a long poll of these hubs
+        node_b.down = True
+
+        async def restarting():
+            return [link.url for link in hub_client.hub._agents.links if link.status().is_restarting]
+
+        assert await poll(restarting) == [node_b.url]
+
+    run_scenario(scenario, node_a, node_b)
+
+
 def test_job_without_an_answering_agent_is_a_finding(run_scenario):
     """The agent of another job still answers, so the hub is not blind and must not take silence for the job's end."""
     node_a, node_b = FakeAgent(*healthy()), FakeAgent(rank_state(0, job_id="other", world_size=1), host="node-b")

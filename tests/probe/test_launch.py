@@ -162,6 +162,10 @@ def test_explicit_attempt_takes_precedence_over_the_restart_count():
     assert (result.attempt, result.restart_count) == (9, 2)
 
 
+def test_variable_from_a_label_that_a_pod_does_not_have_counts_as_unset():
+    assert read_launch({**TORCHRUN, "ZMON_ATTEMPT": ""}).attempt == 2
+
+
 def test_job_id_on_a_single_node_is_made_from_script_and_time(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/ann/train dlrm.py"])
     job_id = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"}).job_id

@@ -206,6 +206,10 @@ class Agent:
             raise Refusal(503, str(failure))
         return await self._suspects.answer(request, self._config.max_wait_seconds)
 
+    async def _leave(self, app: web.Application) -> None:
+        """Tell the hubs that wait for suspects that this agent ends now. Called when a signal ends it."""
+        self._suspects.leave()
+
     def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
         return self._histories.turn() if is_history(request) else contextlib.nullcontext()
 
@@ -270,6 +274,7 @@ class Agent:
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]
         )
+        app.on_shutdown.append(self._leave)
         app.cleanup_ctx.append(self._run)
         return app
 

@@ -12,6 +12,7 @@ class CurrentSuspects:
     def __init__(self) -> None:
         self.now: frozenset[Suspicion] = frozenset()
         self._version = 0
+        self._leaving = False
         self._polls = LongPolls()
 
     def update(self, suspects: frozenset[Suspicion]) -> None:
@@ -21,13 +22,18 @@ class CurrentSuspects:
             self._version += 1
             self._polls.answer_all()
 
+    def leave(self) -> None:
+        """Tell those who wait that the agent ends now."""
+        self._leaving = True
+        self._polls.answer_all()
+
     async def answer(self, request: SuspectsRequest, max_wait_seconds: float) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
         wait, since = min(request.wait, max_wait_seconds), request.since
         if since < 0 and self.now:
             wait = 0
         previous = self._version if since < 0 else since
-        if self._version == previous and wait > 0:
+        if self._version == previous and wait > 0 and not self._leaving:
             await self._polls.wait(wait)
         suspects = sorted(self.now, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
-        return Suspects(self._version, suspects)
+        return Suspects(self._version, suspects, self._leaving)

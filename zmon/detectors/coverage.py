@@ -20,7 +20,7 @@ class Coverage(Thresholds):
     """The detector `coverage`; thresholds in seconds."""
 
     # An agent that is silent for this long is reported, because its ranks are unwatched. An agent that restarts is back
-    # within 3 s.
+    # within 3 s. One that a signal ended said so, and is not reported for two minutes (zmon/hub/agent_link.py).
     silent_seconds: float = 10.0
     # Ranks that no agent reports are missing once the job has trained for this long. The ranks of one launch appear
     # within seconds of each other.
@@ -44,7 +44,11 @@ class Coverage(Thresholds):
 
     def _silent_agent(self, snapshot: Snapshot) -> Finding | None:
         hosts = {r.host for r in snapshot.unwatched}
-        silent = [a for a in snapshot.agents if a.host in hosts and a.silent_seconds >= self.silent_seconds]
+        silent = [
+            agent
+            for agent in snapshot.agents
+            if agent.host in hosts and agent.silent_seconds >= self.silent_seconds and not agent.is_restarting
+        ]
         if not silent:
             return None
         first = silent[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from dataclasses import replace
@@ -18,6 +19,7 @@ from zmon.schema.plan import Plan
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
 WINDOW_SECONDS = 60.0  # the window over which hardware counters are compared
 _BETWEEN_SAMPLES_SECONDS = 5.0
+RESTART_SECONDS = 120.0  # an agent that said that it ends is expected back within this time: a node pulls an image
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
 _BETWEEN_TCP_SAMPLES_SECONDS = 0.9
 
@@ -32,6 +34,7 @@ class AgentLink:
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
         self.host_is_up = False  # the host refused the last request, because no agent listens there
+        self._restarts_until = -math.inf  # monotonic seconds
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = ReportDelay()
@@ -75,6 +78,10 @@ class AgentLink:
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
+
+    def record_leave(self) -> None:
+        """Record that the agent said that it ends now: it starts again."""
+        self._restarts_until = time.monotonic() + RESTART_SECONDS
 
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
@@ -158,6 +165,7 @@ class AgentLink:
             num_left_out=self.report.num_left_out if self.report else 0,
             left_out=self.report.left_out if self.report else (),
             host_is_up=self.host_is_up,
+            is_restarting=not self.reachable and time.monotonic() < self._restarts_until,
         )
 
 

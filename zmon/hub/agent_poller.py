@@ -116,6 +116,8 @@ class AgentPoller:
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             version, link.suspects = answer.version, tuple(answer.suspects)
+            if answer.leaving:
+                link.record_leave()
             if link.suspects:
                 self.suspected.set()
             await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))

@@ -134,7 +134,7 @@ def _script() -> str:
 
 def _number(env: Mapping[str, str], *names: str, default: int) -> int:
     for name in names:
-        if name in env:
+        if env.get(name):  # a variable from a label that a pod does not have is empty
             try:
                 return int(env[name])
             except ValueError:

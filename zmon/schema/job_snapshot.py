@@ -32,6 +32,7 @@ class AgentStatus:
     num_left_out: int = 0  # parts of its last report that the hub could not decode
     left_out: tuple[str, ...] = ()  # the first of them, each with the reason
     host_is_up: bool = False  # the agent does not answer, but its host refused the connection
+    is_restarting: bool = False  # the agent does not answer, and said before that it ends; for two minutes
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,8 @@ class BoxRoots:
         if pods is None:
             return [], []
         try:
-            found = [self._places.in_pod(pod.name) for pod in islice(pods.iterdir(), _MAX_NAMES)]
-            volumes = [volume for volume in found if volume is not None and _is_real(volume)]
+            candidates = [self._places.in_pod(pod.name) for pod in islice(pods.iterdir(), _MAX_NAMES)]
+            volumes = [volume for volume in candidates if volume is not None and _is_real(volume)]
         except OSError as error:
             return [], [f"the boxes of pods: cannot read {pods}: {error.strerror}"]
         private = [volume for volume in volumes if not _may_read(volume)]

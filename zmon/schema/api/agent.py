@@ -89,6 +89,7 @@ class Suspects(msgspec.Struct, frozen=True):
 
     version: int
     suspects: Sequence[Suspicion]
+    leaving: bool = False  # the agent ends now, by a signal, and is expected back
     schema: int = SCHEMA
 
 

@@ -1,0 +1,223 @@
+"""Tests of the Helm chart with the real Helm: its objects, what it refuses, and what a cluster would refuse."""
+
+import json
+
+import pytest
+import yaml
+
+from tests.deploy.helm.api_server import OPTIONAL
+from tests.deploy.helm.conftest import CHART, CI, Objects, ci_values, engine, install
+from tests.golden.compare import check_text
+
+OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
+RESTRICTED_VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected"}
+RESTRICTED_VOLUMES |= {"secret", "name"}
+ISSUER = {"tls": {"certManager": {"issuer": {"name": "ca"}}}}
+WITHOUT_OPERATOR = ("cert-manager.io/v1",)
+MADE_BY_GENERATE = ("PrometheusRule",)
+
+
+@pytest.mark.parametrize("name", CI)
+def test_objects_are_those_of_the_golden(installed, name):
+    objects = [thing for thing in installed(name) if thing["kind"] not in MADE_BY_GENERATE]
+    objects = [thing for thing in objects if "grafana" not in thing["metadata"]["name"]]
+    objects.sort(key=lambda thing: (thing["kind"], thing["metadata"].get("namespace", ""), thing["metadata"]["name"]))
+    check_text(f"helm/{name}.yaml", yaml.safe_dump_all(objects, sort_keys=False, width=120))
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("name", CI)
+def test_kubernetes_accepts_every_object_of_its_own_kinds(installed, name, version):
+    foreign = {kind for kinds in OPTIONAL.values() for kind in kinds}
+    own = [thing for thing in installed(name) if thing["kind"] not in foreign]
+    done = engine("validate", version, given=json.dumps(own))
+    assert json.loads(done.stdout) == [], done.stderr
+
+
+def test_helm_lint_finds_nothing_but_the_missing_icon():
+    report = json.loads(engine("lint", str(CHART)).stdout)
+    assert report["Errors"] is None
+    assert [message["Severity"] for message in report["Messages"]] == [1]
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"agents": {}}, "agents"),
+        ({"agent": {"tolerance": []}}, "tolerance"),
+        ({"boxes": {"mode": "shm"}}, "/boxes/mode"),
+        ({"hub": {"replicas": 3}}, "/hub/replicas"),
+        ({"dashboard": {"proxy": {"port": "http"}}}, "/dashboard/proxy/port"),
+        ({"monitoring": {"interval": "5s"}}, "interval"),
+    ],
+)
+def test_wrong_value_is_refused_and_the_error_names_its_key(values, key):
+    error, created, _ = install(ISSUER | values)
+    assert key in error
+    assert created == []
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({}, "tls.certManager.issuer.name is empty"),
+        (
+            {"tls": {"mode": "secrets", "secrets": {"agent": "a", "hub": "b", "prometheus": "c"}}},
+            "tls.secrets.dashboard",
+        ),
+        (ISSUER | {"monitoring": {"enabled": "always"}}, "install the Prometheus operator"),
+        (ISSUER | {"example": {"enabled": True}}, "install JobSet"),
+    ],
+)
+def test_missing_thing_is_one_line_with_the_next_step(values, text):
+    error, created, _ = install(values, WITHOUT_OPERATOR)
+    assert text in error
+    assert created == []
+
+
+def test_cluster_without_the_operator_gets_no_monitors_and_is_told():
+    error, created, notes = install(ISSUER, WITHOUT_OPERATOR)
+    assert error == ""
+    assert {thing["kind"] for thing in created}.isdisjoint(OPTIONAL["monitoring.coreos.com/v1"])
+    assert "nothing pages" in notes
+
+
+def test_missing_label_of_the_operator_is_told():
+    assert "release: NAME" in install(ISSUER)[2]
+    assert "release: NAME" not in install(ci_values("default"))[2]
+
+
+@pytest.mark.parametrize("name", CI)
+def test_notes_end_with_the_next_command(name):
+    last = install(ci_values(name))[2].strip().splitlines()[-1].strip()
+    assert last == "kubectl -n zmon exec zmon-hub-0 -- zmon doctor --kubernetes"
+
+
+@pytest.mark.parametrize("name", CI)
+def test_hub_dashboard_and_example_obey_pod_security_restricted(installed, name):
+    pods = [
+        thing["spec"]["template"]["spec"] for thing in installed(name) if thing["kind"] in ("StatefulSet", "Deployment")
+    ]
+    assert pods
+    for pod in pods:
+        assert violations(pod) == []
+
+
+def test_agent_violates_pod_security_restricted(installed):
+    """The check above sees violations."""
+    found = violations(installed("default").of("DaemonSet")["spec"]["template"]["spec"])
+    assert {"hostPID", "hostNetwork", "hostPort", "root", "volumes", "capabilities"} <= set(found)
+
+
+def violations(pod):
+    """Return what Pod Security "restricted" refuses in a pod (kubernetes.io: Pod Security Standards)."""
+    found = [key for key in ("hostPID", "hostNetwork", "hostIPC") if pod.get(key)]
+    found += ["volumes" for volume in pod.get("volumes", ()) if not set(volume) <= RESTRICTED_VOLUMES]
+    of_pod = pod.get("securityContext", {})
+    for container in [*pod["containers"], *pod.get("initContainers", ())]:
+        context = of_pod | container.get("securityContext", {})
+        capabilities = context.get("capabilities", {})
+        found += ["hostPort" for port in container.get("ports", ()) if port.get("hostPort")]
+        found += ["privileged"] if context.get("privileged") else []
+        found += ["escalation"] if context.get("allowPrivilegeEscalation") is not False else []
+        found += ["root"] if not context.get("runAsNonRoot") or context.get("runAsUser") == 0 else []
+        found += ["seccomp"] if context.get("seccompProfile", {}).get("type") != "RuntimeDefault" else []
+        drops_all, added = capabilities.get("drop") == ["ALL"], set(capabilities.get("add", ()))
+        found += [] if drops_all and added <= {"NET_BIND_SERVICE"} else ["capabilities"]
+    return found
+
+
+@pytest.mark.parametrize(("name", "added"), [("default", set()), ("secrets", {"DAC_OVERRIDE"})])
+def test_agent_has_the_measured_capabilities_and_no_other(installed, name, added):
+    (agent,) = installed(name).of("DaemonSet")["spec"]["template"]["spec"]["containers"]
+    assert agent["securityContext"]["capabilities"]["drop"] == ["ALL"]
+    assert set(agent["securityContext"]["capabilities"]["add"]) == {"DAC_READ_SEARCH", "SYS_PTRACE", "SYSLOG"} | added
+    assert agent["securityContext"]["readOnlyRootFilesystem"]
+    assert "privileged" not in agent["securityContext"]
+
+
+@pytest.mark.parametrize("name", CI)
+def test_only_the_hub_has_a_token_and_may_only_read_pods_of_the_agents(installed, name):
+    objects = installed(name)
+    pods = {t["kind"]: t["spec"]["template"]["spec"] for t in objects if "template" in t.get("spec", {})}
+    assert {kind for kind, pod in pods.items() if pod["automountServiceAccountToken"]} == {"StatefulSet"}
+    accounts = [thing for thing in objects if thing["kind"] == "ServiceAccount"]
+    assert not any(account["automountServiceAccountToken"] for account in accounts)
+    role = objects.of("Role")
+    assert role["metadata"]["namespace"] == "zmon-agents"
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}]
+    assert not [thing for thing in objects if thing["kind"].startswith("ClusterRole")]
+
+
+@pytest.mark.parametrize("kind", ["hub", "dashboard"])
+def test_service_account_token_is_worth_nothing_to_strangers(installed, kind):
+    """Nobody but named pods may connect to hub and dashboard."""
+    rules = installed("default").of("NetworkPolicy", f"zmon-{kind}")["spec"]["ingress"]
+    assert all(peer["podSelector"] for rule in rules for peer in rule["from"])
+
+
+def test_namespace_of_agents_allows_what_they_need_and_is_not_made_twice(installed):
+    labels = installed("default").of("Namespace")["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+    assert not [thing for thing in installed("secrets") if thing["kind"] == "Namespace"]
+
+
+def test_volumes_of_pods_are_read_only_where_asked_for(installed):
+    def agent(name):
+        return installed(name).of("DaemonSet")["spec"]["template"]["spec"]
+
+    assert "/var/lib/kubelet/pods" in json.dumps(agent("secrets"))
+    assert "/var/lib/kubelet" not in json.dumps(agent("default"))
+    assert "initContainers" not in agent("secrets")
+
+
+def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(installed):
+    rules = sorted((CHART / "files/rules").glob("*.yaml"))
+    pages = sorted((CHART / "files/grafana").glob("*.json"))
+    assert rules
+    assert pages
+    for path in rules:
+        assert installed("default").of("PrometheusRule", f"zmon-{path.stem}")["spec"] == yaml.safe_load(
+            path.read_text()
+        )
+    for path in pages:
+        data = installed("default").of("ConfigMap", f"zmon-grafana-{path.stem}")["data"]
+        assert data == {f"zmon-{path.name}": path.read_text()}
+
+
+def test_monitors_scrape_hubs_every_2_s_and_agents_every_15_s(installed):
+    objects = installed("default")
+    assert objects.of("ServiceMonitor")["spec"]["endpoints"][0]["interval"] == "2s"
+    assert objects.of("PodMonitor")["spec"]["podMetricsEndpoints"][0]["interval"] == "15s"
+    # Prometheus calls the scrape job NAMESPACE/NAME, and the alert rules find agents by the end of this name.
+    assert objects.of("PodMonitor")["metadata"]["name"].endswith("zmon-agent")
+
+
+def test_service_monitor_selects_one_of_the_two_services(installed):
+    objects = installed("default")
+    wanted = objects.of("ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
+    services = [thing for thing in objects if thing["kind"] == "Service"]
+    assert [s["metadata"]["name"] for s in services if wanted <= s["metadata"]["labels"].items()] == ["zmon-hub"]
+
+
+def test_restart_of_the_pods_follows_a_change_of_their_configuration():
+    def checksums(values):
+        objects = Objects(install(values)[1])
+        pods = [objects.of(kind)["spec"]["template"]["metadata"] for kind in ("DaemonSet", "StatefulSet", "Deployment")]
+        return [pod["annotations"]["checksum/config"] for pod in pods]
+
+    before, after = checksums(ISSUER), checksums(ISSUER | {"dashboard": {"evidence": True}})
+    assert [a == b for a, b in zip(before, after, strict=True)] == [True, False, True]
+
+
+@pytest.mark.parametrize("mode", ["hostPath", "emptyDir"])
+def test_example_job_has_its_boxes_where_the_agent_looks(mode):
+    _, created, _ = install(ISSUER | {"example": {"enabled": True}, "boxes": {"mode": mode}})
+    (node,) = Objects(created).of("JobSet")["spec"]["replicatedJobs"]
+    pod = node["template"]["spec"]["template"]["spec"]
+    names = {variable["name"] for variable in pod["containers"][0]["env"]}
+    assert {"ZMON_JOB_ID", "ZMON_ATTEMPT"} <= names
+    assert ("ZMON_BOX_DIR" in names) == (mode == "emptyDir")
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "zmon-boxes"]
+    assert {"hostPath": "hostPath", "emptyDir": "emptyDir"}[mode] in volume
+    assert violations(pod) == ([] if mode == "emptyDir" else ["volumes"])

@@ -1,0 +1,134 @@
+"""A real agent and hub with the chart's configuration, and certificates with the names that the chart asks for."""
+
+import contextlib
+import subprocess
+import sys
+import time
+
+import pytest
+import requests
+from aiohttp.test_utils import unused_port
+
+from tests.places import REPOSITORY
+from tests.web.certificates import Certificates
+
+pytestmark = [pytest.mark.e2e, pytest.mark.filterwarnings("ignore:Unverified HTTPS")]
+
+START_SECONDS = 30.0
+PARTS = ("agent", "hub", "dashboard", "prometheus")
+
+
+@pytest.fixture(scope="module")
+def folders(installed, tmp_path_factory):
+    """The directory /etc/zmon of each part: its ConfigMap, and its certificate in tls/."""
+    objects, folder = installed("default"), tmp_path_factory.mktemp("etc")
+    authority = Certificates(folder)
+    for part in PARTS:
+        (folder / part / "tls").mkdir(parents=True)
+        certificates = [t for t in objects if t["kind"] == "Certificate" and t["metadata"]["name"] == f"zmon-{part}"]
+        pem, key = authority.issue(part, *certificates[0]["spec"]["dnsNames"])
+        pem.rename(folder / part / "tls/tls.crt")
+        key.rename(folder / part / "tls/tls.key")
+        (folder / part / "tls/ca.crt").write_bytes(authority.ca_file.read_bytes())
+        if part != "prometheus":
+            for name, text in objects.of("ConfigMap", f"zmon-{part}")["data"].items():
+                (folder / part / name).write_text(text)
+    return folder
+
+
+@contextlib.contextmanager
+def daemon(name, port, folder, data, *options):
+    """Run a daemon as the chart does, but on loopback."""
+    command = [sys.executable, "-m", "zmon", name, "--port", str(port), "--data-dir", str(data)]
+    process = subprocess.Popen(
+        [*command, "--web.config.file", str(folder / name / "web.yaml"), *options], cwd=REPOSITORY
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+class Asker:
+    """A client with the certificate of a part, or with none, that knows a server by a name."""
+
+    def __init__(self, folders, part, port):
+        self.url, self.session = f"https://zmon.internal:{port}", requests.Session()
+        self.session.trust_env = False  # REQUESTS_CA_BUNDLE would replace `verify`
+        self.session.verify = str(folders / "hub/tls/ca.crt")
+        if part:
+            self.session.cert = (str(folders / part / "tls/tls.crt"), str(folders / part / "tls/tls.key"))
+
+    def status(self, path):
+        return self.session.get(self.url + path, timeout=10).status_code
+
+
+@pytest.fixture(scope="module")
+def ports(folders, tmp_path_factory):
+    """An agent and a hub that know each other by their certificates."""
+    agent, hub = unused_port(), unused_port()
+    data = tmp_path_factory.mktemp("data")
+    to_agent = ("--agents", f"https://127.0.0.1:{agent}", "--http-config", str(folders / "hub/http.yaml"))
+    with (
+        daemon("agent", agent, folders, data / "agent", "--box-dir", str(data / "boxes")) as one,
+        daemon("hub", hub, folders, data / "hub", *to_agent) as other,
+    ):
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            assert (one.poll(), other.poll()) == (None, None)
+            with contextlib.suppress(requests.ConnectionError):
+                anonymous = requests.get(f"https://127.0.0.1:{hub}/readyz", verify=False, timeout=10)  # as the kubelet
+                if anonymous.status_code == 200:
+                    break
+            time.sleep(0.2)
+        yield {"agent": agent, "hub": hub}
+
+
+@pytest.fixture(autouse=True)
+def server_name(monkeypatch):
+    """Resolve the name in the certificates to this machine, as no name server does: zmon's clients check it instead."""
+    import socket
+
+    ask = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *a, **k: ask("127.0.0.1" if host == "zmon.internal" else host, *a, **k)
+    )
+
+
+def test_hub_reaches_the_agent_by_its_certificate(folders, ports):
+    health = Asker(folders, "hub", ports["hub"]).session.get(
+        f"https://zmon.internal:{ports['hub']}/healthz", timeout=10
+    )
+    assert health.json()["healthy"], health.text
+
+
+@pytest.mark.parametrize(
+    ("server", "part", "path", "status"),
+    [
+        ("agent", None, "/livez", 200),
+        ("agent", None, "/readyz", 200),
+        ("agent", None, "/metrics", 401),
+        ("agent", "prometheus", "/metrics", 200),
+        ("agent", "prometheus", "/api/v1/snapshot", 403),
+        ("agent", "prometheus", "/api/v1/evidence/job/0", 403),
+        ("agent", "dashboard", "/api/v1/snapshot", 403),
+        ("agent", "hub", "/api/v1/snapshot", 200),
+        ("hub", None, "/api/v1/jobs", 401),
+        ("hub", "prometheus", "/metrics", 200),
+        ("hub", "prometheus", "/api/v1/findings", 403),
+        ("hub", "dashboard", "/api/v1/findings", 200),
+        ("hub", "dashboard", "/metrics", 403),
+        ("hub", "hub", "/api/v1/jobs", 200),
+        ("hub", "agent", "/api/v1/jobs", 403),
+    ],
+)
+def test_each_part_may_ask_what_its_role_says(folders, ports, server, part, path, status):
+    assert Asker(folders, part, ports[server]).status(path) == status
+
+
+def test_status_in_the_pod_of_the_hub_works(folders, ports):
+    env = {"ZMON_HUB_URL": f"https://127.0.0.1:{ports['hub']}", "ZMON_HTTP_CONFIG": str(folders / "hub/http.yaml")}
+    command = [sys.executable, "-m", "zmon", "status"]
+    done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
