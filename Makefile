@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard
-.PHONY: test-matrix gpu-check gpu-wheels packages
+.PHONY: test-matrix gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -20,6 +20,7 @@ help:
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
 	@echo "make packages                                  build the packages zmon and zmon-probe (for jobs) into dist/"
+	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
 setup:
@@ -78,6 +79,9 @@ bench-dashboard: setup-dev
 
 packages: setup-dev
 	@$(BIN)/python -m scripts.packages
+
+image-versions: setup-dev
+	@$(BIN)/python -m scripts.image_versions
 
 test-matrix:
 	@python3 scripts/test_matrix.py $(if $(TESTS),--tests '$(TESTS)')
