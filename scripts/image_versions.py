@@ -25,13 +25,13 @@ HEADER = (
 def installed_versions(roots: Iterable[str] = ROOTS) -> dict[str, str]:
     """Return the version of each package that the roots need on this machine, without zmon itself."""
     versions: dict[str, str] = {}
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     pending = [(requirement.name, extra) for requirement in map(Requirement, roots) for extra in _extras(requirement)]
     while pending:
         name, extra = pending.pop()
-        if (name, extra) in seen:
+        if (name, extra) in visited:
             continue
-        seen.add((name, extra))
+        visited.add((name, extra))
         versions[canonicalize_name(name)] = distribution(name).version.partition("+")[0]  # torch has +cpu
         for requirement in map(Requirement, requires(name) or ()):
             if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
