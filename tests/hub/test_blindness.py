@@ -116,7 +116,7 @@ def test_agent_that_hangs_delays_no_pass(run_scenario):
 
 
 def test_hub_knows_that_an_agent_restarts_if_it_said_so(run_scenario):
-    """What coverage makes of it is in tests/detectors/test_coverage.py."""
+    """The detector `coverage` then reports nothing (tests/detectors/test_coverage.py)."""
     node_a, node_b = two_agents()
     node_b.leaving = True
 

@@ -25,11 +25,12 @@ class FourHosts(StackStage):
     """A running stack with four hosts, in its own directory."""
 
     name = "hosts"
+    module = "zmon.drills.cluster"  # it runs the stack
 
     def __init__(self, folder: Path) -> None:
         """Start the stack and wait until it is healthy. Raises PartFailed, or UsageError without root."""
         check_possible()
-        super().__init__(folder, "zmon.drills.cluster", NAMES[0], {})
+        super().__init__(folder, self.module, NAMES[0], {})
         self.hosts = {fields["name"]: Host(**fields) for fields in self.ready["hosts"]}
         self.clocks = {
             name: Clock(Path(clock["DRILL_CLOCK"]), Path(clock["LD_PRELOAD"]))

@@ -42,8 +42,8 @@ class Objects(list):
 
     def of(self, kind, name=None):
         """Return the one object of a kind, with this name if several have the kind."""
-        (found,) = [thing for thing in self if thing["kind"] == kind and name in (None, thing["metadata"]["name"])]
-        return found
+        (match,) = [thing for thing in self if thing["kind"] == kind and name in (None, thing["metadata"]["name"])]
+        return match
 
 
 @pytest.fixture(scope="session")

@@ -105,26 +105,26 @@ def test_hub_dashboard_and_example_obey_pod_security_restricted(installed, name)
 
 def test_agent_violates_pod_security_restricted(installed):
     """The check above sees violations."""
-    found = violations(installed("default").of("DaemonSet")["spec"]["template"]["spec"])
-    assert {"hostPID", "hostNetwork", "hostPort", "root", "volumes", "capabilities"} <= set(found)
+    refused = violations(installed("default").of("DaemonSet")["spec"]["template"]["spec"])
+    assert {"hostPID", "hostNetwork", "hostPort", "root", "volumes", "capabilities"} <= set(refused)
 
 
 def violations(pod):
     """Return what Pod Security "restricted" refuses in a pod (kubernetes.io: Pod Security Standards)."""
-    found = [key for key in ("hostPID", "hostNetwork", "hostIPC") if pod.get(key)]
-    found += ["volumes" for volume in pod.get("volumes", ()) if not set(volume) <= RESTRICTED_VOLUMES]
+    refused = [key for key in ("hostPID", "hostNetwork", "hostIPC") if pod.get(key)]
+    refused += ["volumes" for volume in pod.get("volumes", ()) if not set(volume) <= RESTRICTED_VOLUMES]
     of_pod = pod.get("securityContext", {})
     for container in [*pod["containers"], *pod.get("initContainers", ())]:
         context = of_pod | container.get("securityContext", {})
         capabilities = context.get("capabilities", {})
-        found += ["hostPort" for port in container.get("ports", ()) if port.get("hostPort")]
-        found += ["privileged"] if context.get("privileged") else []
-        found += ["escalation"] if context.get("allowPrivilegeEscalation") is not False else []
-        found += ["root"] if not context.get("runAsNonRoot") or context.get("runAsUser") == 0 else []
-        found += ["seccomp"] if context.get("seccompProfile", {}).get("type") != "RuntimeDefault" else []
+        refused += ["hostPort" for port in container.get("ports", ()) if port.get("hostPort")]
+        refused += ["privileged"] if context.get("privileged") else []
+        refused += ["escalation"] if context.get("allowPrivilegeEscalation") is not False else []
+        refused += ["root"] if not context.get("runAsNonRoot") or context.get("runAsUser") == 0 else []
+        refused += ["seccomp"] if context.get("seccompProfile", {}).get("type") != "RuntimeDefault" else []
         drops_all, added = capabilities.get("drop") == ["ALL"], set(capabilities.get("add", ()))
-        found += [] if drops_all and added <= {"NET_BIND_SERVICE"} else ["capabilities"]
-    return found
+        refused += [] if drops_all and added <= {"NET_BIND_SERVICE"} else ["capabilities"]
+    return refused
 
 
 @pytest.mark.parametrize(("name", "added"), [("default", set()), ("secrets", {"DAC_OVERRIDE"})])
