@@ -1,6 +1,6 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
 .PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard
-.PHONY: test-matrix gpu-check gpu-wheels
+.PHONY: test-matrix gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
@@ -19,6 +19,8 @@ help:
 	@echo "make bench-dashboard                           measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
+	@echo "make packages                                  build the packages zmon and zmon-probe (for jobs) into dist/"
+	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
 setup:
@@ -74,6 +76,12 @@ bench-overhead: setup-dev
 
 bench-dashboard: setup-dev
 	@$(BIN)/python -m bench.dashboard
+
+packages: setup-dev
+	@$(BIN)/python -m scripts.packages
+
+image-versions: setup-dev
+	@$(BIN)/python -m scripts.image_versions
 
 test-matrix:
 	@python3 scripts/test_matrix.py $(if $(TESTS),--tests '$(TESTS)')

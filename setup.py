@@ -1,9 +1,11 @@
-"""The build steps that pyproject.toml cannot express: the optional C modules of the probe, and a copy of the runbooks.
+"""The build steps that pyproject.toml cannot express: the optional C modules of the probe, and a copy of docs/.
 
-There are two: the C edge, and the module that records who sent a signal. For Python 3.12 and newer both use the stable
-ABI, so one wheel (cp312-abi3) serves all of them. The stable ABI of 3.11 has no vectorcall, so 3.11 gets a wheel of its
-own. Without a compiler the package is built all the same: ranks run the Python edge, and the senders are unknown.
-`ZMON_PURE=1` builds the wheel without C.
+There are two C modules: the C edge, and the module that records who sent a signal. For Python 3.12 and newer both use
+the stable ABI, so one wheel (cp312-abi3) serves all of them. The stable ABI of 3.11 has no vectorcall, so 3.11 gets a
+wheel of its own. Without a compiler the package is built all the same: ranks run the Python edge, and the senders are
+unknown. `ZMON_PURE=1` builds the wheel without C.
+
+The package for jobs (deploy/probe/) is built with this file too; it has no dashboards and no pages.
 """
 
 import os
@@ -50,15 +52,19 @@ class BuildIfPossible(build_ext):
             )
 
 
-class BuildWithRunbooks(build_py):
-    """The build with a copy of the runbooks; an editable build needs none, since it reads them from the checkout."""
+class BuildWithPages(build_py):
+    """The build with the pages of docs/ inside the package `dashboards`; an editable build reads those of the checkout.
+
+    Runbooks, alerts and messages refer to them.
+    """
 
     def run(self) -> None:
         super().run()
-        if not self.editable_mode:
-            folder = Path(self.build_lib, "dashboards", "docs")
-            folder.mkdir(parents=True, exist_ok=True)
-            self.copy_file("docs/runbooks.md", str(folder))
+        if not self.editable_mode and "dashboards" in self.packages:
+            for page in sorted(Path("docs").rglob("*.md")):
+                target = Path(self.build_lib, "dashboards", page)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self.copy_file(str(page), str(target))
 
 
 class WheelOfStableAbi(bdist_wheel):
@@ -70,6 +76,6 @@ class WheelOfStableAbi(bdist_wheel):
 
 
 setup(
-    cmdclass={"build_py": BuildWithRunbooks, "build_ext": BuildIfPossible, "bdist_wheel": WheelOfStableAbi},
+    cmdclass={"build_py": BuildWithPages, "build_ext": BuildIfPossible, "bdist_wheel": WheelOfStableAbi},
     ext_modules=[] if os.environ.get("ZMON_PURE") == "1" else [EDGE, SIGNAL_SENDER],
 )

@@ -3,6 +3,7 @@
 PYTHONPATH belongs to the job that zmon runs or watches. It may contain other versions of the packages that zmon needs.
 """
 
+import importlib.util
 import os
 import signal
 import sys
@@ -11,8 +12,14 @@ import sys
 def main() -> None:
     """Run the command in a Python that ignores the PYTHON… variables.
 
-    The process replaces itself unless its Python ignores them already. The environment itself does not change.
+    The process replaces itself unless its Python ignores them already. The environment itself does not change. The
+    package for jobs has only `zmon run`, which needs nothing but the standard library; PYTHONPATH may be how Python
+    finds it.
     """
+    if importlib.util.find_spec("zmon.cli") is None:
+        from zmon.probe.command import main as command_of_jobs
+
+        command_of_jobs()
     if {"agent", "hub"}.intersection(sys.argv[1:]):
         signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until it reads its files again at this signal
     if not sys.flags.ignore_environment:

@@ -129,12 +129,18 @@ def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, mon
         streamlit.config.get_option(flag)  # raises if streamlit does not have the option
 
 
-@pytest.mark.parametrize("arguments", [["up"], ["demo"], ["dashboard"]], ids=lambda value: value[0])
-def test_missing_streamlit_is_reported_with_install_command(command, monkeypatch, arguments):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "streamlit" else name)
-    code, out, err = command(*arguments)
+@pytest.mark.parametrize(("name", "module"), [("dashboard", "streamlit"), ("demo", "torch")])
+def test_missing_package_is_reported_with_install_command(command, monkeypatch, name, module):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == module else name)
+    code, out, err = command(name)
     assert (code, out) == (1, "")
-    assert_one_line(err, "pip install 'zmon[dashboard]'")
+    assert_one_line(err, f"{module} is not installed. Run {sys.executable} -m pip install 'zmon[")
+
+
+def test_error_names_pages_by_their_path_on_this_machine(command):
+    code, _, err = command("agent", "--bind", "0.0.0.0")
+    assert code == 2
+    assert_one_line(err, f"({REPOSITORY}/docs/deploy/security.md)")
 
 
 TIMEOUT_SECONDS = 30.0  # a busy machine takes long to start Python

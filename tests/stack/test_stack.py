@@ -5,16 +5,19 @@ import subprocess
 SCRIPT = """
     import sys, time
     from pathlib import Path
+    from zmon import extras
     from zmon.errors import ZmonError
     from zmon.stack import Stack, StackConfig
     folder = Path(__file__).parent
     ports = dict(agent_port=0, hub_port=0, prometheus_port=0, alertmanager_port=0, dashboard_port=0)
+    if (folder / "without-streamlit").exists():
+        extras.is_installed = lambda module: module != "streamlit"
     try:
         file = folder / "zmon.yaml"
         config = StackConfig(
             folder / "data", folder / "boxes", "node-a", **ports, config_file=file if file.exists() else None
         )
-        stack = Stack(config, lambda line: None)
+        stack = Stack(config, lambda line: print("line", line))
     except ZmonError as error:
         print("refused", error)
         sys.exit(2)
@@ -34,6 +37,14 @@ def test_checkers_accept_generated_configuration_of_parts(start_rank, tmp_path):
     ):
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_stack_without_streamlit_has_all_other_parts_and_says_what_to_install(start_rank, tmp_path):
+    (tmp_path / "without-streamlit").touch()
+    stack = start_rank(SCRIPT)
+    assert stack.says("parts") == "prometheus alertmanager agent hub"
+    assert stack.says("line the dashboard does not run:").startswith("streamlit is not installed. Run ")
+    assert "pip install 'zmon[dashboard]', then start again" in stack.output
 
 
 def test_daemons_read_the_configuration_file_of_the_stack(start_rank, tmp_path):

@@ -20,8 +20,9 @@ from zmon.cli.options import (
     port_option,
 )
 from zmon.errors import UsageError
+from zmon.extras import need
 from zmon.schema.http_config import VARIABLE
-from zmon.stack import StackConfig, need
+from zmon.stack import StackConfig
 from zmon.web import server
 from zmon.web.http_client import read_http_config
 from zmon.web.tls import load_certificate

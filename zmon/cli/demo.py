@@ -18,7 +18,8 @@ from zmon.cli.one_machine import announcer, stop_event, unless_stopped
 from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
 from zmon.cli.render.demo import summary, url_table
 from zmon.errors import PartFailed, UsageError
-from zmon.stack import Stack, StackConfig, need
+from zmon.extras import need
+from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
 
 
@@ -69,7 +70,7 @@ def demo(
             await stack.start()
             stack.add(trainer)
             await trainer.start()
-            console.print(url_table(stack.urls, data_dir))
+            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -27,6 +28,7 @@ from zmon.cli.steps import steps
 from zmon.cli.top import top
 from zmon.cli.up import up
 from zmon.errors import UsageError, ZmonError
+from zmon.stack import manual
 
 COMMANDS = (
     run_command,
@@ -58,7 +60,10 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
         context.default_map = defaults
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"\b\nPages such as docs/runbooks.md are in {manual.folder()}.",
+)
 @click.version_option(zmon.__version__, prog_name="zmon")
 @click.option(
     "--config",
@@ -92,11 +97,14 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
-        click.echo(f"zmon: {error.format_message()} See {context.command_path if context else 'zmon'} --help", err=True)
-        sys.exit(2)
+        _fail(f"{error.format_message()} See {context.command_path if context else 'zmon'} --help", 2)
     except UsageError as error:
-        click.echo(f"zmon: {error}", err=True)
-        sys.exit(2)
+        _fail(str(error), 2)
     except ZmonError as error:
-        click.echo(f"zmon: {error}", err=True)
-        sys.exit(1)
+        _fail(str(error), 1)
+
+
+def _fail(line: str, exit_code: int) -> NoReturn:
+    """Print the line, with the paths that pages of docs/ have on this machine, and exit."""
+    click.echo(f"zmon: {manual.with_paths(line)}", err=True)
+    sys.exit(exit_code)

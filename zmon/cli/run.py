@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
-from zmon.probe.run import become, environment, inherited_environment, refusal
+from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, run
 
 
 @click.command("run", context_settings={"allow_interspersed_args": False})
-@click.option(
-    "--job-id",
-    metavar="ID",
-    help="ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, "
-    "script name and start time.",
-)
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="Label of the job. Repeatable.")
+@click.option("--job-id", metavar="ID", help=JOB_ID_HELP)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help=LABEL_HELP)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
 def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str, ...]) -> None:
     """Run a torch job under zmon, without changing its code.
@@ -25,10 +18,4 @@ def run_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str,
 
     Exit codes: those of CMD, 2 misuse, 126 CMD is not executable, 127 CMD does not exist.
     """
-    env = environment(inherited_environment(), job_id, labels)
-    try:
-        become(command, env)
-    except OSError as error:
-        exit_code, why = refusal(command[0], error)
-        click.echo(f"zmon: {why}", err=True)
-        sys.exit(exit_code)
+    run(command, job_id, labels)

@@ -59,7 +59,7 @@ def up(
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return
-            console.print(url_table(stack.urls, data_dir))
+            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
             if ready_file is not None:
                 partial = ready_file.with_suffix(".partial")
                 partial.write_text(json.dumps(asdict(stack.urls)))

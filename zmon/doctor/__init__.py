@@ -16,6 +16,7 @@ from zmon.box.roots import own_root
 from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
 from zmon.doctor.login import Login
+from zmon.doctor.package import installed_distributions, package
 from zmon.doctor.probe_edge import probe_edge
 from zmon.doctor.torch_versions import installed_torch, torch_version
 from zmon.schema.http_config import HttpConfig
@@ -45,8 +46,9 @@ async def examine(
         agent_checks, cluster_checks = await asyncio.gather(
             node.sources(session, agent, box_dir), _cluster(session, hub, history, login)
         )
-    node_checks = [torch_version(installed_torch()), probe_edge(), node.space_for_boxes(box_dir), *node.boxes(box_dir)]
-    return [*node_checks, *agent_checks, *cluster_checks]
+    python_checks = [package(installed_distributions()), torch_version(installed_torch()), probe_edge()]
+    node_checks = [node.space_for_boxes(box_dir), *node.boxes(box_dir)]
+    return [*python_checks, *node_checks, *agent_checks, *cluster_checks]
 
 
 async def examine_kubernetes(

@@ -17,6 +17,7 @@ from zmon.drills.play import play
 from zmon.drills.score import DrillRow
 from zmon.drills.stage import Stage
 from zmon.errors import PartFailed, UsageError
+from zmon.extras import install
 
 STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
 OnRow = Callable[[DrillRow], None]  # called after each play
@@ -84,7 +85,7 @@ def check_installed() -> None:
     """Raise PartFailed unless the packages that the drills' jobs need are installed."""
     missing = [name for name in ("torch", "trainer") if importlib.util.find_spec(name) is None]
     if missing:
-        raise PartFailed(f"{missing[0]} is not installed", "drills strike real jobs", "pip install 'zmon[trainer]'")
+        raise PartFailed(f"{missing[0]} is not installed", "drills strike real jobs", f"Run {install('trainer')}")
 
 
 def select_drills(drills: Sequence[Drill], names: Collection[str]) -> tuple[Drill, ...]:

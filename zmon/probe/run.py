@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
@@ -14,6 +15,23 @@ from typing import NoReturn
 from zmon.errors import UsageError, ZmonError
 from zmon.probe.autoload import AUTOLOAD, RUN_PID
 from zmon.probe.launch import check_job_id
+
+JOB_ID_HELP = (
+    "ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, script "
+    "name and start time."
+)
+LABEL_HELP = "Label of the job. Repeatable."
+
+
+def run(command: Sequence[str], job_id: str | None, labels: Sequence[str]) -> NoReturn:
+    """Run the command in place of zmon, or exit as a shell does if it cannot be started. Raises UsageError."""
+    env = environment(inherited_environment(), job_id, labels)
+    try:
+        become(command, env)
+    except OSError as error:
+        exit_code, why = refusal(command[0], error)
+        print(f"zmon: {why}", file=sys.stderr)
+        sys.exit(exit_code)
 
 
 def environment(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.resources
-import importlib.util
 import json
 import os
 import shutil
@@ -16,10 +14,11 @@ from pathlib import Path
 
 import aiohttp
 
+from zmon import extras
 from zmon.errors import PartFailed, UsageError
 from zmon.files.lock import lock_directory
 from zmon.files.writing import replace_file
-from zmon.stack import password
+from zmon.stack import manual, password
 from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
@@ -63,8 +62,10 @@ class Stack:
     has_dashboard = True
 
     def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
-        if self.has_dashboard:
-            need("streamlit", "the dashboard", "dashboard")
+        if self.has_dashboard and not extras.is_installed("streamlit"):
+            command = extras.install("dashboard")
+            say(f"the dashboard does not run: streamlit is not installed. Run {command}, then start again")
+            self.has_dashboard = False
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
         self._ports: list[ReservedPort] = []
@@ -145,9 +146,7 @@ class Stack:
         logs = data / "logs"
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
-        package = Path(str(importlib.resources.files("dashboards")))
-        rules = [str(package / "rules" / name) for name in RULES]
-        docs = package if (package / "docs").is_dir() else package.parent  # in a wheel, docs/ is inside the package
+        rules = [str(manual.package() / "rules" / name) for name in RULES]
         addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]
@@ -155,7 +154,7 @@ class Stack:
         login = password.USER, str((data / password.FILE).absolute())
         (data / "prometheus.yml").write_text(
             prometheus_yaml(
-                targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(docs), login
+                targets, addresses["hub"], addresses["alertmanager"], rules, urls.dashboard, str(manual.folder()), login
             )
         )
         web_config = alertmanager_web_yaml(password.USER, password.hashed(text))
@@ -226,12 +225,6 @@ def find_program(*names: str) -> str:
         "zmon needs it for history and alerts",
         "Run apt-get install prometheus prometheus-alertmanager (as root), then try again",
     )
-
-
-def need(module: str, part: str, extra: str) -> None:
-    """Raise PartFailed with the package to install if a module of a part is missing."""
-    if importlib.util.find_spec(module) is None:
-        raise PartFailed(f"{part} cannot run", f"{module} is not installed", f"Run pip install 'zmon[{extra}]'")
 
 
 def _lock(data_dir: Path) -> int:

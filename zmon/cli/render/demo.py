@@ -13,12 +13,12 @@ from zmon.schema.job import JobView
 from zmon.stack import Urls, password
 
 
-def url_table(urls: Urls, data_dir: Path) -> Table:
+def url_table(urls: Urls, data_dir: Path, has_dashboard: bool) -> Table:
     """Return a table with the URL of each part."""
     table = Table(title="zmon", title_justify="left")
     table.add_column("part", no_wrap=True)
     table.add_column("address", overflow="fold")
-    table.add_row("dashboard", urls.dashboard)
+    table.add_row("dashboard", urls.dashboard if has_dashboard else "does not run")
     table.add_row("Prometheus", urls.prometheus)
     table.add_row("Alertmanager", urls.alertmanager)
     table.add_row("its password", f"{data_dir / password.FILE} (user {password.USER})")

@@ -11,6 +11,7 @@ import click
 
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, stack_url
 from zmon.errors import UsageError, ZmonError
+from zmon.extras import install
 from zmon.schema.http_config import HttpConfig
 
 
@@ -27,5 +28,5 @@ def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
         from zmon.cli.top.hub_client import connect
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
-        raise ZmonError("zmon top cannot run", missing, "Run pip install 'zmon[top]', or use zmon status") from error
+        raise ZmonError("zmon top cannot run", missing, f"Run {install('top')}, or use zmon status") from error
     Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), partial(connect, http=http)).run()

@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 
 from zmon.errors import UsageError
+from zmon.extras import install
 from zmon.plain import plain, plain_json
 
 Row = Mapping[str, Any]
@@ -84,7 +85,7 @@ def _open_parquet(path: Path) -> Any:
         import pyarrow  # 60 MB, loaded only for Parquet
         from pyarrow import parquet
     except ImportError as error:
-        next_step = "Run pip install 'zmon[parquet]', or export the log as .jsonl"
+        next_step = f"Run {install('parquet')}, or export the log as .jsonl"
         raise UsageError(f"cannot read {path}", "pyarrow is not installed", next_step) from error
     try:
         return parquet.ParquetFile(path)

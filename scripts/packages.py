@@ -1,0 +1,91 @@
+"""Build the packages of zmon: `python -m scripts.packages [FOLDER]`, or `make packages` (FOLDER is dist/).
+
+There are two: `zmon`, and `zmon-probe` with the modules of a rank alone. Each becomes a source distribution, and each
+wheel is built from that, so that a file which the source distribution lacks is missed at once. There is a wheel without
+C for every machine, and one with the C modules for this Python if there is a compiler. pip prefers the latter.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from scripts.rank_modules import rank_modules
+
+PROJECT = Path(__file__).parents[1]
+FOLDER = PROJECT / "dist"
+
+
+def build_packages(folder: Path, room: Path) -> Iterator[Path]:
+    """Build both packages into a folder and yield each file; `room` is an empty folder to work in."""
+    sources = room / "zmon"
+    copy_checkout(sources)
+    yield from build(sources, folder)
+    yield from build(copy_probe(sources, room / "zmon-probe"), folder)
+
+
+def build(sources: Path, folder: Path) -> Iterator[Path]:
+    """Build the source distribution and the wheels of a source tree; yield each file."""
+    (sdist,) = _build("--sdist", sources, folder)
+    yield sdist
+    with tarfile.open(sdist) as archive:
+        archive.extractall(sources.parent, filter="data")
+    unpacked = sources.parent / sdist.name.removesuffix(".tar.gz")
+    yield from _build("--wheel", unpacked, folder, ZMON_PURE="1")
+    shutil.rmtree(unpacked / "build")
+    (wheel,) = _build("--wheel", unpacked, folder)
+    if any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist()):
+        yield wheel
+    else:
+        wheel.unlink()  # for one platform, and still without C
+        print("packages: no wheel with C modules, because there is no C compiler or no Python.h", file=sys.stderr)
+
+
+def copy_checkout(target: Path) -> None:
+    """Copy the files of the checkout that git knows or would know, so nothing that was built or left behind."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, cwd=PROJECT, stdout=subprocess.PIPE, check=True).stdout.decode().split("\0")
+    for name in filter(None, names):
+        if (PROJECT / name).is_file():
+            _copy(PROJECT / name, target / name)
+
+
+def copy_probe(sources: Path, target: Path) -> Path:
+    """Copy what the package for jobs is built from, and return its folder."""
+    shutil.copytree(sources / "deploy/probe", target)
+    of_probe = (path.relative_to(sources) for path in (sources / "zmon/probe").rglob("*") if path.is_file())
+    others = map(Path, ("setup.py", "LICENSE", "zmon/__main__.py", "zmon/py.typed"))
+    for name in {*rank_modules(sources), *of_probe, *others}:
+        _copy(sources / name, target / name)
+    return target
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(source, target)
+
+
+def _build(kind: str, sources: Path, folder: Path, **environment: str) -> list[Path]:
+    """Run the build frontend and return the new files. Its output matters only if it fails."""
+    before = set(folder.glob("*"))
+    command = [sys.executable, "-m", "build", "--no-isolation", kind, "--outdir", str(folder), str(sources)]
+    done = subprocess.run(command, cwd=sources, env=os.environ | environment, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout}{done.stderr}packages: cannot build {sources.name} ({kind})")
+    return sorted(set(folder.glob("*")) - before)
+
+
+if __name__ == "__main__":
+    out = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else FOLDER
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        for path in build_packages(out, Path(temporary)):
+            print(path)

@@ -1,0 +1,30 @@
+"""Tests of the check that one distribution alone has installed zmon."""
+
+from zmon.doctor.package import installed_distributions, package
+
+
+def test_two_distributions_with_the_same_files_are_inert():
+    check = package({"zmon", "zmon-probe"})
+    assert check.armed is False
+    assert check.result.startswith("zmon and zmon-probe are both installed")
+    assert "pip uninstall zmon-probe, then install zmon again" in check.next_step
+
+
+def test_one_distribution_is_armed():
+    check = package({"zmon-probe"})
+    assert (check.armed, check.next_step) == (True, "")
+    assert check.result.endswith("installed by zmon-probe")
+
+
+def test_zmon_from_a_folder_is_neither_armed_nor_inert():
+    assert package(()).armed is None
+
+
+def test_distributions_are_those_that_have_files_of_zmon(tmp_path, monkeypatch):
+    for name, top in (("zmon-probe", "zmon"), ("zmon", "zmon\ntrainer"), ("other", "zmonitor")):
+        folder = tmp_path / f"{name.replace('-', '_')}-1.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (folder / "top_level.txt").write_text(top)
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    assert installed_distributions() == {"zmon", "zmon-probe"}

@@ -1,0 +1,72 @@
+"""Fixtures with the packages of zmon, which are built once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from scripts.packages import build_packages
+
+
+@dataclass(frozen=True)
+class Built:
+    """The folder of the built packages, and the source tree of `zmon` that they were built from."""
+
+    folder: Path
+    sources: Path
+
+    def file(self, pattern: str) -> Path:
+        """Return the only file that matches."""
+        (path,) = self.folder.glob(pattern)
+        return path
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Return the packages."""
+    folder, room = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("room")
+    assert {*build_packages(folder, room)} == {*folder.iterdir()}
+    return Built(folder, room / "zmon")
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Callable[[Path], Path]:
+    """Return a function that installs one wheel, and nothing else, and returns the folder that then has it."""
+
+    def install_wheel(wheel: Path) -> Path:
+        target = tmp_path / "site"
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-deps",
+            "--no-index",
+        ]
+        subprocess.run([*pip, "--target", target, wheel], check=True, timeout=60)
+        return target
+
+    return install_wheel
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Return a function that runs a Python without its site-packages, so without torch and our dependencies."""
+
+    def run(site: Path, *arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON"))}
+        environment = clean | {"PYTHONPATH": str(site), "ZMON_BOX_DIR": str(tmp_path / "boxes"), **env}
+        command = [sys.executable, "-S", *map(str, arguments)]
+        return subprocess.run(
+            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    return run

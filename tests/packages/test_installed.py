@@ -1,0 +1,89 @@
+"""Test of the installed wheel: without streamlit `zmon up` runs everything else. This takes minutes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from scripts.image_versions import FILE
+from tests.boxes import eventually
+
+pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(600)]  # packages are installed anew
+
+
+@pytest.fixture(scope="module")
+def environment(built, tmp_path_factory):
+    """Return the folder of an environment that has the wheel of zmon and what it requires."""
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    pip = [folder / "bin/python", "-m", "pip", "install", "--quiet", "--constraint", FILE]
+    subprocess.run([*pip, built.file("zmon-*-none-any.whl")], check=True)
+    return folder
+
+
+@pytest.fixture
+def zmon(environment, tmp_path):
+    """Return a function that starts `zmon …` outside the checkout."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(("ZMON_", "PYTHON"))}
+    env = clean | {"ZMON_DATA_DIR": str(tmp_path / "data"), "ZMON_BOX_DIR": str(tmp_path / "boxes"), "COLUMNS": "300"}
+    (tmp_path / "away").mkdir()
+
+    def start(*arguments):
+        return subprocess.Popen(
+            [environment / "bin/zmon", *arguments], env=env, cwd=tmp_path / "away", text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    return start
+
+
+@pytest.fixture
+def stack(zmon, tmp_path):
+    """Yield `zmon up`, once it is ready."""
+    process = zmon("up", "--ready-file", str(tmp_path / "ready"))
+    assert eventually(lambda: (tmp_path / "ready").exists() or process.poll() is not None, 120)
+    assert process.poll() is None, process.communicate()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_up_runs_without_streamlit_and_all_files_of_the_wheel_are_in_use(zmon, stack, environment):
+    output, _ = zmon("doctor", "--json").communicate(timeout=60)
+    checks = {check["name"]: check for check in json.loads(output)["checks"]}
+    assert checks["package"]["found"].endswith("is installed by zmon")
+    assert checks["links in pages"]["armed"]
+    alerts = {name: checks[name]["armed"] for name in checks if name.startswith("alert ")}
+    assert {"alert ZmonStall", "alert ZmonWatchdog"} <= alerts.keys()
+    assert False not in alerts.values()  # a rule that Prometheus did not find would be inert
+    stack.send_signal(signal.SIGINT)
+    output, _ = stack.communicate(timeout=30)
+    python = environment / "bin/python"
+    wanted = f"streamlit is not installed. Run {python} -m pip install 'zmon[dashboard]', then start again"
+    assert f"zmon: the dashboard does not run: {wanted}" in output
+    assert stack.returncode == 0
+
+
+def test_dashboard_without_streamlit_names_the_extra(zmon):
+    process = zmon("dashboard")
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error.count("\n")) == (1, 1)
+    assert "pip install 'zmon[dashboard]'" in error
+
+
+def test_page_in_a_message_exists(zmon, environment):
+    _, error = zmon("agent", "--bind", "0.0.0.0").communicate(timeout=60)
+    (page,) = environment.glob("lib/python*/site-packages/dashboards/docs/deploy/security.md")
+    assert str(page) in error
+
+
+def test_installing_an_extra_leaves_zmon_alone(environment):
+    """The public index has another program of this name."""
+    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--dry-run", "--report", "-", "zmon[top]"]
+    done = subprocess.run(pip, check=True, stdout=subprocess.PIPE, timeout=300)
+    names = {item["metadata"]["name"].lower() for item in json.loads(done.stdout)["install"]}
+    assert "textual" in names
+    assert "zmon" not in names

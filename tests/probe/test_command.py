@@ -1,0 +1,59 @@
+"""Tests of `zmon run` of the package for jobs: the same options as elsewhere, and one line for an error."""
+
+import sys
+
+import click
+import pytest
+
+from zmon.cli.run import run_command
+from zmon.probe import command
+
+
+@pytest.fixture
+def start(monkeypatch, capsys):
+    """Return a function that runs the command and returns what it would become, or its exit code and output."""
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["zmon", *words])
+        monkeypatch.setattr(command, "run", lambda *arguments: sys.exit(arguments))
+        with pytest.raises(SystemExit) as end:
+            command.main()
+        return end.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("-- torchrun --label x train.py", (["torchrun", "--label", "x", "train.py"], None, [])),
+        ("torchrun -- --job-id 3", (["torchrun", "--", "--job-id", "3"], None, [])),
+        ("--job-id a --label k=v --label=l=w -- -x", (["-x"], "a", ["k=v", "l=w"])),
+        ("-- -- x", (["--", "x"], None, [])),
+    ],
+)
+def test_words_after_the_options_are_the_command(start, words, expected):
+    assert start("run", *words.split())[0] == expected
+
+
+@pytest.mark.parametrize(
+    "words", ["", "status", "run", "run --", "run --job-id", "run --job x -- y", "run --config f y"]
+)
+def test_misuse_is_one_line(start, words):
+    code, out, err = start(*words.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("zmon: ")
+    assert err.count("\n") == 1
+
+
+def test_help_and_version_are_printed(start):
+    assert start("--help")[1].startswith("usage: zmon run")
+    assert start("--version")[1].startswith("zmon, version ")
+
+
+def test_options_are_those_of_the_whole_package(start):
+    text = " ".join(start("run", "--help")[1].split())
+    options = [option for option in run_command.params if isinstance(option, click.Option)]
+    assert {option.opts[0] for option in options} == {"--job-id", "--label"}
+    for option in options:
+        assert f"{option.opts[0]} {option.metavar} {option.help}" in text

@@ -1,0 +1,62 @@
+"""The `zmon` command of the package for jobs: `zmon run`, without the packages that a job's environment lacks.
+
+Its options are those of zmon/cli/run.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import zmon
+from zmon.errors import UsageError
+from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, run
+
+USAGE = "zmon run [--job-id ID] [--label KEY=VALUE]... -- CMD..."
+HELP = ("-h", "--help")
+
+
+def main() -> NoReturn:
+    """Run the command; an error is one line on stderr, with exit code 2."""
+    try:
+        _command(sys.argv[1:])
+    except UsageError as error:
+        print(f"zmon: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _command(words: Sequence[str]) -> NoReturn:
+    name = words[0] if words else ""
+    if name == "run":
+        options = _Parser().parse_args(words[1:])
+        command = options.command[1:] if options.command[:1] == ["--"] else options.command
+        if not command:
+            raise UsageError("zmon run has no command to run", "", f"Write {USAGE}")
+        run(command, options.job_id, options.label)
+    if name in HELP:
+        print(
+            f"usage: {USAGE}\nThis is the package for jobs. Agent, hub and all other commands are in the package zmon."
+        )
+    elif name == "--version":
+        print(f"zmon, version {zmon.__version__} (package for jobs)")
+    else:
+        what = f"there is no command {name!r}" if name else "a command is missing"
+        raise UsageError(what, "this is the package for jobs, which has only `zmon run`", f"Write {USAGE}")
+    sys.exit()
+
+
+class _Parser(argparse.ArgumentParser):
+    """The options of `zmon run`. All words from the first one that is no option of zmon are the command."""
+
+    def __init__(self) -> None:
+        description = "Run a torch job under zmon, without changing its code."
+        super().__init__("zmon run", USAGE, description, allow_abbrev=False)
+        self.add_argument("--job-id", metavar="ID", help=JOB_ID_HELP)
+        self.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", help=LABEL_HELP)
+        self.add_argument("command", nargs=argparse.REMAINDER, metavar="-- CMD...")
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError, which `main` prints as one line."""
+        raise UsageError("zmon run cannot start", message, f"Write {USAGE}")
