@@ -189,7 +189,7 @@ class DaemonSet(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ClusterObjects:
-    """What the API server has answered. If it refuses a list, the error is in place of the objects."""
+    """The answers of the API server. If it refuses a list, the error is in place of the objects."""
 
     agents: PodSelection | None  # None: nobody has said where they are
     pods: tuple[Pod, ...] | Unreachable

@@ -1,4 +1,4 @@
-"""Which objects a Prometheus of the operator selects. Pure.
+"""Decides which objects a Prometheus of the operator selects. Pure.
 
 Source: https://prometheus-operator.dev/docs/api-reference/api/: a selector of objects that is missing selects none, an
 empty one all. A selector of namespaces that is missing selects the namespace of the Prometheus, an empty one all.
