@@ -1,0 +1,31 @@
+"""The intervals at which Prometheus scrapes zmon: how durations are written, and where rules say what they are made for.
+
+The windows of alert and recording rules follow from the scrape intervals (`dashboards/rules`). The rules record the
+intervals that they are made for, so that the dashboard and `zmon doctor` can read them. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+# The series has the label `daemon`, which is AGENT or HUB. Its value is the longest scrape interval in seconds.
+MADE_FOR = "zmon:rules_scrape_interval:seconds"
+AGENT, HUB = "agent", "hub"
+LONGEST_SECONDS = 60  # rules for a year of history have windows of five minutes, and a window has at least four samples
+
+_UNITS = {"y": 31536000.0, "w": 604800.0, "d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = re.compile("".join(rf"(?:(\d+){unit})?" for unit in _UNITS), re.ASCII)
+
+
+def duration_seconds(text: str) -> float:
+    """Return the seconds of a duration of Prometheus, such as 1m30s. Raises ValueError."""
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
+        raise ValueError(f"{text!r} is not a duration such as 15s or 1m30s")
+    return sum(float(number or 0) * size for number, size in zip(match.groups(), _UNITS.values(), strict=True))
+
+
+def duration_text(seconds: int) -> str:
+    """Format whole seconds as Prometheus does: 20s, 1m, 1m30s."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{minutes}m{rest}s" if minutes and rest else f"{minutes}m" if minutes else f"{rest}s"
