@@ -6,6 +6,7 @@ SHELL := /bin/bash
 
 PROGRAMS := prometheus prometheus-alertmanager:alertmanager
 BIN := .venv/bin
+GENERATED := 'dashboards/grafana/*.json' 'dashboards/rules/*.yaml' helm/zmon/files ':!dashboards/rules/*_test.yaml'
 
 help:
 	@echo "make demo [DURATION=seconds] [DATA=file.tsv]   run a monitored training job on this machine"
@@ -52,11 +53,12 @@ check: setup-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml dashboards/rules/panels.yaml
+	promtool check rules helm/zmon/files/rules/*.yaml
 	promtool test rules dashboards/rules/*_test.yaml
 
 	$(MAKE) -s generate
-	git diff --exit-code --stat -- docs 'dashboards/grafana/*.json'
-	! git ls-files --others --exclude-standard 'dashboards/grafana/*.json' | grep .
+	git diff --exit-code --stat -- docs $(GENERATED)
+	! git ls-files --others --exclude-standard $(GENERATED) | grep .
 
 generate: setup-dev
 	@$(BIN)/python -m scripts.generate

@@ -14,15 +14,13 @@ from typing import TypedDict, Unpack
 
 RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800}
 DEFAULT_RANGE = "15m"
-REFRESH_SECONDS = 2  # zmon's scrape interval: nothing newer exists
+REFRESH_SECONDS = 2  # the banner and the ranks of a job that stalls are at most this old
 POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
 # New points reach the viewers at different moments, spread over this part of the time between two updates.
 TURNS = 1 / 6
 COLUMNS = 60  # points of a row in a heat map
-SHORTEST_WINDOW_SECONDS = 10  # five scrapes, so a rate is still known if two of them fail
 # A chart may end this long before now: the first for a range of minutes, the second for one of days.
 SHORTEST_GRID_SECONDS, LONGEST_GRID_SECONDS = 6, 60
-RECORDED_SECONDS = 10  # the interval at which dashboards/rules/panels.yaml records ranks
 FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 AFTER = 1 / 3  # the part of the range that lies after the time of a link, unless that time is still in the future
 
@@ -35,9 +33,9 @@ class Span:
     end: int
     resolution: int
 
-    def window(self, step_seconds: float | None) -> int:
-        """Return the window of a rate: at least the distance between two points, and at least four steps."""
-        return max(SHORTEST_WINDOW_SECONDS, self.resolution, round(4 * (step_seconds or 0)))
+    def window(self, step_seconds: float | None, shortest: int) -> int:
+        """Return the window of a rate: at least `shortest`, the distance between two points, and four steps."""
+        return max(shortest, self.resolution, round(4 * (step_seconds or 0)))
 
 
 class Changes(TypedDict, total=False):

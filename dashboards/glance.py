@@ -10,19 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dashboards.asking import Unreachable
+from dashboards.intervals import ONE_MACHINE, Intervals
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
 from zmon.format import clock
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
 |last_step_timestamp_seconds|collective_inflight_seconds)"}
 or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
+INTERVALS = f"max by (daemon) ({MADE_FOR})"  # a window that is too long still has samples
 AGENTS = 'up{job=~".*zmon-agent"} == 1'
-HEARTBEAT = "changes(zmon_hub_last_pass_timestamp_seconds[10s]) > 0"  # this does not depend on the clock of the hub
 MAX_EXPECTED = 4096  # ranks that no agent reports; a page cannot show more
 HUB_IS_BLIND = "The hub reaches no agent: this is its last known state{}. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
@@ -65,6 +67,7 @@ class Glance:
     job_id: str | None = None
     jobs: tuple[JobView, ...] = ()
     job: JobView | None = None
+    intervals: Intervals = ONE_MACHINE  # those that the rules of Prometheus are made for, if it has such rules
     past: tuple[Finding, ...] = ()
     findings: tuple[Finding, ...] = ()
     elsewhere: tuple[Finding, ...] = ()
@@ -142,8 +145,10 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         job_id = glance.job_id or next(iter(job_ids), None)
         if not prometheus.query(AGENTS):
             blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
-        if glance.hub_answers and not prometheus.query(HEARTBEAT):
-            blind.append("The hub has finished no pass for 10 s: its state may be old. See its log.")
+        intervals = prometheus.query(INTERVALS, _intervals)
+        if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
+            silence = f"{intervals.chart_window('hub')} s"
+            blind.append(f"The hub has finished no pass for {silence}: its state may be old. See its log.")
         firing = prometheus.query(FIRING)
     except Unreachable as error:
         return replace(glance, blind=(*blind, f"{error} Until then charts and ranks are unknown."))
@@ -153,9 +158,24 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         blind=tuple(blind),
         job_ids=job_ids,
         job_id=job_id,
+        intervals=intervals,
         num_watched=watched.get(job_id or ""),
         firing=tuple(sorted((_firing(sample.labels) for sample in firing), key=_urgency_and_name)),
     )
+
+
+def heartbeat(intervals: Intervals) -> str:
+    """Return PromQL with a series if a hub has finished a pass. It does not depend on the clock of the hub."""
+    return f"changes(zmon_hub_last_pass_timestamp_seconds[{intervals.chart_window('hub')}s]) > 0"
+
+
+def _intervals(samples: list[Sample]) -> Intervals:
+    """Return the scrape intervals that the rules are made for, or those of one machine if the rules do not say it."""
+    seconds = {sample.labels.get("daemon"): sample.value for sample in samples}
+    try:
+        return Intervals(int(seconds[AGENT]), int(seconds[HUB]))
+    except (KeyError, ValueError, OverflowError):
+        return ONE_MACHINE
 
 
 def _firing(labels: dict[str, str]) -> Firing:

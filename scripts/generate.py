@@ -1,4 +1,4 @@
-"""The generator of documents and Grafana dashboards from the code; `make check` fails if one is out of date."""
+"""The generator of documents, rules and Grafana dashboards; `make check` fails if one is out of date."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pathlib import Path
 
 import yaml
 
-from dashboards import grafana
+from dashboards import generator, grafana, rules
+from dashboards.intervals import CLUSTER, ONE_MACHINE
+from dashboards.rules.render import rendered
 from scripts.endings_page import endings_page
 from scripts.openapi import openapi
 from trainer.config import Config
@@ -26,6 +28,8 @@ from zmon.schema.thresholds import ranges
 
 DOCS = Path(__file__).parents[1] / "docs"
 GRAFANA = Path(grafana.__file__).parent
+RULES = Path(rules.__file__).parent
+CHART = DOCS.parent / "helm" / "zmon" / "files"
 
 
 def metrics_page() -> str:
@@ -157,5 +161,7 @@ if __name__ == "__main__":
     (DOCS / "thresholds.md").write_text(thresholds_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())
     (DOCS / "openapi.json").write_text(json.dumps(openapi(), indent=1, ensure_ascii=False) + "\n")
-    for view, dashboard in grafana.dashboards().items():
-        (GRAFANA / f"{view}.json").write_text(json.dumps(dashboard, indent=1, ensure_ascii=False) + "\n")
+    generator.write(rendered(ONE_MACHINE), RULES)
+    generator.write(grafana.rendered(ONE_MACHINE), GRAFANA)
+    generator.write(rendered(CLUSTER), CHART / "rules")
+    generator.write(grafana.rendered(CLUSTER), CHART / "grafana")

@@ -13,6 +13,7 @@ from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, SLOW, Scene
 from dashboards import glance, marks, side
 from dashboards.address import RANGES, Address, Span
+from dashboards.intervals import ONE_MACHINE
 from dashboards.panels import VIEWS, Panel
 from dashboards.panels import ranks as rank_panels
 from dashboards.panels import scaling as scaling_panels
@@ -67,7 +68,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
     at_end = instants(waterfall=waterfall.TIME_PER_STEP, rank_tiles=glance.RANKS)
     return {
-        GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.HEARTBEAT, firing=glance.FIRING),
+        GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.heartbeat(ONE_MACHINE), made_for=glance.INTERVALS, firing=glance.FIRING),
         "cluster": instants(**tiles),
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
         "ranks": [*names, *charts(rank_panels.PANELS)],
@@ -98,7 +99,7 @@ def _chart(panel: Panel, context: ViewContext) -> Query:
     """Return the query of a chart, as dashboards/views/panel.py builds it."""
     rows = panel.shape == "rows"
     span = context.rows_span if rows else context.span
-    return Query(panel.key, panel.query(context.selection(span, is_recorded=panel.is_recorded)), span)
+    return Query(panel.key, panel.query(context.selection(span, panel.source)), span)
 
 
 def _answer(url: str, query: Query) -> bytes:

@@ -1,23 +1,36 @@
 """A page as a dashboard for Grafana: its variables, annotations, and the positions of its panels."""
 
-from dashboards.address import DEFAULT_RANGE, RECORDED_SECONDS
+import json
+
+from dashboards.address import DEFAULT_RANGE
 from dashboards.colours import GREY, ORANGE, VERMILLION
 from dashboards.grafana.panel import DATA_SOURCE, JOB, RANKS, build, build_step, uses_hosts
+from dashboards.intervals import Intervals
 from dashboards.marks import ACTIVITIES
 from dashboards.panels import VIEWS, Panel
+from zmon.schema.scraping import duration_text
 
 SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
-REFRESH = f"{RECORDED_SECONDS}s"
 LOW, HIGH = 8, 14  # heights of panels, in Grafana's rows of 30 pixels
 HALF = 12  # half of Grafana's 24 columns
 
 
-def dashboards() -> dict[str, dict[str, object]]:
+def rendered(intervals: Intervals) -> dict[str, str]:
+    """Return the text of each dashboard, by the name of its file."""
+    return {
+        f"{view}.json": json.dumps(dashboard, indent=1, ensure_ascii=False) + "\n"
+        for view, dashboard in dashboards(intervals).items()
+    }
+
+
+def dashboards(intervals: Intervals) -> dict[str, dict[str, object]]:
     """Return the dashboard of every page, by the name of the page."""
-    return {view: _dashboard(view, panels) for view, panels in VIEWS.items()}
+    return {view: _dashboard(view, panels, intervals) for view, panels in VIEWS.items()}
 
 
-def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict[str, object]:
+def _dashboard(view: str, panels: tuple[Panel, ...], intervals: Intervals) -> dict[str, object]:
+    refresh = duration_text(intervals.recorded.seconds)  # most charts have no newer points
+    drawn = [build(panel, intervals) for panel in panels] + ([build_step()] if view == "job" else [])
     return {
         "uid": f"zmon-{view}",
         "title": f"zmon: {view.capitalize()}",
@@ -26,12 +39,12 @@ def _dashboard(view: str, panels: tuple[Panel, ...]) -> dict[str, object]:
         "editable": True,
         "timezone": "utc",  # the same for charts, findings and people in several time zones
         "time": {"from": f"now-{DEFAULT_RANGE}", "to": "now"},
-        "refresh": REFRESH,
+        "refresh": refresh,
         "graphTooltip": 1,  # one crosshair for all panels
         "links": [_LINK],
         "templating": {"list": _variables(panels)},
-        "annotations": {"list": [_annotation(*mark) for mark in MARKS]},
-        "panels": _with_positions([*map(build, panels), *([build_step()] if view == "job" else [])]),
+        "annotations": {"list": [_annotation(*mark, refresh) for mark in MARKS]},
+        "panels": _with_positions(drawn),
     }
 
 
@@ -96,7 +109,7 @@ MARKS = (  # name, colour, PromQL, title and text of each annotation
 )
 
 
-def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> dict[str, object]:
+def _annotation(name: str, colour: str, promql: str, title: str, text: str, step: str) -> dict[str, object]:
     return {
         "name": name,
         "datasource": DATA_SOURCE,
@@ -106,8 +119,8 @@ def _annotation(name: str, colour: str, promql: str, title: str, text: str) -> d
         "textFormat": text,
         "tagKeys": "host,severity",
         "expr": promql,  # Grafana 10 and 11 read this, later versions read the target
-        "step": REFRESH,
-        "target": {"refId": "A", "datasource": DATA_SOURCE, "expr": promql, "interval": REFRESH, "range": True},
+        "step": step,
+        "target": {"refId": "A", "datasource": DATA_SOURCE, "expr": promql, "interval": step, "range": True},
     }
 
 

@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from typing import NotRequired, TypedDict
 from zlib import crc32
 
-from dashboards.address import COLUMNS, RECORDED_SECONDS
+from dashboards.address import COLUMNS
 from dashboards.colours import CAUSES, CIVIDIS, GREY
+from dashboards.intervals import Intervals
 from dashboards.panels import Panel, Selection
-from dashboards.panels.panel import MAX_ROWS
+from dashboards.panels.panel import MAX_ROWS, is_of_hub, series_names
 from dashboards.queries import MAX_SERIES
+from dashboards.rules.render import recording_seconds
 from dashboards.views.waterfall import TIME_PER_STEP
 from zmon.format import UNKNOWN
+from zmon.schema.scraping import duration_text
 
 DATA_SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 JOB = '"$job_id"'
@@ -76,9 +79,9 @@ class _GrafanaSelection(Selection):
         }
 
 
-def build(panel: Panel) -> dict[str, object]:
+def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
     """Return Grafana's JSON of the panel, without its position."""
-    return _panel(panel, _targets(panel), _CHART_FIELDS[panel.shape](panel))
+    return _panel(panel, _targets(panel, intervals), _CHART_FIELDS[panel.shape](panel))
 
 
 def build_step() -> dict[str, object]:
@@ -115,18 +118,37 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
     return f"{text} With more than {_max_series(panel)} {panel.grows}: {summary}."
 
 
-def _targets(panel: Panel) -> list[dict[str, object]]:
+def _targets(panel: Panel, intervals: Intervals) -> list[dict[str, object]]:
     """Return a query for few ranks or hosts, and one for many. Only one returns series."""
+
+    def over_time(ref_id: str, promql: str, legend: str) -> dict[str, object]:
+        return _target(panel, ref_id, promql, legend) | {"interval": _min_step(promql, intervals)}
+
     few, many = _GrafanaSelection(), _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)
     if not panel.grows:
-        return [_target(panel, "A", panel.query(few), panel.series_name(few))]
+        return [over_time("A", panel.query(few), panel.series_name(few))]
     aggregation = "count" if panel.grows == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     limit = _max_series(panel)
     return [
-        _target(panel, "A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few)),
-        _target(panel, "B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {limit})", panel.series_name(many)),
+        over_time("A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few)),
+        over_time("B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {limit})", panel.series_name(many)),
     ]
+
+
+def _min_step(promql: str, intervals: Intervals) -> str:
+    """Return the interval at which the slowest series of the query gets samples.
+
+    Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
+    source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
+    """
+    recorded = recording_seconds(intervals)
+    return duration_text(
+        max(
+            recorded[name] if name in recorded else intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds
+            for name in series_names(promql)
+        )
+    )
 
 
 def _max_series(panel: Panel) -> int:
@@ -134,7 +156,7 @@ def _max_series(panel: Panel) -> int:
 
 
 def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, object]:
-    target = {
+    return {
         "refId": ref_id,
         "datasource": DATA_SOURCE,
         "expr": promql,
@@ -143,11 +165,6 @@ def _target(panel: Panel, ref_id: str, promql: str, legend: str) -> dict[str, ob
         "range": True,
         "instant": False,
     }
-    if panel.is_recorded:
-        # $__rate_interval is four times the interval or more. The default interval is the scrape interval, 2 s. A
-        # window of 8 s holds fewer than two points of a series that is recorded every 10 s, so rate() returns nothing.
-        target["interval"] = f"{RECORDED_SECONDS}s"
-    return target
 
 
 def _line_style(panel: Panel) -> dict[str, object]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from dashboards.intervals import Source
 from dashboards.queries import MAX_SERIES, quoted
 
 SERIES = re.compile(r"\bzmon(?::\w+:\w+|_[a-z0-9_]+)")
@@ -54,6 +55,16 @@ class Selection:
             "window": f"{self.window}s",
             "seconds": str(self.window),
         }
+
+
+def series_names(promql: str) -> list[str]:
+    """Return the names of zmon's series in the PromQL, in its order."""
+    return list(dict.fromkeys(SERIES.findall(re.sub(r'"[^"]*"', '""', promql))))
+
+
+def is_of_hub(name: str) -> bool:
+    """Return True if the hub exports the metric, False if agents do or a rule records it."""
+    return name.startswith(("zmon_job_", "zmon_hub_", "zmon_finding"))
 
 
 @dataclass(frozen=True)
@@ -102,14 +113,16 @@ class Panel:
         return {"lines": MAX_SERIES, "rows": MAX_ROWS, "areas": MAX_AREAS}[self.shape]
 
     @property
-    def is_recorded(self) -> bool:
-        """True if the panel reads recorded counters of ranks, which have fewer points than scraped series."""
-        return any(name.startswith("zmon:rank_") for name in self.series())
+    def source(self) -> Source:
+        """The source of the series, which decides how long a window must be."""
+        names = self.series()
+        if any(name.startswith("zmon:rank_") for name in names):
+            return "ranks"
+        return "hub" if all(map(is_of_hub, names)) else "both"
 
     def series(self) -> list[str]:
         """Return the names of the series that the PromQL reads, in its order."""
-        text = self.fill(dict.fromkeys(Selection().variables(), ""), self.promql)
-        return list(dict.fromkeys(SERIES.findall(re.sub(r'"[^"]*"', '""', text))))
+        return series_names(self.fill(dict.fromkeys(Selection().variables(), ""), self.promql))
 
     @staticmethod
     def fill(variables: Mapping[str, str], promql: str) -> str:

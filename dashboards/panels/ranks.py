@@ -11,7 +11,7 @@ WAITING = Panel(
     legend="rank {rank}",
     shape="rows",
     grows="ranks",
-    absent="the first value appears after 20 s, and ranks without collectives have no values",
+    absent="the first value appears when Prometheus has recorded two counters, and ranks without collectives have no values",
     promql="""
 clamp_max(
   max by (rank, host) (rate(zmon:rank_waiting_seconds:total{job_id=$job$of_host}[$window]))
@@ -33,7 +33,7 @@ SELF_TIME = Panel(
     shape="rows",
     grows="ranks",
     light_is="high",
-    absent="the first value appears after 20 s",
+    absent="the first value appears when Prometheus has recorded two counters",
     promql="""
 clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)
 """,

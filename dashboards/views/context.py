@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dashboards import marks
-from dashboards.address import COLUMNS, RECORDED_SECONDS, Address, Span
+from dashboards.address import COLUMNS, Address, Span
 from dashboards.glance import Glance
+from dashboards.intervals import Source
 from dashboards.panels import Selection
 from dashboards.queries import Hub, Prometheus
 from dashboards.severity import is_info
 from dashboards.views.finding import was_open
 from zmon.schema.finding import Finding
-
-RATE_POINTS = 2  # rate() needs two points of a series
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,8 @@ class ViewContext:
     @property
     def rows_span(self) -> Span:
         """The time range of heat maps."""
-        return self.address.span(self.now.time, COLUMNS, RECORDED_SECONDS, turn=self.turn, begin=self._begin)
+        finest = self.now.intervals.recorded.seconds  # more columns would repeat values
+        return self.address.span(self.now.time, COLUMNS, finest, turn=self.turn, begin=self._begin)
 
     @cached_property
     def marks(self) -> tuple[marks.Mark, ...]:
@@ -66,7 +66,7 @@ class ViewContext:
             for finding in (*now.findings, *now.elsewhere, *now.past)
         ]
         answers = now.hub_answers, now.hub_is_blind, now.prometheus_answers
-        return self.address, self.span, now.job_ids, self.job_id, self._sizes, answers, findings
+        return self.address, self.span, now.intervals, now.job_ids, self.job_id, self._sizes, answers, findings
 
     @property
     def _sizes(self) -> tuple[int | None, int | None]:
@@ -86,15 +86,15 @@ class ViewContext:
         job_seconds = sum(job.time.values())
         return self.now.time - job_seconds if job_seconds else None
 
-    def selection(self, span: Span, *, is_recorded: bool = False) -> Selection:
-        """Return the selection for PromQL. The rate of a recorded series needs a window of several recordings."""
-        window = span.window(self.now.job.step_seconds if self.now.job else None)
+    def selection(self, span: Span, source: Source = "both") -> Selection:
+        """Return the selection for PromQL, with a window that has enough samples of series of this source."""
+        shortest = self.now.intervals.chart_window(source)
         return Selection(
             job_id=self.job_id or "",
             rank=self.address.rank,
             host=self.address.host,
             range=span.end - span.start,
-            window=max(window, RATE_POINTS * RECORDED_SECONDS) if is_recorded else window,
+            window=span.window(self.now.job.step_seconds if self.now.job else None, shortest),
             num_ranks=self._sizes[0],
             num_hosts=self._sizes[1],
         )

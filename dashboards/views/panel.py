@@ -63,7 +63,7 @@ def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], 
     """Return the PromQL, its time range, and the function that sends it and raises Unreachable."""
     are_rows = panel.shape == "rows"
     span = context.rows_span if are_rows else context.span
-    selection = context.selection(span, is_recorded=panel.is_recorded)
+    selection = context.selection(span, panel.source)
     promql, name = panel.query(selection), panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
     return (

@@ -87,9 +87,10 @@ def test_span_does_not_end_in_the_future():
 
 def test_rate_window_grows_with_step_time_and_resolution():
     span = Address(range="5m").span(NOW)
-    assert span.window(None) == 10
-    assert span.window(30.0) == 120
-    assert Address(range="24h").span(NOW).window(0.01) == 86400 // POINTS
+    assert span.window(None, 10) == 10
+    assert span.window(30.0, 10) == 120
+    assert span.window(None, 75) == 75
+    assert Address(range="24h").span(NOW).window(0.01, 75) == 86400 // POINTS
 
 
 @pytest.mark.parametrize(

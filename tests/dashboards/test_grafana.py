@@ -13,17 +13,22 @@ from typing import get_args
 import pytest
 import yaml
 
-from dashboards.address import RECORDED_SECONDS
 from dashboards.colours import CAUSES
-from dashboards.grafana import dashboards
+from dashboards.grafana import dashboards, rendered
 from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, UNITS
+from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.panels import ALL, VIEWS
-from dashboards.panels.panel import MAX_SERIES, Unit
+from dashboards.panels.panel import MAX_SERIES, Unit, series_names
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
+from tests.dashboards.sampling import SETS, sampling_seconds
 from tests.places import REPOSITORY
+from zmon.schema.scraping import duration_seconds, duration_text
 
-FILES = REPOSITORY / "dashboards" / "grafana"
-DASHBOARDS = dashboards()
+FILES = {
+    ONE_MACHINE: REPOSITORY / "dashboards" / "grafana",
+    CLUSTER: REPOSITORY / "helm" / "zmon" / "files" / "grafana",
+}
+DASHBOARDS = dashboards(ONE_MACHINE)
 PANELS = [panel for dashboard in DASHBOARDS.values() for panel in dashboard["panels"]]
 BY_TITLE = {panel["title"]: panel for panel in PANELS}
 MARKS = {mark["name"]: mark["expr"] for mark in DASHBOARDS["job"]["annotations"]["list"]}
@@ -36,9 +41,11 @@ BUILT_IN = {  # values that Grafana might fill in
 SELECTED = {"job_id": "ads", "host": ".*", "rank": "3", "datasource": "prometheus"}
 
 
-def test_dashboard_files_equal_generated_dashboards():
-    written = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in FILES.glob("*.json")}
-    assert written == DASHBOARDS, "The panels have changed: run `make generate` and commit dashboards/grafana/."
+@pytest.mark.parametrize("intervals", FILES, ids=["one machine", "cluster"])
+def test_dashboard_files_equal_generated_dashboards(intervals):
+    folder = FILES[intervals]
+    written = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.json")}
+    assert written == rendered(intervals), f"The panels have changed: run `make generate` and commit {folder}."
 
 
 def test_dashboard_has_panels_of_its_page_in_order():
@@ -143,12 +150,24 @@ def test_colour_scale_is_light_at_low_or_high_end_by_panel(panel, lightest_first
     assert [step["value"] for step in steps] == [None, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
-def test_panel_of_recorded_series_has_recording_interval():
-    for panel in ALL:
-        for target in BY_TITLE[panel.question]["targets"]:
-            assert target.get("interval") == (f"{RECORDED_SECONDS}s" if panel.is_recorded else None)
-    recorded = [panel for panel in ALL if panel.is_recorded and "$window" in panel.promql]
-    assert recorded
+@pytest.mark.parametrize("intervals", SETS)
+def test_min_step_of_query_is_interval_of_its_slowest_series(intervals):
+    """Grafana makes $__rate_interval at least four times as long, so a rate has four samples."""
+    seconds = sampling_seconds(intervals)
+    for view, panels in VIEWS.items():
+        by_title = {panel["title"]: panel for panel in dashboards(intervals)[view]["panels"]}
+        for panel in panels:
+            for target in by_title[panel.question]["targets"]:
+                slowest = max(seconds[name] for name in series_names(target["expr"]))
+                assert duration_seconds(target["interval"]) == slowest
+
+
+@pytest.mark.parametrize("intervals", SETS)
+def test_dashboards_and_marks_are_drawn_again_when_recorded_series_have_new_points(intervals):
+    recorded = duration_text(intervals.recorded.seconds)
+    for dashboard in dashboards(intervals).values():
+        assert dashboard["refresh"] == recorded
+        assert {mark["step"] for mark in dashboard["annotations"]["list"]} == {recorded}
 
 
 def test_panel_with_few_ranks_has_a_line_per_rank(tmp_path):

@@ -126,6 +126,13 @@ def test_stopped_heartbeat_of_hub_shows_blind(open_page, world):
     assert "no pass for 10 s" in page
 
 
+def test_heartbeat_of_hub_that_is_scraped_seldom_is_awaited_longer(open_page, world):
+    world.made_for = {"agent": 30, "hub": 30}
+    world.heartbeat = False
+    assert "no pass for 150 s" in page_text(open_page())
+    assert any("zmon_hub_last_pass_timestamp_seconds[150s]" in promql for promql in world.queries)
+
+
 def test_blind_hub_shows_blind(open_page, world):
     world.hub_is_blind = True
     assert "BLIND" in page_text(open_page())

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from dashboards import glance, marks, side
+from dashboards.intervals import CLUSTER
 from dashboards.panels import ALL, Selection
 from dashboards.panels.panel import MAX_ROWS, MAX_SERIES
 from dashboards.queries import quoted
@@ -16,8 +17,8 @@ from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
 FIXED = (
-    glance.RANKS, glance.JOBS, glance.AGENTS, glance.HEARTBEAT, glance.FIRING, marks.ACTIVITIES, hosts.GPUS,
-    hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
+    glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
+    marks.ACTIVITIES, hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
 )  # fmt: skip
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
 STRING = r'"(?:[^"\\]|\\.)*"'

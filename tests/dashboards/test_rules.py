@@ -6,6 +6,8 @@ import subprocess
 import pytest
 import yaml
 
+from dashboards.intervals import CLUSTER, ONE_MACHINE
+from dashboards.rules.render import rendered
 from tests.places import REPOSITORY
 from zmon import detectors, metrics
 from zmon.detectors.stall import Stall
@@ -90,11 +92,17 @@ def test_alert_reads_only_findings_of_its_severity():
         assert severities <= {rule["labels"]["severity"]}, name
 
 
-def test_backstop_waits_as_long_as_the_stall_detector():
-    """The rule repeats two thresholds of the detector, because it must work without the hub."""
-    rule, stall = ALERTS["ZmonLeaseOverdue"], Stall()
+@pytest.mark.parametrize(("intervals", "later"), [(ONE_MACHINE, 4), (CLUSTER, 17)], ids=["one machine", "cluster"])
+def test_backstop_waits_as_long_as_the_stall_detector(intervals, later):
+    """The rule repeats two thresholds of the detector, because it must work without the hub.
+
+    The last scrape and evaluation that see a pause come some seconds later.
+    """
+    rules = [rule for group in yaml.safe_load(rendered(intervals)["zmon.yaml"])["groups"] for rule in group["rules"]]
+    (rule,) = [rule for rule in rules if rule.get("alert") == "ZmonLeaseOverdue"]
+    stall = Stall()
     assert f"(zmon_lease_overdue_seconds) > {stall.critical_at_most_seconds:g}\n" in rule["expr"]
-    assert rule["for"] == f"{stall.critical_seconds + 4:g}s"  # the last scrape and evaluation come up to 4 s later
+    assert rule["for"] == f"{stall.critical_seconds + later:g}s"
 
 
 @pytest.mark.parametrize("file", [RULES, RULES.with_name("hardware.yaml"), PANELS], ids=lambda file: file.stem)

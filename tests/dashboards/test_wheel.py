@@ -8,7 +8,9 @@ import pytest
 
 from tests.places import REPOSITORY
 
-DATA = ("*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", "dashboards/grafana/*.json")
+DATA = (
+    "*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", "dashboards/**/*.j2", "dashboards/grafana/*.json",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -32,6 +32,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.incident import IncidentSummary
 from zmon.schema.job import JobView
+from zmon.schema.scraping import MADE_FOR
 
 T = TypeVar("T")
 
@@ -118,6 +119,7 @@ class World:
         self.scaling: ScalingAnswer = SCALING
         self.hub_is_blind = False
         self.as_of: float | None = None
+        self.made_for: dict[str, float] = {}  # the scrape intervals that the rules are made for, by daemon
         self.heartbeat = self.has_history = self.has_ranks = True
         self.delay_seconds = 0.0  # before Prometheus answers a query
         self.delayed_queries: list[str] = []
@@ -171,6 +173,8 @@ class World:
 
         if "zmon_hub_last_pass" in promql:
             return [sample(5)] if self.heartbeat else []
+        if MADE_FOR in promql:
+            return [sample(seconds, daemon=daemon) for daemon, seconds in self.made_for.items()]
         if promql.startswith("up{"):
             return [sample(1)]
         if "ALERTS" in promql:

@@ -14,6 +14,7 @@ from tests.build import NOW
 from zmon.doctor.paging import Pager
 from zmon.doctor.prometheus_state import PrometheusState, Rule, RuleGroup, Target
 from zmon.doctor.rules import shipped
+from zmon.schema.scraping import MADE_FOR
 
 STALL_QUERY = 'max by (job_id) (zmon_finding{severity="critical"}) > 0'
 ROUTES = yaml.safe_load("""
@@ -37,13 +38,20 @@ def target(job="zmon-agent", **changes):
     return page
 
 
-def rules():
-    """Return all rules of zmon, loaded and evaluated a second ago; all alerts use zmon_finding."""
-    alerts = [Rule(name, "alerting", STALL_QUERY, "ok", None, "inactive") for name in shipped().alerts]
+def rules(agent_seconds=2, hub_seconds=2):
+    """Return all rules of zmon, loaded and evaluated a second ago; all alerts use zmon_finding.
+
+    They are made for these scrape intervals.
+    """
+    alerts = [Rule(name, "alerting", STALL_QUERY, "ok", state="inactive") for name in shipped().alerts]
     groups = {"alerts": alerts} | {
-        group: [Rule(name, "recording", "vector(1)", "ok") for name in names]
+        group: [Rule(name, "recording", "vector(1)", "ok") for name in names if name != MADE_FOR]
         for group, names in shipped().records.items()
     }
+    groups["zmon-records"] += [
+        Rule(MADE_FOR, "recording", f"vector({seconds})", "ok", labels={"daemon": daemon})
+        for daemon, seconds in (("agent", agent_seconds), ("hub", hub_seconds))
+    ]
     when = datetime.fromtimestamp(NOW - 1, UTC)
     return tuple(RuleGroup(name, 2.0, made, 0.01, when) for name, made in groups.items())
 
@@ -53,7 +61,7 @@ def healthy(**changes):
     state = PrometheusState(
         "http://prometheus:9090", NOW, 3600.0, True, (target(), target("zmon-hub")), rules(),
         {"zmon_dashboard": "http://dashboard", "zmon_docs": "http://docs"}, ("http://alertmanager:9093",),
-        frozenset({"zmon_finding"}), frozenset(), frozenset({"node-a"}), 1,
+        frozenset({"zmon_finding"}), frozenset(), frozenset({"node-a"}), frozenset({("zmon-hub", "zmon-hub:1")}),
     )  # fmt: skip
     return replace(state, **changes)
 

@@ -15,18 +15,17 @@ import aiohttp
 import msgspec
 import yaml
 
+from zmon.doctor import scrape_intervals
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, recorded
 from zmon.doctor.rules import inputs
+from zmon.doctor.scrape_intervals import AGENT_JOB, is_agent
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
 from zmon.web import client
 
-SCRAPE_SECONDS = 5.0  # the longest scrape interval for which the alert rules are written
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
-AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
 _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0, "y": 31536000.0}
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Check:
@@ -71,7 +70,7 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             frozenset(present),
             frozenset(selector for selector, result in zip(absent, metadata, strict=True) if result),
             frozenset(labels["host"] for labels in hosts if "host" in labels),
-            len(hubs),
+            frozenset((labels.get("job", ""), labels.get("instance", "")) for labels in hubs),
         )
     except Unreachable as error:
         next_step = "Without it there is no history and no page. Start Prometheus, or set its URL with --prometheus."
@@ -103,26 +102,20 @@ def _scrapes(state: PrometheusState) -> list[Check]:
         if target.health != "up"
     ]
     up = [target for target in ours if target.health == "up"]
-    if not any(_is_agent(target) for target in ours):
+    if not any(is_agent(target) for target in ours):
         result = f"no target has a job name that ends in {AGENT_JOB}; the alert rules find agents by this name"
         checks.append(Check("scrape agents", False, result, f"Add a scrape_config with job_name: {AGENT_JOB}."))
-    if not state.num_hubs:
+    if not state.hubs:
         result = "Prometheus has no series of a hub, so no finding can page"
         checks.append(Check("scrape hub", False, result, "Add a scrape_config with job_name: zmon-hub."))
-    if slow := sorted({t.scrape_interval for t in up if _seconds(t.scrape_interval) > SCRAPE_SECONDS}):
-        result = f"every {listed(slow)}; the alert rules need {SCRAPE_SECONDS:g} s or less"
-        checks.append(Check("scrape interval", False, result, "Set scrape_interval: 2s for zmon's jobs."))
-    agents = sum(map(_is_agent, up))
+    checks += scrape_intervals.checks(state)
+    agents = sum(map(is_agent, up))
     if agents:
         every = listed(sorted({target.scrape_interval or "unknown" for target in up}))
         checks.insert(
-            0, Check("scrape", True, f"{counted(agents, 'agent')} and {counted(state.num_hubs, 'hub')}, every {every}")
+            0, Check("scrape", True, f"{counted(agents, 'agent')} and {counted(len(state.hubs), 'hub')}, every {every}")
         )
     return checks
-
-
-def _is_agent(target: Target) -> bool:
-    return target.labels["job"].endswith(AGENT_JOB)
 
 
 def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
@@ -172,8 +165,3 @@ def _links(state: PrometheusState) -> list[Check]:
         result = f"{docs}/docs/runbooks.md does not exist on this machine, so links to runbooks in pages lead nowhere"
         return [Check("links in pages", False, result, "Set external label zmon_docs to the URL that serves docs/.")]
     return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
-
-
-def _seconds(duration: str) -> float:
-    """Parse a duration of Prometheus, such as 1m30s."""
-    return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)(ms|[smhdwy])", duration))

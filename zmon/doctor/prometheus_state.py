@@ -27,6 +27,7 @@ class Rule(msgspec.Struct, rename="camel"):
     query: str
     health: str
     last_error: str | None = None
+    labels: dict[str, str] = {}  # those that the rule adds
     state: str = ""  # state of an alert, such as firing; recording rules have none
 
 
@@ -55,7 +56,7 @@ class PrometheusState:
     present: frozenset[str]  # selectors in the loaded alerts that select series now
     declared: frozenset[str]  # selectors without series now whose metric a scraped page declares
     agent_hosts: frozenset[str]
-    num_hubs: int
+    hubs: frozenset[tuple[str, str]]  # job and instance of each hub that has series
 
     @property
     def recorded(self) -> dict[str, str]:

@@ -1,0 +1,62 @@
+"""The command line of the generators of rules and of Grafana dashboards: `--agents`, `--hub` and `--out`."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from dashboards.intervals import Intervals
+from zmon.schema.scraping import LONGEST_SECONDS, duration_seconds, duration_text
+
+
+class _ScrapeInterval(click.ParamType):
+    """A scrape interval in whole seconds, written as in prometheus.yml."""
+
+    name = "interval"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            seconds = duration_seconds(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        if not seconds.is_integer() or not 1 <= seconds <= LONGEST_SECONDS:
+            self.fail(f"{value} is not a whole number of seconds from 1s to {LONGEST_SECONDS}s.", param, ctx)
+        return int(seconds)
+
+
+def run(program: str, description: str, files: Callable[[Intervals], dict[str, str]]) -> None:
+    """Parse the command line of `program` and write its files. An error is one line on stderr, and exit code 2."""
+
+    @click.command(help=description, context_settings={"help_option_names": ["-h", "--help"]})
+    @click.option("--agents", type=_ScrapeInterval(), required=True, help="Scrape interval of agents, such as 15s.")
+    @click.option("--hub", type=_ScrapeInterval(), required=True, help="Scrape interval of hubs, such as 2s.")
+    @click.option(
+        "--out",
+        type=click.Path(path_type=Path, file_okay=False),
+        required=True,
+        metavar="DIR",
+        help="Directory for the files; it is created, and files of the same names are replaced.",
+    )
+    def command(agents: int, hub: int, out: Path) -> None:
+        write(files(Intervals(agents, hub)), out)
+        made_for = f"agents scraped every {duration_text(agents)} and hubs scraped every {duration_text(hub)}"
+        click.echo(f"{out}: files for {made_for}, or more often")
+
+    try:
+        command(prog_name=program, standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        click.echo(f"{program}: {error.format_message()} See {program} --help", err=True)
+        sys.exit(2)
+    except OSError as error:
+        click.echo(f"{program}: cannot write {error.filename}: {error.strerror}. Choose another --out", err=True)
+        sys.exit(2)
+
+
+def write(files: dict[str, str], folder: Path) -> None:
+    """Write these texts, by name of the file, into the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(text, encoding="utf-8")
