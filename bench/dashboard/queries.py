@@ -68,7 +68,13 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
     at_end = instants(waterfall=waterfall.TIME_PER_STEP, rank_tiles=glance.RANKS)
     return {
-        GLANCE: instants(jobs=glance.JOBS, agents=glance.AGENTS, heartbeat=glance.heartbeat(ONE_MACHINE), made_for=glance.INTERVALS, firing=glance.FIRING),
+        GLANCE: instants(
+            jobs=glance.JOBS,
+            agents=glance.AGENTS,
+            heartbeat=glance.heartbeat(ONE_MACHINE),
+            made_for=glance.INTERVALS,
+            firing=glance.FIRING,
+        ),
         "cluster": instants(**tiles),
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
         "ranks": [*names, *charts(rank_panels.PANELS)],

@@ -27,6 +27,7 @@ from dashboards.panels import ALL
 from zmon import metrics
 from zmon.metrics import STEP_SECONDS_BOUNDS
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 from zmon.stack.config import INTERVAL
 
 RULES = Path(dashboards.__file__).parent / "rules"
@@ -106,6 +107,8 @@ def everything(scene: Scene) -> Iterator[Series]:
     alert = {"alertname": "ZmonFindingWarning", "alertstate": "firing", "severity": "warning", "job_id": JOB}
     yield Series("ALERTS", alert, (nan, 1.0, nan), False, SCRAPE_SECONDS)
     rule_intervals = intervals()
+    for daemon in (AGENT, HUB):
+        yield Series(MADE_FOR, {"daemon": daemon}, (float(SCRAPE_SECONDS),) * 3, False, rule_intervals[MADE_FOR])
     for name, labels, values, grows in recorded(scene):
         yield Series(name, labels, values, grows, rule_intervals[name])
 

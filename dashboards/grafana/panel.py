@@ -145,7 +145,11 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     recorded = recording_seconds(intervals)
     return duration_text(
         max(
-            recorded[name] if name in recorded else intervals.hub_seconds if is_of_hub(name) else intervals.agents_seconds
+            recorded[name]
+            if name in recorded
+            else intervals.hub_seconds
+            if is_of_hub(name)
+            else intervals.agents_seconds
             for name in series_names(promql)
         )
     )

@@ -11,7 +11,7 @@ WAITING = Panel(
     legend="rank {rank}",
     shape="rows",
     grows="ranks",
-    absent="the first value appears when Prometheus has recorded two counters, and ranks without collectives have no values",
+    absent="the first value appears when Prometheus has recorded two counters, and ranks without collectives have none",
     promql="""
 clamp_max(
   max by (rank, host) (rate(zmon:rank_waiting_seconds:total{job_id=$job$of_host}[$window]))

@@ -30,7 +30,7 @@ def rendered(intervals: Intervals) -> dict[str, str]:
         variable_end_string=">>",
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - the output is YAML, and the values are numbers
+        autoescape=False,  # the output is YAML, and the values are numbers
     )
     environment.filters["duration"] = duration_text
     environment.globals |= {

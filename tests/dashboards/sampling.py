@@ -14,13 +14,15 @@ from zmon.schema.scraping import duration_seconds
 SETS = (ONE_MACHINE, CLUSTER, Intervals(30, 30), Intervals(2, 30), Intervals(5, 5), Intervals(1, 1), Intervals(60, 60))
 GOLDEN = REPOSITORY / "tests" / "golden"  # pages with every metric
 EXPORTED = {
-    daemon: set(re.findall(r"^# TYPE (\w+) ", (GOLDEN / f"{daemon}_page.txt").read_text(encoding="utf-8"), re.MULTILINE))
+    daemon: set(
+        re.findall(r"^# TYPE (\w+) ", (GOLDEN / f"{daemon}_page.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for daemon in ("agent", "hub")
 }
 HISTOGRAM = [f"{metrics.STEP_HISTOGRAM}{suffix}" for suffix in ("_bucket", "_sum", "_count")]
-DAEMONS = {
-    name: {daemon for daemon, names in EXPORTED.items() if name in names} for name in metrics.SPECS
-} | dict.fromkeys(HISTOGRAM, {"hub"})
+DAEMONS = {name: {daemon for daemon, names in EXPORTED.items() if name in names} for name in metrics.SPECS} | {
+    name: {"hub"} for name in HISTOGRAM
+}
 
 
 def sampling_seconds(intervals: Intervals) -> dict[str, int]:

@@ -33,7 +33,9 @@ def test_command_writes_the_files_for_the_intervals(tmp_path, module):
 def test_rules_that_the_command_makes_are_accepted_by_promtool(tmp_path):
     run("rules", "--agents", "1m", "--hub", "7s", "--out", tmp_path)
     files = sorted(tmp_path.iterdir())
-    done = subprocess.run(["promtool", "check", "rules", *files], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        ["promtool", "check", "rules", *files], capture_output=True, text=True, timeout=60, check=False
+    )
     assert len(files) == len(render.FILES)
     assert done.returncode == 0, done.stdout + done.stderr
 

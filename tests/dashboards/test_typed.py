@@ -13,18 +13,20 @@ TABLE = "a table of pandas or Arrow"
 LABELS = "the labels of a Prometheus series: which there are depends on the PromQL"
 URL = "the query of a URL"
 GRAFANA = "Grafana's JSON, which the dashboard writes"
-OWN = "a dict of the same file"
+RULES = "a file of rules, which the dashboard writes"
+OWN = "a dict of the same file or of Jinja"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "armed.py": {"os.environ": "environment variables"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
     "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},
     "grafana/page.py": {"panel": GRAFANA},
-    "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA, "target": GRAFANA},
+    "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA},
     "heat.py": {"values": TABLE},
     "history.py": {"frame": TABLE},
     "marks.py": {"rows": TABLE},
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
+    "rules/render.py": {"environment.filters": OWN, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
     "side.py": {"sample.labels": LABELS},
     "views/banner.py": {"STATES": OWN},
     "views/evidence.py": {

@@ -9,7 +9,8 @@ import pytest
 from tests.places import REPOSITORY
 
 DATA = (
-    "*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", "dashboards/**/*.j2", "dashboards/grafana/*.json",
+    "*/py.typed", "zmon/**/*.j2", "zmon/**/*.c", "dashboards/rules/*.yaml", "dashboards/**/*.j2",
+    "dashboards/grafana/*.json",
 )  # fmt: skip
 
 

@@ -84,7 +84,9 @@ def test_alert_is_pending_for_two_scrapes_and_an_evaluation(intervals):
 
 @pytest.mark.parametrize("intervals", SETS)
 def test_rules_and_their_heads_say_what_they_are_made_for(intervals):
-    made_for = {rule["labels"]["daemon"]: rule["expr"] for rule, _ in rules(intervals) if rule.get("record") == MADE_FOR}
+    made_for = {
+        rule["labels"]["daemon"]: rule["expr"] for rule, _ in rules(intervals) if rule.get("record") == MADE_FOR
+    }
     assert made_for == {"agent": f"vector({intervals.agents_seconds})", "hub": f"vector({intervals.hub_seconds})"}
     for text in rendered(intervals).values():
         head = " ".join(text.partition("\n\n")[0].replace("\n# ", " ").split())
