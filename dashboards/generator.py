@@ -10,27 +10,24 @@ from dashboards.intervals import Intervals
 from zmon.schema.scraping import LONGEST_SECONDS, duration_seconds, duration_text
 
 
-class _ScrapeInterval(click.ParamType):
-    """A scrape interval in whole seconds, written as in prometheus.yml."""
-
-    name = "interval"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            seconds = duration_seconds(value)
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
-        if not seconds.is_integer() or not 1 <= seconds <= LONGEST_SECONDS:
-            self.fail(f"{value} is not a whole number of seconds from 1s to {LONGEST_SECONDS}s.", param, ctx)
-        return int(seconds)
+def _scrape_interval(context: click.Context, option: click.Parameter, text: str) -> int:
+    """Return a scrape interval in whole seconds, written as in prometheus.yml. Raises BadParameter."""
+    try:
+        seconds = duration_seconds(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.", context, option) from error
+    if not seconds.is_integer() or not 1 <= seconds <= LONGEST_SECONDS:
+        message = f"{text} is not a whole number of seconds from 1s to {LONGEST_SECONDS}s."
+        raise click.BadParameter(message, context, option)
+    return int(seconds)
 
 
 def run(program: str, description: str, files: Callable[[Intervals], dict[str, str]]) -> None:
     """Parse the command line of `program` and write its files. An error is one line on stderr, and exit code 2."""
 
     @click.command(help=description, context_settings={"help_option_names": ["-h", "--help"]})
-    @click.option("--agents", type=_ScrapeInterval(), required=True, help="Scrape interval of agents, such as 15s.")
-    @click.option("--hub", type=_ScrapeInterval(), required=True, help="Scrape interval of hubs, such as 2s.")
+    @click.option("--agents", callback=_scrape_interval, required=True, help="Scrape interval of agents, such as 15s.")
+    @click.option("--hub", callback=_scrape_interval, required=True, help="Scrape interval of hubs, such as 2s.")
     @click.option(
         "--out",
         type=click.Path(path_type=Path, file_okay=False),
