@@ -106,3 +106,29 @@ def test_scripts_never_fail_and_ignore_what_is_no_number(name, uid):
 def test_scripts_are_valid(name):
     shell = "bash" if name.endswith("sbatch") else "sh"
     subprocess.run([shell, "-n", str(SCRIPTS / name)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("code", "drain", "drained"), [(0, "1", False), (1, "1", True), (1, "0", False), (2, "1", False)]
+)
+def test_health_check_drains_only_at_a_fault_and_only_if_asked_to(tmp_path, code, drain, drained):
+    for name, text in (("zmon", f"echo GPU 0 is lost; exit {code}"), ("scontrol", f'echo "$@" > {tmp_path}/told')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ZMON": "zmon", "ZMON_DRAIN": drain, "SLURMD_NODENAME": "n1"}
+    done = subprocess.run(
+        [str(SCRIPTS / "health.sh")], env=env, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "told").exists() == drained
+    if drained:
+        assert (tmp_path / "told").read_text() == "update nodename=n1 state=drain reason=zmon: GPU 0 is lost\n"
+
+
+def test_health_check_without_zmon_does_nothing_and_does_not_fail(tmp_path):
+    done = subprocess.run(
+        [str(SCRIPTS / "health.sh")],
+        env={"PATH": os.environ["PATH"], "ZMON": "nowhere", "ZMON_DRAIN": "1"},
+        check=False,
+    )
+    assert done.returncode == 0

@@ -13,6 +13,7 @@ from zmon.cli import config
 from zmon.cli.agent import agent
 from zmon.cli.analyze import analyze
 from zmon.cli.bench_comm import bench_comm_command
+from zmon.cli.check import check
 from zmon.cli.compare import compare_command
 from zmon.cli.dashboard import dashboard
 from zmon.cli.demo import demo
@@ -41,6 +42,7 @@ COMMANDS = (
     top,
     incident,
     doctor,
+    check,
     steps,
     analyze,
     compare_command,

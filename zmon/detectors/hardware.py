@@ -62,7 +62,7 @@ class Hardware(Thresholds):
         """Return one finding for each host and cause, for all affected devices of the host."""
         faults: defaultdict[tuple[str, str], list[Fault]] = defaultdict(list)
         for window in snapshot.hardware:
-            for fault in self._faults(window):
+            for fault in self.faults(window):
                 faults[fault.cause, fault.host].append(fault)
         return tuple(self._finding(snapshot, host_faults) for host_faults in faults.values())
 
@@ -87,7 +87,8 @@ class Hardware(Thresholds):
             evidence=Evidence(faults=tuple(faults)),
         )
 
-    def _faults(self, window: HostWindow) -> Iterator[Fault]:
+    def faults(self, window: HostWindow) -> Iterator[Fault]:
+        """Yield the faults of one host, also for whoever asks about a host and not about a job."""
         before = {gpu.uuid: gpu for gpu in window.before.gpus or ()}
         if window.now.gpus is not None:
             for uuid in sorted(window.worked - {gpu.uuid for gpu in window.now.gpus}):

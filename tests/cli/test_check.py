@@ -1,0 +1,87 @@
+"""Tests of `zmon check --host`: one line, the exit codes of node-problem-detector, and no more than two seconds."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import msgspec
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.build import agent_report
+from tests.cli.test_cli import assert_one_line
+from zmon.doctor.host_state import LETTERS
+from zmon.schema.host import GpuSample, HostSample
+
+
+@pytest.fixture
+def agent():
+    """An agent that answers with `body`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(server.body)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    server.url = f"http://127.0.0.1:{server.server_address[1]}"
+    server.body = b""
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def reported(*gpus):
+    return msgspec.json.encode({**msgspec.to_builtins(agent_report()), "sample": HostSample(gpus=gpus or None)})
+
+
+def test_host_without_a_fault_exits_with_0(command, agent):
+    agent.body = reported(GpuSample("0", "GPU-a"))
+    assert command("check", "--host", "--agent", agent.url) == (0, "1 GPU without a fault\n", "")
+
+
+def test_fault_exits_with_1_and_one_short_line(command, agent):
+    agent.body = reported(*(GpuSample(str(n), f"GPU-{n}", lost=True) for n in range(8)))
+    code, out, err = command("check", "--host", "--agent", agent.url)
+    assert (code, err) == (1, "")
+    assert out.startswith("GPU 0: it fell off the bus")
+    assert out.count("\n") == 1
+    assert len(out) <= LETTERS + 1
+
+
+def test_agent_that_does_not_run_is_unknown(command):
+    code, out, _ = command("check", "--host", "--agent", f"http://127.0.0.1:{unused_port()}")
+    assert code == 2
+    assert out.startswith("cannot reach")
+
+
+def test_answer_of_something_else_is_unknown(command, agent):
+    agent.body = b"<html>"
+    assert command("check", "--host", "--agent", agent.url)[0] == 2
+
+
+def test_agent_that_hangs_is_unknown_within_two_seconds_and_the_start_of_python():
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        url = f"http://127.0.0.1:{hanging.getsockname()[1]}"
+        begin = time.monotonic()
+        done = subprocess.run(
+            [sys.executable, "-m", "zmon", "check", "--host", "--agent", url],
+            capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+        assert time.monotonic() - begin < 10.0  # without a deadline it would be a minute
+    assert done.returncode == 2
+    assert "did not answer" in done.stdout or "no answer" in done.stdout
+
+
+def test_check_of_nothing_is_misuse(command):
+    code, _, err = command("check")
+    assert code == 2
+    assert_one_line(err, "--host")

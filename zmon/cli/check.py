@@ -1,0 +1,52 @@
+"""`zmon check`: the state of this host in one line and an exit code, for schedulers."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from zmon.cli.options import AGENT_URL, http_config_option
+from zmon.doctor.host_state import LETTERS, HostState, State, host_state
+from zmon.errors import Unreachable, UsageError
+from zmon.schema.api import SnapshotRequest, endpoints
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
+
+_SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the rest of two seconds
+
+
+@click.command()
+@click.option("--host", "of_host", is_flag=True, help="Check the hardware of this host.")
+@click.option(
+    "--agent",
+    envvar="ZMON_AGENT_URL",
+    default=AGENT_URL,
+    show_default=True,
+    metavar="URL",
+    help="URL of the agent of this host.",
+)
+@http_config_option
+def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
+    """Check this host, as node-problem-detector and Slurm's HealthCheckProgram want it: one line, within two seconds.
+
+    Exit codes: 0 no fault, 1 a fault of the hardware that lasts, 2 unknown or misuse.
+    """
+    if not of_host:
+        raise UsageError("nothing to check", "there is no option that says what", "Add --host")
+    state, reason = asyncio.run(_ask(agent.rstrip("/"), http))
+    click.echo(reason if len(reason) <= LETTERS else f"{reason[: LETTERS - 1]}…")
+    sys.exit(state)
+
+
+async def _ask(agent: str, http: HttpConfig | None) -> HostState:
+    """Return the state of the host as its agent reports it."""
+    try:
+        async with asyncio.timeout(_SECONDS), http_client.session(http) as session:
+            report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), _SECONDS)
+    except TimeoutError:
+        return HostState(State.UNKNOWN, f"the agent at {agent} did not answer within {_SECONDS:g} s")
+    except Unreachable as error:
+        return HostState(State.UNKNOWN, str(error))
+    return host_state(report)

@@ -1,0 +1,49 @@
+"""The state of the hardware of one host, for a scheduler that decides whether it may start jobs there. Pure.
+
+The detector `hardware` decides what a fault is. One report shows the faults that last: a GPU that is lost, or one whose
+memory needs a reset. What happened once, such as a link that went down, is a finding of the hub.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from zmon.detectors.hardware import Hardware
+from zmon.format import counted
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.host import HostWindow
+
+_GPU_SOURCE = "gpu"
+LETTERS = 80  # of the line: node-problem-detector cuts longer ones
+
+
+class State(IntEnum):
+    """The state of a host, with the exit codes of node-problem-detector's custom plugins."""
+
+    OK = 0
+    FAULT = 1
+    UNKNOWN = 2
+
+
+class HostState(NamedTuple):
+    """The state of a host, and a line with the reason."""
+
+    state: State
+    reason: str
+
+
+def host_state(report: AgentReport) -> HostState:
+    """Return the state of the host of a report."""
+    window = HostWindow(report.host, 0.0, report.sample, report.sample)
+    faults = list(Hardware().faults(window))
+    if faults:
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        return HostState(State.FAULT, f"{faults[0].device}: {faults[0].says}{more}")
+    for source in report.sources:
+        if source.name == _GPU_SOURCE and not source.up and not source.absent:
+            return HostState(State.UNKNOWN, f"the agent cannot read the GPUs: {source.error}")
+    gpus = report.sample.gpus
+    if gpus is None:
+        return HostState(State.OK, "the host has no GPU")
+    return HostState(State.OK, f"{counted(len(gpus), 'GPU')} without a fault")
