@@ -36,9 +36,9 @@ def test_host_without_gpus_is_ok():
     ],
 )
 def test_fault_that_lasts_is_a_fault(gpu, text):
-    found = state(replace(GOOD, gpu="1", uuid="GPU-b"), gpu)
-    assert found.state == State.FAULT
-    assert found.reason.startswith(text)
+    of_host = state(replace(GOOD, gpu="1", uuid="GPU-b"), gpu)
+    assert of_host.state == State.FAULT
+    assert of_host.reason.startswith(text)
 
 
 def test_several_faults_are_counted():
