@@ -1,9 +1,10 @@
-"""Tests of `ViewContext`: its static state, its open findings, and the begin of its charts."""
+"""Tests of `ViewContext`: its static state, its open findings, and the begin and the windows of its charts."""
 
 import pytest
 
 from dashboards.address import Address
 from dashboards.glance import Glance
+from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.views.context import ViewContext
 from tests.dashboards.world import JOB, STALL, changed
 
@@ -35,6 +36,7 @@ def test_static_state_is_unchanged_by_new_step_and_new_summary():
         {"hub_answers": False},
         {"hub_is_blind": True},
         {"prometheus_answers": False},
+        {"intervals": CLUSTER},
         {"job_ids": ("ads", "video")},
     ],
     ids=lambda other: next(iter(other)),
@@ -65,3 +67,14 @@ def test_charts_of_ended_or_untimed_job_begin_with_span(fields):
 def test_charts_begin_with_span_while_hub_is_blind():
     context = _context(job=changed(JOB, time={"forward": 400.0}), hub_is_blind=True, address={"range": "6h"})
     assert context.begin(context.span) == context.span.start
+
+
+@pytest.mark.parametrize(
+    ("intervals", "windows", "columns"),
+    [(ONE_MACHINE, {"hub": 10, "both": 10, "ranks": 20}, 10), (CLUSTER, {"hub": 10, "both": 75, "ranks": 30}, 15)],
+    ids=["one machine", "cluster"],
+)
+def test_windows_and_columns_of_charts_follow_from_scrape_intervals(intervals, windows, columns):
+    context = _context(address={"range": "5m"}, intervals=intervals)
+    assert {source: context.selection(context.span, source).window for source in windows} == windows
+    assert context.rows_span.resolution == columns

@@ -133,6 +133,22 @@ def test_heartbeat_of_hub_that_is_scraped_seldom_is_awaited_longer(open_page, wo
     assert any("zmon_hub_last_pass_timestamp_seconds[150s]" in promql for promql in world.queries)
 
 
+@pytest.mark.parametrize("made_for", [{}, {"agent": 15}, {"agent": 15, "hub": 0}, {"agent": float("nan"), "hub": 2}])
+def test_rules_without_usable_intervals_count_as_those_of_one_machine(open_page, world, made_for):
+    world.made_for = made_for
+    open_page()
+    assert any("zmon_hub_last_pass_timestamp_seconds[10s]" in promql for promql in world.queries)
+
+
+def test_charts_of_agents_that_are_scraped_every_15_s_have_longer_windows(open_page, world):
+    world.made_for = {"agent": 15, "hub": 2}
+    open_page(range="5m")
+    (samples,) = {promql for promql in world.queries if "zmon:job_samples:rate" in promql}
+    (where,) = {promql for promql in world.queries if promql.startswith("max by (cause) (rate(")}
+    assert "[75s]" in samples
+    assert "[10s]" in where  # the hub is scraped every 2 s
+
+
 def test_blind_hub_shows_blind(open_page, world):
     world.hub_is_blind = True
     assert "BLIND" in page_text(open_page())

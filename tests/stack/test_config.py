@@ -6,9 +6,11 @@ import subprocess
 import pytest
 import yaml
 
+from dashboards.intervals import ONE_MACHINE
 from tests.places import REPOSITORY
+from zmon.schema.scraping import duration_text
 from zmon.stack import RULES
-from zmon.stack.config import alertmanager_yaml, prometheus_yaml
+from zmon.stack.config import INTERVAL, alertmanager_yaml, prometheus_yaml
 
 FOLDER = REPOSITORY / "dashboards/rules"
 
@@ -56,6 +58,11 @@ def test_every_agent_and_the_hub_are_scraped_every_two_seconds():
     targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in config["scrape_configs"]}
     assert targets == {"zmon-agent": ["127.0.0.1:9780", "node-b:9780"], "zmon-hub": ["127.0.0.1:9781"]}
     assert config["global"]["scrape_interval"] == config["global"]["evaluation_interval"] == "2s"
+
+
+def test_shipped_rules_are_made_for_the_scrape_interval_of_the_stack():
+    shipped = duration_text(ONE_MACHINE.agents_seconds), duration_text(ONE_MACHINE.hub_seconds)
+    assert shipped == (INTERVAL, INTERVAL)
 
 
 def test_external_labels_with_links_are_dropped_from_alerts():
