@@ -52,7 +52,7 @@ def test_fault_exits_with_1_and_one_short_line(command, agent):
     agent.body = reported(*(GpuSample(str(n), f"GPU-{n}", lost=True) for n in range(8)))
     code, out, err = command("check", "--host", "--agent", agent.url)
     assert (code, err) == (1, "")
-    assert out.startswith("GPU 0: it fell off the bus")
+    assert out.startswith("fault: GPU 0: it fell off the bus")
     assert out.count("\n") == 1
     assert len(out) <= LETTERS + 1
 

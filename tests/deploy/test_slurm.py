@@ -109,10 +109,22 @@ def test_scripts_are_valid(name):
 
 
 @pytest.mark.parametrize(
-    ("code", "drain", "drained"), [(0, "1", False), (1, "1", True), (1, "0", False), (2, "1", False)]
+    ("line", "code", "drain", "node", "drained"),
+    [
+        ("2 GPUs without a fault", 0, "1", "IDLE", False),
+        ("fault: GPU 0 is lost", 1, "1", "IDLE", True),
+        ("fault: GPU 0 is lost", 1, "0", "IDLE", False),
+        ("fault: GPU 0 is lost", 1, "1", "IDLE+DRAIN", False),
+        ("cannot reach the agent", 2, "1", "IDLE", False),
+        ("", 1, "1", "IDLE", False),
+    ],
+    ids=["ok", "fault", "not asked to", "drained already", "unknown", "broken installation"],
 )
-def test_health_check_drains_only_at_a_fault_and_only_if_asked_to(tmp_path, code, drain, drained):
-    for name, text in (("zmon", f"echo GPU 0 is lost; exit {code}"), ("scontrol", f'echo "$@" > {tmp_path}/told')):
+def test_health_check_drains_only_at_a_fault_and_only_if_asked_to(tmp_path, line, code, drain, node, drained):
+    for name, text in (
+        ("zmon", f"echo '{line}'; exit {code}"),
+        ("scontrol", f'[ "$1" = show ] && echo "State={node}" && exit; echo "$@" > {tmp_path}/told'),
+    ):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "ZMON": "zmon", "ZMON_DRAIN": drain, "SLURMD_NODENAME": "n1"}
@@ -122,7 +134,7 @@ def test_health_check_drains_only_at_a_fault_and_only_if_asked_to(tmp_path, code
     assert done.returncode == 0
     assert (tmp_path / "told").exists() == drained
     if drained:
-        assert (tmp_path / "told").read_text() == "update nodename=n1 state=drain reason=zmon: GPU 0 is lost\n"
+        assert (tmp_path / "told").read_text() == "update nodename=n1 state=drain reason=zmon: fault: GPU 0 is lost\n"
 
 
 def test_health_check_without_zmon_does_nothing_and_does_not_fail(tmp_path):

@@ -31,8 +31,8 @@ def test_host_without_gpus_is_ok():
 @pytest.mark.parametrize(
     ("gpu", "text"),
     [
-        (replace(GOOD, lost=True), "GPU 0: it fell off the bus"),
-        (replace(GOOD, repair_pending=True), "GPU 0: its memory needs a reset"),
+        (replace(GOOD, lost=True), "fault: GPU 0: it fell off the bus"),
+        (replace(GOOD, repair_pending=True), "fault: GPU 0: its memory needs a reset"),
     ],
 )
 def test_fault_that_lasts_is_a_fault(gpu, text):

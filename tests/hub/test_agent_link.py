@@ -62,6 +62,15 @@ def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
     assert not link.status().is_restarting
 
 
+def test_silence_of_an_agent_after_its_restart_is_not_that_of_the_restart():
+    link = AgentLink("http://node-a:9780")
+    link.record_report(agent_report(rank_state(0), cursor=7))
+    link.record_leave()
+    link.record_stay()
+    link.record_failure("no answer within 2 s")
+    assert not link.status().is_restarting
+
+
 def test_agent_that_said_nothing_does_not_restart():
     assert not silent(1).status().is_restarting
 

@@ -34,12 +34,12 @@ class HostState(NamedTuple):
 
 
 def host_state(report: AgentReport) -> HostState:
-    """Return the state of the host of a report."""
+    """Return the state of the host of a report. Only the line of a fault begins with `fault: `."""
     window = HostWindow(report.host, 0.0, report.sample, report.sample)
     faults = list(Hardware().faults(window))
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return HostState(State.FAULT, f"{faults[0].device}: {faults[0].says}{more}")
+        return HostState(State.FAULT, f"fault: {faults[0].device}: {faults[0].says}{more}")
     for source in report.sources:
         if source.name == _GPU_SOURCE and not source.up and not source.absent:
             return HostState(State.UNKNOWN, f"the agent cannot read the GPUs: {source.error}")

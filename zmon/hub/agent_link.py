@@ -83,6 +83,10 @@ class AgentLink:
         """Record that the agent said that it ends now: it starts again."""
         self._restarts_until = time.monotonic() + RESTART_SECONDS
 
+    def record_stay(self) -> None:
+        """Record that the agent does not end now: its restart is over, and a later silence is one of its own."""
+        self._restarts_until = -math.inf
+
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
         self.is_target, self.error, self.suspects = False, "it is no longer a target", ()

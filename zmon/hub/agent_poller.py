@@ -118,6 +118,8 @@ class AgentPoller:
             version, link.suspects = answer.version, tuple(answer.suspects)
             if answer.leaving:
                 link.record_leave()
+            else:
+                link.record_stay()
             if link.suspects:
                 self.suspected.set()
             await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))

@@ -67,6 +67,7 @@ def test_wrong_value_is_refused_and_the_error_names_its_key(values, key):
             {"tls": {"mode": "secrets", "secrets": {"agent": "a", "hub": "b", "prometheus": "c"}}},
             "tls.secrets.dashboard",
         ),
+        (ISSUER | {"agent": {"dacOverride": True}, "boxes": {"mode": "emptyDir"}}, "all volumes of all pods"),
         (ISSUER | {"monitoring": {"enabled": "always"}}, "install the Prometheus operator"),
         (ISSUER | {"example": {"enabled": True}}, "install JobSet"),
     ],
@@ -129,7 +130,7 @@ def violations(pod):
     return refused
 
 
-@pytest.mark.parametrize(("name", "added"), [("default", set()), ("secrets", {"DAC_OVERRIDE"})])
+@pytest.mark.parametrize(("name", "added"), [("secrets", set()), ("default", {"DAC_OVERRIDE"})])
 def test_agent_has_the_measured_capabilities_and_no_other(installed, name, added):
     (agent,) = installed(name).of("DaemonSet")["spec"]["template"]["spec"]["containers"]
     assert agent["securityContext"]["capabilities"]["drop"] == ["ALL"]

@@ -4,8 +4,8 @@ Layout: Documentation/ABI/testing/dev-kmsg. One read gives one record, `priority
 followed by lines that begin with a space. Only the kernel's own records count (facility 0): any program with write
 access could forge the others.
 
-Where /dev/kmsg is missing or refused, as in a container, the ring buffer is read by syslog(2), which gives the same
-records.
+Where /dev/kmsg is missing or refused, as in a container, the ring buffer is read by syslog(2), which gives the
+records as lines.
 
 - xid: NVIDIA's driver raised an error. Look up its number.
 - oom: the kernel killed a process because memory ran out. The line "Killed process" is always there; the report around

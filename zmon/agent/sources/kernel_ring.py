@@ -1,8 +1,8 @@
 """Read the kernel log by syslog(2), where /dev/kmsg is missing or not allowed, as in most containers.
 
-The call returns the whole ring buffer as text, `<priority>[   seconds] text` a line; a record with line breaks has the
-same prefix on each line. It needs CAP_SYSLOG and no device. Whoever reads /dev/kmsg is told of lost records; here they
-show as a gap: no line of the buffer was there at the last read.
+The call returns the whole ring buffer as text, `<priority>[   seconds] text` a line. It needs CAP_SYSLOG and no device.
+Two things differ from /dev/kmsg. Lost records show as a gap: no line of the buffer was there at the last read. And a
+record with line breaks has the same prefix on each line, so the name of a process can add a false line to a record.
 """
 
 from __future__ import annotations
