@@ -24,8 +24,12 @@ def test_host_without_a_fault_is_ok():
     assert state(GOOD, replace(GOOD, gpu="1", uuid="GPU-b")) == (State.OK, "2 GPUs without a fault")
 
 
-def test_host_without_gpus_is_ok():
-    assert state(sources=[source(absent=True)]) == (State.OK, "the host has no GPU")
+def test_host_without_gpus_is_ok_and_the_reason_is_told():
+    assert state(sources=[source(absent=True)]) == (State.OK, "no GPU: the driver does not answer")
+
+
+def test_gpus_that_nobody_reads_are_unknown():
+    assert state() == (State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from tests.doctor.scene import healthy, rules, target
 from zmon.doctor.prometheus_state import Rule
-from zmon.doctor.scrape_intervals import checks, made_for
-from zmon.schema.scraping import MADE_FOR
+from zmon.doctor.scrape_intervals import checks, recorded_rules
+from zmon.schema.scraping import MADE_FOR, made_for
 
 
 def scraped(agent="2s", hub="2s", **changes):
@@ -26,7 +26,7 @@ def test_rules_say_which_intervals_they_are_made_for(intervals):
     loaded[0].rules[:] = [
         Rule(rule["record"], "recording", rule["expr"], "ok", labels=rule.get("labels", {})) for rule in group["rules"]
     ]
-    assert made_for(loaded) == {"agent": intervals.agents_seconds, "hub": intervals.hub_seconds}
+    assert made_for(recorded_rules(loaded)) == {"agent": intervals.agents_seconds, "hub": intervals.hub_seconds}
 
 
 @pytest.mark.parametrize("interval", ["2s", "500ms", "1s", ""])
@@ -89,9 +89,9 @@ def test_rules_that_do_not_say_it_are_quiet_as_another_check_reports_them():
     old = rules()
     for group in old:
         group.rules[:] = [rule for rule in group.rules if rule.name != MADE_FOR]
-    assert made_for(old) == {}
+    assert made_for(recorded_rules(old)) == {}
     assert scraped(agent="30s", groups=old) == []
 
 
 def test_shorter_of_two_loaded_sets_decides():
-    assert made_for((*rules(15, 2), *rules(2, 2))) == {"agent": 2, "hub": 2}
+    assert made_for(recorded_rules((*rules(15, 2), *rules(2, 2)))) == {"agent": 2, "hub": 2}

@@ -11,24 +11,23 @@ import json
 import os
 import ssl
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import aiohttp
 import yaml
 
 from tests.web.certificates import Certificates
-from zmon.drills.cluster import AGENT_PORT, NAMES, Cluster, box_dir
+from zmon.drills.cluster import Cluster, box_dir, run
 from zmon.drills.hosts import FourHosts
-from zmon.drills.network import Host, make_hosts, remove_hosts
+from zmon.drills.network import Host
 from zmon.drills.stage import PartName
-from zmon.drills.supervised import run_until, stop_event
 from zmon.errors import ZmonError
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.rank import RankState
 from zmon.stack.part import Part
 from zmon.web import client
+from zmon.web.addresses import AGENT_PORT
 from zmon.web.http_client import read_http_config, session
 
 AGENT_UID = 23456
@@ -51,12 +50,14 @@ class SecuredPart(Part):
 class SecuredCluster(Cluster):
     """The parts of `Cluster` with TLS between hub and agents, and agents that are no root."""
 
-    def __init__(self, folder: Path, webhook: str, hosts: dict[str, Host]) -> None:
+    def __init__(
+        self, folder: Path, webhook: str, hosts: Mapping[str, Host], environments: Mapping[str, dict[str, str]]
+    ) -> None:
         self._tls = folder / "tls"
         self._certify(hosts)
-        super().__init__(folder, webhook, hosts, {})
+        super().__init__(folder, webhook, hosts, environments)
 
-    def _certify(self, hosts: dict[str, Host]) -> None:
+    def _certify(self, hosts: Mapping[str, Host]) -> None:
         """Write a certificate for each agent, whose name is its address, for the hub and for Prometheus."""
         self._tls.mkdir(mode=0o755)
         issuer = Certificates(self._tls)
@@ -144,21 +145,8 @@ class SecuredHosts(FourHosts):
         return [f"https://{host.address}:{AGENT_PORT}" for host in self.hosts.values()]
 
 
-async def run(folder: Path, webhook: str, names: Sequence[str] = NAMES) -> None:
-    """Run the stack until it is stopped."""
-    stop = stop_event()
-    hosts = make_hosts(names)
-    try:
-        for name in hosts:
-            box_dir(folder, name).mkdir(parents=True)
-        cluster = SecuredCluster(folder, webhook, hosts)
-        await run_until(stop, cluster, folder, hosts=[asdict(host) for host in hosts.values()], clocks={})
-    finally:
-        remove_hosts(hosts.values())
-
-
 if __name__ == "__main__":
     try:
-        asyncio.run(run(Path(sys.argv[1]), sys.argv[2]))
+        asyncio.run(run(Path(sys.argv[1]), sys.argv[2], SecuredCluster))
     except ZmonError as error:
         sys.exit(str(error))

@@ -33,7 +33,6 @@ from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
-from zmon.box.roots import PLACES
 from zmon.errors import Unreachable
 from zmon.plain import plain
 from zmon.schema.api import (
@@ -70,8 +69,7 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        places = replace(PLACES, pods=config.pods_dir)
-        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=places)
+        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=config.places)
         self._box_poller = Poller(
             "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
         )
@@ -206,10 +204,6 @@ class Agent:
             raise Refusal(503, str(failure))
         return await self._suspects.answer(request, self._config.max_wait_seconds)
 
-    async def _leave(self, app: web.Application) -> None:
-        """Tell the hubs that wait for suspects that this agent ends now. Called when a signal ends it."""
-        self._suspects.leave()
-
     def _snapshot_turn(self, request: SnapshotRequest) -> AbstractAsyncContextManager[None]:
         return self._histories.turn() if is_history(request) else contextlib.nullcontext()
 
@@ -274,7 +268,7 @@ class Agent:
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]
         )
-        app.on_shutdown.append(self._leave)
+        app.on_shutdown.append(self._suspects.leave)
         app.cleanup_ctx.append(self._run)
         return app
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from zmon.box.roots import PLACES, Places
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.web.live_config import LiveConfig
@@ -36,6 +37,11 @@ class AgentConfig:
     reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll
     max_records_per_rank: int = 1024  # limit of one answer; 1,024 records are about 20 s of 20 ms steps
+
+    @property
+    def places(self) -> Places:
+        """The directories in which the directories of users are, and the pods of this node."""
+        return replace(PLACES, pods=self.pods_dir)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise UsageError if `without` names a source that is not among these names."""

@@ -22,8 +22,8 @@ class CurrentSuspects:
             self._version += 1
             self._polls.answer_all()
 
-    def leave(self) -> None:
-        """Tell those who wait that the agent ends now."""
+    async def leave(self, app: object) -> None:
+        """Tell those who wait that the agent ends now. Called by aiohttp when a signal ends the server."""
         self._leaving = True
         self._polls.answer_all()
 

@@ -86,8 +86,8 @@ def agent(
     config = AgentConfig(
         box_dir,
         host_name(host),
-        pods_dir,
-        data_dir,
+        pods_dir=pods_dir,
+        data_dir=data_dir,
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),
         leases=leases,

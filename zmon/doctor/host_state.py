@@ -40,10 +40,12 @@ def host_state(report: AgentReport) -> HostState:
     if faults:
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         return HostState(State.FAULT, f"fault: {faults[0].device}: {faults[0].says}{more}")
-    for source in report.sources:
-        if source.name == _GPU_SOURCE and not source.up and not source.absent:
-            return HostState(State.UNKNOWN, f"the agent cannot read the GPUs: {source.error}")
     gpus = report.sample.gpus
-    if gpus is None:
-        return HostState(State.OK, "the host has no GPU")
-    return HostState(State.OK, f"{counted(len(gpus), 'GPU')} without a fault")
+    if gpus is not None:
+        return HostState(State.OK, f"{counted(len(gpus), 'GPU')} without a fault")
+    source = next((source for source in report.sources if source.name == _GPU_SOURCE), None)
+    if source is None:
+        return HostState(State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu")
+    if source.absent:  # with the reason, because a broken driver looks the same
+        return HostState(State.OK, f"no GPU: {source.error}")
+    return HostState(State.UNKNOWN, f"the agent cannot read the GPUs: {source.error}")

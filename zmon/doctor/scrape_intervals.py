@@ -6,16 +6,14 @@ made for scrape intervals, which they record (`zmon/schema/scraping.py`). Shorte
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import ceil
 
 from zmon.doctor.check import Check
 from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target
-from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, MADE_FOR, duration_seconds
+from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, RecordedRule, duration_seconds, made_for
 
 AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
-_NUMBER = re.compile(r"vector\((\d+)\)")
 
 
 def is_agent(target: Target) -> bool:
@@ -23,22 +21,14 @@ def is_agent(target: Target) -> bool:
     return target.labels.get("job", "").endswith(AGENT_JOB)
 
 
-def made_for(groups: Iterable[RuleGroup]) -> dict[str, int]:
-    """Return the longest scrape intervals for which all loaded rules are made, in seconds by daemon.
-
-    A daemon is missing if no rule tells its interval: the rules are not loaded, or are of an older version.
-    """
-    seconds: dict[str, int] = {}
-    for rule in (rule for group in groups for rule in group.rules if rule.name == MADE_FOR):
-        if number := _NUMBER.fullmatch(rule.query):
-            daemon = rule.labels.get("daemon", "")
-            seconds[daemon] = min(int(number[1]), seconds.get(daemon, LONGEST_SECONDS))
-    return seconds
+def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
+    """Yield the rules that Prometheus has loaded."""
+    return (RecordedRule(rule.name, rule.labels, rule.query) for group in groups for rule in group.rules)
 
 
 def checks(state: PrometheusState) -> list[Check]:
     """Return an inert check if agents or hubs are scraped too seldom for the loaded rules."""
-    rules = made_for(state.groups)
+    rules = made_for(RecordedRule(rule.name, rule.labels, rule.query) for group in state.groups for rule in group.rules)
     up = [target for target in state.targets if target.health == "up"]
     scraped = {
         AGENT: _longest(target for target in up if is_agent(target)),

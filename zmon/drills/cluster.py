@@ -16,9 +16,9 @@ from zmon.drills.network import Host, make_hosts, remove_hosts
 from zmon.drills.supervised import Supervised, run_until, stop_event
 from zmon.errors import PartFailed, ZmonError
 from zmon.stack.part import Part
+from zmon.web.addresses import AGENT_PORT
 
 NAMES = ("node-0", "node-1", "node-2", "node-3")
-AGENT_PORT = 9780
 
 
 class Cluster(Supervised):
@@ -66,15 +66,15 @@ def clocks(folder: Path, hosts: Mapping[str, Host]) -> dict[str, Clock]:
     return {name: Clock(folder / "hosts" / name / "clock", compiled) for name in hosts}
 
 
-async def run(folder: Path, webhook: str) -> None:
-    """Run the stack with four hosts until it is stopped."""
+async def run(folder: Path, webhook: str, kind: type[Cluster] = Cluster) -> None:
+    """Run the stack with four hosts until it is stopped. `kind`: how its parts are started."""
     stop = stop_event()
     hosts = make_hosts(NAMES)
     try:
         for name in hosts:
             box_dir(folder, name).mkdir(parents=True)
         environments = {name: clock.environment for name, clock in clocks(folder, hosts).items()}
-        cluster = Cluster(folder, webhook, hosts, environments)
+        cluster = kind(folder, webhook, hosts, environments)
         await run_until(stop, cluster, folder, hosts=[asdict(host) for host in hosts.values()], clocks=environments)
     finally:
         remove_hosts(hosts.values())

@@ -22,6 +22,7 @@ from zmon.stack import manual, password
 from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
+from zmon.web.addresses import AGENT_PORT, HUB_PORT
 from zmon.web.client import basic_auth
 
 START_TIMEOUT_SECONDS = 60.0
@@ -37,8 +38,8 @@ class StackConfig:
     host: str
     webhook: str | None = None
     webhook_warnings: str | None = None
-    agent_port: int = 9780
-    hub_port: int = 9781
+    agent_port: int = AGENT_PORT
+    hub_port: int = HUB_PORT
     prometheus_port: int = 9090
     alertmanager_port: int = 9093
     dashboard_port: int = 8501

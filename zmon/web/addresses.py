@@ -1,6 +1,8 @@
-"""The form of names and addresses in URLs. Pure."""
+"""The ports of the daemons, and the form of names and addresses in URLs. Pure."""
 
 from __future__ import annotations
+
+AGENT_PORT, HUB_PORT = 9780, 9781  # without --port
 
 
 def host_in_url(host: str) -> str:

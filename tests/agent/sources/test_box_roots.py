@@ -1,6 +1,7 @@
 """Tests of the search for the directories of all users, some of which do not belong to whom they name."""
 
 import dataclasses
+import errno
 import os
 
 import pytest
@@ -103,6 +104,22 @@ def test_link_in_place_of_a_volume_is_not_followed(pods):
     link.symlink_to("/root")
     assert link.is_dir()
     assert [root.path for root in BoxRoots(None, pods).find()[0]] == [str(pods.in_pod("uid-1"))]
+
+
+def test_pod_that_cannot_be_read_hides_no_other(pods, monkeypatch):
+    broken = pods.in_pod("uid-2")
+    broken.mkdir()
+    is_dir = type(broken).is_dir
+
+    def fails(path):
+        if path == broken:
+            raise OSError(errno.EIO, "Input/output error")
+        return is_dir(path)
+
+    monkeypatch.setattr(type(broken), "is_dir", fails)
+    roots, (problem,) = BoxRoots(None, pods).find()
+    assert [root.path for root in roots] == [str(pods.in_pod("uid-1"))]
+    assert problem == f"the boxes of a pod: cannot read {broken}: Input/output error"
 
 
 def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):

@@ -166,11 +166,17 @@ def test_hub_and_doctor_look_for_the_pods_of_the_agents(installed, name):
     assert agent_url(msgspec.convert(pod, Pod), "https", pods.port) == "https://192.168.0.7:9780"
 
 
-@pytest.mark.parametrize("kind", ["hub", "dashboard"])
-def test_service_account_token_is_worth_nothing_to_strangers(installed, kind):
-    """Nobody but named pods may connect to hub and dashboard."""
-    rules = installed("default").of("NetworkPolicy", f"zmon-{kind}")["spec"]["ingress"]
-    assert all(peer["podSelector"] for rule in rules for peer in rule["from"])
+def test_only_named_pods_may_connect_to_the_hub_and_none_to_the_dashboard_without_a_proxy(installed):
+    objects = installed("default")
+    (rule,) = objects.of("NetworkPolicy", "zmon-hub")["spec"]["ingress"]
+    peers = [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
+    assert [peer["app.kubernetes.io/name"] for peer in peers] == ["zmon", "prometheus"]
+    assert peers[0]["app.kubernetes.io/component"] == "dashboard"
+    assert objects.of("NetworkPolicy", "zmon-dashboard")["spec"] == {
+        "podSelector": objects.of("NetworkPolicy", "zmon-dashboard")["spec"]["podSelector"],
+        "policyTypes": ["Ingress"],
+        "ingress": [],
+    }
 
 
 def test_namespace_of_agents_allows_what_they_need_and_is_not_made_twice(installed):
@@ -179,7 +185,7 @@ def test_namespace_of_agents_allows_what_they_need_and_is_not_made_twice(install
     assert not [thing for thing in installed("secrets") if thing["kind"] == "Namespace"]
 
 
-def test_volumes_of_pods_are_read_only_where_asked_for(installed):
+def test_agent_mounts_the_directory_of_the_kubelet_only_for_boxes_in_volumes_of_pods(installed):
     def agent(name):
         return installed(name).of("DaemonSet")["spec"]["template"]["spec"]
 

@@ -1,9 +1,10 @@
 """Tests of the checks of monitors, rules and scrape intervals."""
 
 from tests.doctor.kubernetes.scene import by_name, cluster, monitor, prometheus, rule, states, typed
-from zmon.doctor.kubernetes.monitoring import checks, made_for
+from zmon.doctor.kubernetes.monitoring import checks, recorded_rules
 from zmon.doctor.kubernetes.objects import Monitor, PrometheusObject, PrometheusRule
 from zmon.errors import Forbidden, NotServed, Unreachable
+from zmon.schema.scraping import made_for
 
 OTHER = {"app.kubernetes.io/name": "zmon", "app.kubernetes.io/component": "agent", "release": "other"}
 REFUSED = Forbidden("cannot list x of the cluster", "x is forbidden (403)", "Give the service account a ClusterRole")
@@ -87,7 +88,7 @@ def test_interval_is_unknown_without_rules_that_tell_theirs():
 
 def test_shortest_interval_of_several_rules_counts():
     rules = typed(PrometheusRule, rule(agents=15, hub=5), rule(agents=30, hub=2))
-    assert made_for(rules) == {"agent": 15, "hub": 2}
+    assert made_for(recorded_rules(rules)) == {"agent": 15, "hub": 2}
 
 
 def test_objects_that_may_not_be_read_are_unknown_and_the_right_is_told():

@@ -81,14 +81,24 @@ class BoxRoots:
         pods = self._places.pods
         if pods is None:
             return [], []
+        roots: list[Root] = []
+        problems: list[str] = []
         try:
             candidates = [self._places.in_pod(pod.name) for pod in islice(pods.iterdir(), _MAX_NAMES)]
-            volumes = [volume for volume in candidates if volume is not None and _is_real(volume)]
         except OSError as error:
             return [], [f"the boxes of pods: cannot read {pods}: {error.strerror}"]
-        private = [volume for volume in volumes if not _may_read(volume)]
-        lines = [f"{volume}: this is uid {os.geteuid()}, which may not read it" for volume in private[:_MAX_PROBLEMS]]
-        return [Root(str(volume), None) for volume in volumes if volume not in private], lines
+        for volume in filter(None, candidates):
+            try:
+                if not _is_real(volume):
+                    continue
+            except OSError as error:  # one pod must not hide the others
+                problems.append(f"the boxes of a pod: cannot read {volume}: {error.strerror}")
+                continue
+            if _may_read(volume):
+                roots.append(Root(str(volume), None))
+            else:
+                problems.append(f"the boxes of a pod: uid {os.geteuid()} may not read {volume}")
+        return roots, problems[:_MAX_PROBLEMS]
 
     def _candidates(self) -> Iterator[tuple[Path, int]]:
         """Yield each entry whose name is that of a user's directory, with the user."""

@@ -5,8 +5,7 @@ An object that no Prometheus selects is accepted, stays without effect, and noth
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from zmon.doctor.check import Check, unreadable
 from zmon.doctor.kubernetes.objects import (
@@ -15,16 +14,14 @@ from zmon.doctor.kubernetes.objects import (
     Monitor,
     PrometheusObject,
     PrometheusRule,
-    RuleLine,
     known,
 )
 from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, Kind, text, verdict
 from zmon.errors import NotServed, Unreachable
 from zmon.format import listed
-from zmon.schema.scraping import AGENT, HUB, MADE_FOR, duration_seconds
+from zmon.schema.scraping import AGENT, HUB, RecordedRule, duration_seconds, made_for
 from zmon.web.kubernetes.requests import ObjectMeta
 
-_NUMBER = re.compile(r"vector\((\d+)\)")
 _NAMED = 3  # Prometheus objects that a check names
 _NOT_READ = "PrometheusAgent and ThanosRuler objects are not read"
 
@@ -75,24 +72,15 @@ def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject],
     return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
 
 
-def made_for(rules: Iterable[PrometheusRule]) -> dict[str, int]:
-    """Return the longest scrape intervals for which zmon's rules are made, in seconds by daemon."""
-    lines = (line for rule in rules for group in rule.spec.groups for line in group.rules if line.record == MADE_FOR)
-    seconds: dict[str, int] = {}
-    for daemon, number in ((line.labels.get("daemon", ""), _number(line)) for line in lines):
-        if number is not None:
-            seconds[daemon] = min(number, seconds.get(daemon, number))
-    return seconds
-
-
-def _number(line: RuleLine) -> int | None:
-    match = _NUMBER.fullmatch(str(line.expr))
-    return int(match[1]) if match else None
+def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:
+    """Yield the recording rules of objects."""
+    lines = (line for rule in rules for group in rule.spec.groups for line in group.rules)
+    return (RecordedRule(line.record, line.labels, str(line.expr)) for line in lines)
 
 
 def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]) -> list[Check]:
     """Return one check for each monitor of agents or hubs that a Prometheus selects."""
-    rules = made_for(known(objects.rules))
+    rules = made_for(recorded_rules(known(objects.rules)))
     monitors = [(POD_MONITOR, each) for each in known(objects.pod_monitors)]
     monitors += [(SERVICE_MONITOR, each) for each in known(objects.service_monitors)]
     results: list[Check] = []

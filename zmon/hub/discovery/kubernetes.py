@@ -62,7 +62,7 @@ class KubernetesTargets:
             await asyncio.sleep(max(0.0, begin + _SHORTEST_WATCH_SECONDS - time.monotonic()))
 
     def _apply(self, change: ObjectChange[Pod], agents: dict[str, str | None]) -> bool:
-        """ObjectChange the URLs of agents by the uid of their pods. Return True if a URL has changed."""
+        """Change the URLs of agents, which are by the uid of their pods. Return True if a URL has changed."""
         if change.object is None:
             return False
         uid = change.object.metadata.uid

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from zmon.web.addresses import host_in_url
+from zmon.web.addresses import AGENT_PORT, host_in_url
 from zmon.web.kubernetes.requests import ObjectMeta
 
-_AGENT_PORT = 9780  # of `zmon agent` without --port
 _PORT_NAMES = ("zmon-agent", "http")  # names of a container port, in order of preference
 _ENDED = ("Succeeded", "Failed")
 _SELECTION = re.compile(
@@ -86,7 +85,7 @@ def agent_url(pod: Pod, scheme: str, port: int | None) -> str | None:
     address = pod.status.pod_ip or (pod.status.host_ip if pod.spec.host_network else "")
     if not address or pod.status.phase in _ENDED:
         return None
-    return f"{scheme}://{host_in_url(address)}:{port or _declared(pod.spec.containers) or _AGENT_PORT}"
+    return f"{scheme}://{host_in_url(address)}:{port or _declared(pod.spec.containers) or AGENT_PORT}"
 
 
 def _declared(containers: Sequence[Container]) -> int | None:

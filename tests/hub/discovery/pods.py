@@ -1,0 +1,19 @@
+"""A source of agents that are pods, for an API server of the tests."""
+
+from tests.hub.fakes import poll
+from zmon.hub.discovery.kubernetes import KubernetesTargets
+from zmon.web.kubernetes.agent_pods import pod_selection
+
+
+def source_of(api, token_file, selection="zmon/app=agent"):
+    """Return the source that asks this API server."""
+    return KubernetesTargets(pod_selection(selection), "http", api.account(token_file))
+
+
+async def count(requests, number):
+    """Wait for this number of requests."""
+
+    async def reached():
+        return len(requests) >= number
+
+    assert await poll(reached), requests
