@@ -28,7 +28,7 @@ def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
 
 def checks(state: PrometheusState) -> list[Check]:
     """Return an inert check if agents or hubs are scraped too seldom for the loaded rules."""
-    rules = made_for(RecordedRule(rule.name, rule.labels, rule.query) for group in state.groups for rule in group.rules)
+    rules = made_for(recorded_rules(state.groups))
     up = [target for target in state.targets if target.health == "up"]
     scraped = {
         AGENT: _longest(target for target in up if is_agent(target)),
