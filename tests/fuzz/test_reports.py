@@ -18,6 +18,7 @@ from zmon.job.timeline import snapshots, superseded
 from zmon.plain import plain
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
+from zmon.schema.api.packed import with_columns
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web import client
@@ -54,8 +55,8 @@ def pass_of_hub(raw):
     if report is None:
         return
     link = AgentLink("http://node-a:9780")
-    link.record_report(report)
-    link.record_report(report)
+    link.record_report(with_columns(report))
+    link.record_report(with_columns(report))
     present = link.present_report()
     window = link.window()
     aligned = snapshots([present], [], [agent_status()], NOW, [window])

@@ -112,7 +112,9 @@ class AgentLink:
         previous, self._answered_at = self._answered_at, time.monotonic()
         if self.report is not None and not other_host:
             report = with_earlier_ends(report, self.report, self._answered_at - previous)
-        self.report, self.error, self.host_is_up = replace(report, plans=self._plans), None, False
+        if self._plans is not report.plans and (self._plans or report.plans):
+            report = replace(report, plans=self._plans)
+        self.report, self.error, self.host_is_up = report, None, False
         self.consecutive_failures = 0
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at

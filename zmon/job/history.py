@@ -8,13 +8,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from zmon.job.alignment import Records, align_records, num_ranks
 from zmon.job.step_batch import batches
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.rank import RankState
 from zmon.schema.step_columns import StepColumns
 
@@ -26,6 +27,7 @@ _MAX_APART = 512  # the most steps that an agent leaves out between two records
 # record takes some hundred bytes.
 _MAX_PENDING = 512
 _MAX_PENDING_RECORDS = 32_768
+_MAX_NEW = 4096  # steps in one pass; an agent returns about eight, unless it wants to keep the hub busy
 _MIN_PENDING = 16  # twice as many as a request of the hub returns
 
 
@@ -57,7 +59,7 @@ class History:
             last = order[ends]
             self._newest.update(zip(batch.ranks[last].tolist(), batch.steps[last].tolist(), strict=True))
             numbers, of_row = np.unique(batch.steps, return_inverse=True)
-            first = max(len(numbers) - self._max_pending, 0)
+            first = max(len(numbers) - _MAX_NEW, 0)
             for place, step in enumerate(numbers[first:].tolist(), first):
                 records = self._pending.setdefault(step, [])
                 records.append(Records(batch, np.flatnonzero(of_row == place)))
@@ -101,14 +103,15 @@ class History:
         reported: dict[tuple[int, str], _ReportedValue] = {}
         for r in ranks:
             for key, value in r.report.items():
-                previous = self._reported.get((r.rank, key), _ReportedValue(None, r.step, r.step))
+                previous = self._reported.get((r.rank, key)) or _ReportedValue(None, r.step, r.step)
                 if value is None:
                     reported[r.rank, key] = previous
                     count = r.step - previous.last_finite_step
                     if count >= 2 * previous.every:
                         num_steps[key] = max(num_steps.get(key, 0), count)
                 elif value == previous.value:
-                    reported[r.rank, key] = replace(previous, last_finite_step=r.step)
+                    last_change = previous.last_change_step
+                    reported[r.rank, key] = _ReportedValue(value, last_change, r.step, previous.every)
                 else:
                     every = r.step - previous.last_change_step
                     reported[r.rank, key] = _ReportedValue(value, r.step, r.step, every)
@@ -116,7 +119,7 @@ class History:
         return num_steps
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass
 class _ReportedValue:
     """The last value of a report key on one rank, with the steps at which it changed."""
 

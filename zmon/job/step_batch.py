@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,15 +70,15 @@ def _names(columns: StepColumns) -> tuple[tuple[str, ...], ...]:
 
 
 def _batch(group: Sequence[StepColumns], ranks: Integers, chosen: Integers) -> StepBatch:
-    sizes = [each.num_records for each in group]
+    sizes = np.array([each.num_records for each in group])
     is_all = len(chosen) == len(ranks)
 
     def whole(columns: Iterable[Column]) -> Integers:
-        values = np.concatenate([_whole(column, size) for column, size in zip(columns, sizes, strict=True)])
+        values = _whole([*columns], sizes)
         return values if is_all else values[chosen]
 
     def seconds(columns: Iterable[Column]) -> Floats:
-        values = np.concatenate([_seconds(column, size) for column, size in zip(columns, sizes, strict=True)])
+        values = _seconds([*columns], sizes)
         return values if is_all else values[chosen]
 
     def measures(parts: Sequence[MeasureColumns]) -> MeasureArrays:
@@ -103,15 +104,36 @@ def _batch(group: Sequence[StepColumns], ranks: Integers, chosen: Integers) -> S
     )
 
 
-def _seconds(column: Column, size: int) -> Floats:
-    if not column.code:
-        return np.full(size, 0.0 if column.base is None else column.base, np.float64)
-    return np.frombuffer(column.data, f"<{column.code}").astype(np.float64)
+def _seconds(columns: Sequence[Column], sizes: Integers) -> Floats:
+    """Return the seconds of all records, given one column for each agent, with its number of records."""
+    bases = np.array([column.base for column in columns], np.float64)
+    result: Floats = np.repeat(bases, sizes) + _differences(columns, sizes)
+    return result
 
 
-def _whole(column: Column, size: int) -> Integers:
-    if column.values:
-        return np.array([UNKNOWN if v is None or abs(v) > _MOST else v for v in column.values], np.int64)
-    if not column.code:
-        return np.full(size, UNKNOWN if column.base is None else min(column.base, _MOST), np.int64)
-    return np.frombuffer(column.data, f"<{column.code}").astype(np.int64) + int(column.base or 0)
+def _whole(columns: Sequence[Column], sizes: Integers) -> Integers:
+    """Return the numbers of all records, given one column for each agent, with its number of records."""
+    bases = np.array([_number(column.base) for column in columns], np.int64)
+    result: Integers = np.repeat(bases, sizes)
+    known = result + _differences(columns, sizes).astype(np.int64)
+    for column, end, size in zip(columns, np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+        if column.values:
+            known[end - size : end] = [_number(value) for value in column.values]
+    return known
+
+
+def _number(value: float | None) -> int:
+    return UNKNOWN if value is None or abs(value) > _MOST else int(value)
+
+
+def _differences(columns: Sequence[Column], sizes: Integers) -> NDArray[Any]:
+    """Return the differences of all records from the base of their column."""
+    codes = {column.code for column in columns}
+    if codes == {""}:
+        return np.zeros(1, np.int64)
+    if len(codes) == 1:
+        return np.frombuffer(b"".join([column.data for column in columns]), f"<{codes.pop()}")
+    parts = zip(columns, sizes.tolist(), strict=True)
+    return np.concatenate(
+        [np.frombuffer(c.data, f"<{c.code}") if c.code else np.zeros(size, np.uint8) for c, size in parts]
+    )

@@ -66,6 +66,8 @@ def as_of_now(report: Report, seconds: float) -> Report:
 
     The ages of other ranks stay: such a rank may have gone on since then.
     """
+    if not any(map(_ends, report.ranks)):
+        return report
     return replace(report, ranks=tuple(_aged(r, seconds) if _ends(r) else r for r in report.ranks))
 
 

@@ -21,7 +21,8 @@ from zmon.schema.limits import Seconds, Whole
 from zmon.schema.step import Measures, StepRecord
 
 _UNSIGNED = tuple((code, (1 << 8 * array(code).itemsize) - 1) for code in "BHI")
-_CODES = {code: array(code).itemsize for code in "BHIfd"}
+_SIZES = {"": 0, **{code: array(code).itemsize for code, _ in _UNSIGNED}}
+_SECONDS = {code: array(code).itemsize for code in "fd"}
 _MAX_SECONDS = 1e11  # as `zmon.schema.limits.Seconds`
 MAX_RECORDS = 1 << 20  # of one job in one report
 
@@ -139,29 +140,38 @@ def check_columns(columns: StepColumns) -> None:
                 raise ValueError("the name of a phase or op is not plain text")
             if not part.exposed.keys() == part.sent_bytes.keys() == part.received_bytes.keys():
                 raise ValueError("an op has times or bytes only")
-            _check(part.phases.values(), number)
-            _check(part.exposed.values(), number)
-            _check([*part.sent_bytes.values(), *part.received_bytes.values(), part.samples, part.lookups], number)
-    _check((columns.steps, columns.has_mean, columns.total_sent_bytes), number)
-    if columns.steps.base is None:
+            _check_seconds([*part.phases.values(), *part.exposed.values()], number)
+            _check_numbers([*part.sent_bytes.values(), *part.received_bytes.values()], number)
+            _check_numbers((part.samples, part.lookups), number)
+    _check_numbers((columns.steps, columns.has_mean, columns.total_sent_bytes), number)
+    if not columns.steps.code and (columns.steps.base is None or columns.steps.values):
         raise ValueError("a record has no step")
 
 
-def _check(columns: Iterable[Column], number: int) -> None:
+def _check_numbers(columns: Iterable[Column], number: int) -> None:
     for column in columns:
-        if column.code:
-            size = _CODES.get(column.code)
-            if size is None or len(column.data) != size * number or column.base is None:
-                raise ValueError("a column has not one value per record")
-            if column.code in "fd" and not _are_seconds(column):
-                raise ValueError("a duration is not possible")
-        elif column.data or (column.values and len(column.values) != number):
+        size = _SIZES.get(column.code)
+        if size is None or len(column.data) != size * number:
+            raise ValueError("a column has not one value per record")
+        if not isinstance(column.base, int if column.code else int | None):
+            raise ValueError("a number is not whole")
+        if column.values and (column.code or len(column.values) != number):
             raise ValueError("a column has not one value per record")
 
 
-def _are_seconds(column: Column) -> bool:
-    values = array(column.code, column.data)
+def _check_seconds(columns: Sequence[Column], number: int) -> None:
+    """Check columns of seconds, all of the same type."""
+    code = next((column.code for column in columns if column.code), "d")
+    for column in columns:
+        if column.values or column.base is None or (column.code and column.base):
+            raise ValueError("a duration is unknown")
+        if column.code not in ("", code) or len(column.data) != _SECONDS.get(column.code, 0) * number:
+            raise ValueError("a column has not one value per record")
+    if code not in _SECONDS:
+        raise ValueError("a duration is not a float")
+    values = array(code, b"".join(column.data for column in columns))
     if sys.byteorder == "big":
         values.byteswap()
     # Comparisons with NaN are always false, and a sum with NaN or infinity is not finite.
-    return math.isfinite(sum(values)) and -_MAX_SECONDS <= min(values, default=0.0) <= max(values, default=0.0) <= 1e11
+    if values and not (math.isfinite(sum(values)) and -_MAX_SECONDS <= min(values) <= max(values) <= _MAX_SECONDS):
+        raise ValueError("a duration is not possible")

@@ -48,7 +48,8 @@ class ColumnReport(AgentReport):
     columns: dict[str, StepColumns] = field(default_factory=dict)  # by job id
 
 
-_VALUES = attrgetter(*(each.name for each in fields(AgentReport)))
+_NAMES = [each.name for each in fields(AgentReport)]
+_VALUES = attrgetter(*_NAMES)
 
 
 def with_columns(report: AgentReport, code: Literal["f", "d"] = "d") -> ColumnReport:
@@ -105,8 +106,8 @@ def unpack(body: bytes, known: Resting) -> tuple[ColumnReport, Resting]:
         columns = {job_id: _checked(job_id, each) for job_id, each in envelope.columns.items()}
     except _DECODE_ERRORS as error:
         raise Undecodable(plain(str(error))) from error
-    report = ColumnReport(*_VALUES(decode(envelope.head, AgentReport)))
-    return with_possible_ranks(replace(report, ranks=ranks, columns=columns)), known
+    values = dict(zip(_NAMES, _VALUES(decode(envelope.head, AgentReport)), strict=True))
+    return with_possible_ranks(ColumnReport(**{**values, "ranks": ranks, "columns": columns})), known
 
 
 def _checked(job_id: str, columns: StepColumns) -> StepColumns:
