@@ -17,6 +17,7 @@ from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
+from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
 from zmon.schema.api.packed import ColumnReport
 from zmon.schema.curve import Efficiency, EfficiencySample
@@ -51,6 +52,7 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
+    reported: ReportedValues = field(default_factory=ReportedValues)
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
@@ -85,7 +87,7 @@ class JobState:
             steps=tuple(self.history.steps),
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
-            not_finite=self.history.not_finite(snapshot.ranks),
+            not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
             frames={
                 r.rank: frame.text for r in snapshot.ranks if (frame := self.frames.get(r.rank)) and frame.holds(r)

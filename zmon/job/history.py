@@ -15,8 +15,6 @@ import numpy as np
 from zmon.job.alignment import Records, align_records, num_ranks
 from zmon.job.step_batch import batches
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.quick_dataclass import quick_dataclass
-from zmon.schema.rank import RankState
 from zmon.schema.step_columns import StepColumns
 
 MIN_STEPS = 64  # the fewest aligned steps in memory
@@ -39,7 +37,6 @@ class History:
     steps: deque[AlignedStep] = field(default_factory=deque)
     _pending: dict[int, list[Records]] = field(default_factory=dict)  # step → its records so far
     _newest: dict[int, int] = field(default_factory=dict)  # rank → the last step that it reported
-    _reported: dict[tuple[int, str], _ReportedValue] = field(default_factory=dict)  # (rank, report key) → value
 
     def __post_init__(self) -> None:
         num_steps = min(max(MIN_STEPS, _MAX_RECORDS // self.world_size), _MAX_STEPS)
@@ -91,39 +88,3 @@ class History:
         aligned = align_records(step, records, self.world_size, stands_for)
         self.steps.append(aligned)
         return aligned
-
-    def not_finite(self, ranks: Iterable[RankState]) -> dict[str, int]:
-        """Return, by report key, for how many steps some rank has reported NaN.
-
-        A key is left out until the rank must have reported NaN twice. In a job that reports every hundred steps, a
-        single odd value would otherwise count as a hundred steps. A value that was never a number counts
-        from the first report.
-        """
-        num_steps: dict[str, int] = {}
-        reported: dict[tuple[int, str], _ReportedValue] = {}
-        for r in ranks:
-            for key, value in r.report.items():
-                previous = self._reported.get((r.rank, key)) or _ReportedValue(None, r.step, r.step)
-                if value is None:
-                    reported[r.rank, key] = previous
-                    count = r.step - previous.last_finite_step
-                    if count >= 2 * previous.every:
-                        num_steps[key] = max(num_steps.get(key, 0), count)
-                elif value == previous.value:
-                    last_change = previous.last_change_step
-                    reported[r.rank, key] = _ReportedValue(value, last_change, r.step, previous.every)
-                else:
-                    every = r.step - previous.last_change_step
-                    reported[r.rank, key] = _ReportedValue(value, r.step, r.step, every)
-        self._reported = reported
-        return num_steps
-
-
-@quick_dataclass
-class _ReportedValue:
-    """The last value of a report key on one rank, with the steps at which it changed."""
-
-    value: float | None
-    last_change_step: int
-    last_finite_step: int  # the last step at which it was a number
-    every: int = 0  # steps between its last two changes
