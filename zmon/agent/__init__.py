@@ -214,6 +214,8 @@ class Agent:
             return await self.report(request)
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
+        except ValueError as error:  # of the shard
+            raise Refusal(400, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.

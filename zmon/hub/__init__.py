@@ -26,6 +26,7 @@ from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
+from zmon.hub.collector_poller import CollectorPoller
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
@@ -58,6 +59,7 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
+        self._collectors = CollectorPoller(config, self.links, self._agents.suspected)
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
@@ -101,7 +103,7 @@ class Hub:
         while True:
             begin = time.monotonic()
             try:
-                await self._agents.ask(session)
+                await asyncio.gather(self._agents.ask(session), self._collectors.ask(session))
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
@@ -268,6 +270,7 @@ class Hub:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self.discovery.run(session, self._follow)))
             self._agents.start(session)
+            self._collectors.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()
@@ -275,6 +278,7 @@ class Hub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
+            await self._collectors.close()
             await self.incidents.close()
 
 
