@@ -117,9 +117,10 @@ def _whole(columns: Sequence[Column], sizes: Integers) -> Integers:
     bases = np.array([_number(column.base) for column in columns], np.int64)
     result: Integers = np.repeat(bases, sizes)
     known = result + _differences(columns, sizes).astype(np.int64)
-    for column, end, size in zip(columns, np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
-        if column.values:
-            known[end - size : end] = [_number(value) for value in column.values]
+    if any(column.values for column in columns):
+        for column, end, size in zip(columns, np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+            if column.values:
+                known[end - size : end] = [_number(value) for value in column.values]
     return known
 
 
