@@ -118,9 +118,9 @@ def running_hub(num_ranks: int, num_collectors: int = 0) -> Iterator[RunningHub]
                 )
                 for first, port in enumerate(ports)
             ]
-            asked = ("--collectors", ",".join(f"http://127.0.0.1:{port}" for port in ports))
+            names = ("--collectors", ",".join(f"http://127.0.0.1:{port}" for port in ports))
             port = free_port()
-            options = asked if num_collectors else ("--agents", ",".join(agents))
+            options = names if num_collectors else ("--agents", ",".join(agents))
             with daemon("hub", *options, "--data-dir", data, "--port", str(port)) as hub:
                 yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players, collectors)
 

@@ -12,7 +12,7 @@ from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, stopped, two_ag
 from zmon.hub import HubConfig
 from zmon.hub.collector import Collector
 from zmon.schema.api import endpoints
-from zmon.schema.api.collected import Collected, CollectRequest, ReportRequest
+from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
 from zmon.web import client
 
 
@@ -94,10 +94,10 @@ def test_suspect_reaches_the_hub_at_once(tmp_path):
         assert await poll(known)
         freeze(a, b)
 
-        async def found():
+        async def findings():
             return await causes(hub_client)
 
-        assert await poll(found) == [("rank_frozen", [2])]
+        assert await poll(findings) == [("rank_frozen", [2])]
 
     run(scenario, tmp_path, [a], [b], interval_seconds=60.0)
 
@@ -109,10 +109,10 @@ def test_evidence_comes_from_the_agents_themselves(tmp_path):
         await hub_client.passes(2)
         freeze(a, b)
 
-        async def asked():
+        async def requests():
             return a.evidence_requests() and b.evidence_requests()
 
-        assert await poll(asked)
+        assert await poll(requests)
 
     run(scenario, tmp_path, [a], [b])
 
@@ -124,10 +124,10 @@ def test_dead_collector_is_lost_coverage_and_resolves_nothing(tmp_path):
         await hub_client.passes(2)
         freeze(a, b)
 
-        async def found():
+        async def findings():
             return ("rank_frozen", [2]) in await causes(hub_client)
 
-        assert await poll(found)
+        assert await poll(findings)
         await second.stop()
 
         async def half():
@@ -232,7 +232,9 @@ def test_two_hubs_use_one_collector_without_taking_steps_from_each_other(tmp_pat
             async with aiohttp.ClientSession() as session:
                 for name in ("hub-a", "hub-b"):
                     request = CollectRequest(name, (ReportRequest(agent.url, since=7),), about=8)
-                    answer = await client.post(session, collector.url, endpoints.COLLECT, request, Collected, 1.0)
+                    answer = await client.post(
+                        session, collector.url, endpoints.COLLECT, request, CollectedReports, 1.0
+                    )
                     assert [(each.url, each.error) for each in answer.agents] == [(agent.url, "")]
             await collector.stop()
         assert len([path for path in agent.requests if "since=7" in path]) == 2

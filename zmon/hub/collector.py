@@ -28,8 +28,8 @@ from zmon.schema.api import HubHealth, HubHealthRequest, SnapshotRequest, endpoi
 from zmon.schema.api.collected import (
     CONTENT_TYPE,
     AgentSuspects,
-    Collected,
     CollectedReport,
+    CollectedReports,
     CollectedSuspects,
     CollectedSuspectsRequest,
     CollectRequest,
@@ -65,7 +65,7 @@ class Collector:
 
     # -- reports ---------------------------------------------------------------------------------------
 
-    async def collect(self, request: CollectRequest) -> Collected:
+    async def collect(self, request: CollectRequest) -> CollectedReports:
         """Ask all agents, and return what they answer.
 
         The answer does not wait for agents that are already silent: they must not delay the findings about others.
@@ -82,7 +82,7 @@ class Collector:
         not_silent = [pending[link] for link in targets if link.reachable or not link.consecutive_failures]
         if not_silent:
             await asyncio.wait(not_silent)
-        return Collected(tuple(self._taken(link, pending) for link in targets))
+        return CollectedReports(tuple(self._taken(link, pending) for link in targets))
 
     def _pending_of(self, name: str) -> _Pending:
         """Return the requests of one client that are not answered yet, and forget clients that are gone."""
@@ -142,9 +142,9 @@ class Collector:
     async def health(self, request: HubHealthRequest) -> HubHealth:
         """Return which agents answer. A collector is healthy while a hub asks it and an agent answers."""
         statuses = [link.status() for link in self._agents.links]
-        asked = self._last_request_time is not None and time.time() - self._last_request_time < _FORGET_SECONDS
+        is_used = self._last_request_time is not None and time.time() - self._last_request_time < _FORGET_SECONDS
         return HubHealth(
-            healthy=asked and any(status.reachable for status in statuses),
+            healthy=is_used and any(status.reachable for status in statuses),
             agents=statuses,
             findings_unwritten=None,
             incidents_unwritten=None,

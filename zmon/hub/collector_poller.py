@@ -21,8 +21,8 @@ from zmon.hub.discovery.target import is_url
 from zmon.plain import plain
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import (
-    Collected,
     CollectedReport,
+    CollectedReports,
     CollectedSuspectsRequest,
     CollectRequest,
     ReportRequest,
@@ -90,7 +90,7 @@ class CollectorPoller:
         body = CollectRequest(self._client, agents, config.about_records, str(config.shard or ""))
         try:
             seconds = 2 * config.agent_timeout_seconds  # its agents have one half of it
-            answer = await client.post(session, collector.url, endpoints.COLLECT, body, Collected, seconds)
+            answer = await client.post(session, collector.url, endpoints.COLLECT, body, CollectedReports, seconds)
         except Unreachable as error:
             self._record_silence(collector, str(error))
             return
@@ -109,7 +109,7 @@ class CollectorPoller:
         for link in collector.agents.values():
             link.record_failure(f"its collector does not answer: {error}", host_is_up=True)
 
-    def _set_agents(self, collector: CollectorLink, answer: Collected) -> None:
+    def _set_agents(self, collector: CollectorLink, answer: CollectedReports) -> None:
         """Follow the agents that the collector has now."""
         known = {link.url: link for link in self._links}
         urls = {report.url for report in answer.agents}

@@ -18,6 +18,7 @@ from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+_RAN = Column(1)
 UNKNOWN = np.iinfo(np.int64).min  # an unknown number in an array; numbers from outside are above it
 _MAX_SECONDS = 1e11  # as `zmon.schema.limits.Seconds`
 _MOST = 1 << 62  # as `zmon.schema.limits.Whole`; a log can claim more, which is unknown as well
@@ -33,6 +34,8 @@ class MeasureArrays:
     received_bytes: Mapping[str, Integers]
     samples: Integers
     lookups: Integers
+    ran_phases: Mapping[str, Integers]  # 1 where the phase ran; only of phases that did not run in all records
+    ran_ops: Mapping[str, Integers]
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,16 @@ def _batch(group: Sequence[StepColumns], ranks: Integers, chosen: Integers) -> S
             received_bytes={name: whole(part.received_bytes[name] for part in parts) for name in first.exposed},
             samples=whole(part.samples for part in parts),
             lookups=whole(part.lookups for part in parts),
+            ran_phases={
+                name: whole(part.ran_phases.get(name, _RAN) for part in parts)
+                for name in {name for part in parts for name in part.ran_phases}
+                if name in first.phases
+            },
+            ran_ops={
+                name: whole(part.ran_ops.get(name, _RAN) for part in parts)
+                for name in {name for part in parts for name in part.ran_ops}
+                if name in first.exposed
+            },
         )
 
     own = measures([each.measures for each in group])

@@ -1,4 +1,4 @@
-"""What a hub asks a collector, and its answers: the requests and reports of many agents in one message of msgpack."""
+"""The requests of a hub to a collector, and the answers: the reports of many agents in one message of msgpack."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class CollectedReport(msgspec.Struct, frozen=True, array_like=True):
     body: bytes = b""
 
 
-class Collected(msgspec.Struct, frozen=True):
+class CollectedReports(msgspec.Struct, frozen=True):
     """The answer to `CollectRequest`: one item for each agent of the collector."""
 
     agents: tuple[CollectedReport, ...]
