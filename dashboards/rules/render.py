@@ -62,13 +62,12 @@ def sharded(intervals: Intervals) -> dict[str, str]:
     `shard.yaml` is for each shard, which scrapes the hub as well. The others are for vmalert, which sees the agents of
     all shards; it pages some seconds later, and knows no `keep_firing_for`.
     """
+    alerts, *_ = FILES
     files = rendered(intervals)
-    head, *groups = _GROUP.split(files["zmon.yaml"])
-    of_shard = [group for group in groups if group.startswith(FINDINGS)]
-    others = [group for group in groups if not group.startswith(FINDINGS)]
-    assert len(of_shard) == 1
-    files["zmon.yaml"] = head + "".join(others)
-    return {"shard.yaml": head + "".join(of_shard)} | {name: _KEEP_FIRING.sub("", text) for name, text in files.items()}
+    head, *groups = _GROUP.split(files[alerts])
+    (of_shard,) = [group for group in groups if group.startswith(FINDINGS)]
+    files[alerts] = head + "".join(group for group in groups if group != of_shard)
+    return {"shard.yaml": head + of_shard} | {name: _KEEP_FIRING.sub("", text) for name, text in files.items()}
 
 
 @cache

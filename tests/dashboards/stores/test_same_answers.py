@@ -19,9 +19,11 @@ import requests
 import yaml
 
 from dashboards import glance, marks, side
+from dashboards.address import Span
 from dashboards.intervals import CLUSTER
 from dashboards.panels import ALL, Selection
-from dashboards.queries import quoted
+from dashboards.panels.job import LOSS
+from dashboards.queries import Prometheus, quoted
 from dashboards.rules.render import rendered
 from dashboards.views import host, hosts, waterfall
 from tests.dashboards.stores import hour, remote_write
@@ -153,6 +155,17 @@ def test_chart_has_the_same_values(stores, promql):
 def test_page_has_the_same_values(stores, name):
     promql = PAGES[name].replace("$job", quoted("ads")).replace("$range", "900s")
     assert_same(promql, stores.over_time(promql, CHARTS_START, 60))
+
+
+def test_client_of_the_dashboard_reads_both(stores):
+    span = Span(int(CHARTS_START), int(END), hour.AGENT_SECONDS)
+    of_one, of_other = (
+        Prometheus(url).query_range(LOSS.query(SELECTIONS["few"]), LOSS.legend, span).table for url in stores
+    )
+    assert of_one["series"].tolist() == of_other["series"].tolist() != []
+    assert of_one["value"].tolist() == pytest.approx(of_other["value"].tolist(), rel=1e-9)
+    at_end = [sorted(map(repr, Prometheus(url).query_at(glance.JOBS, int(END)))) for url in stores]
+    assert at_end[0] == at_end[1] != []
 
 
 def main():
