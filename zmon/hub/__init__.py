@@ -26,6 +26,7 @@ from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
+from zmon.hub.collector_poller import CollectorPoller
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
@@ -37,7 +38,7 @@ from zmon.hub.stall_evidence import StallEvidence
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
-from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import ColumnReport
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -58,6 +59,7 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
+        self._collectors = CollectorPoller(config, self.links, self._agents.suspected)
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
@@ -101,7 +103,7 @@ class Hub:
         while True:
             begin = time.monotonic()
             try:
-                await self._agents.ask(session)
+                await asyncio.gather(self._agents.ask(session), self._collectors.ask(session))
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
@@ -149,13 +151,13 @@ class Hub:
                 with self._isolated("earlier launches", snapshot.job_id):
                     self.ended_jobs.update(snapshot, next(iter(stall.detect(snapshot)), None))
 
-    def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
+    def judge(self, snapshot: Snapshot, reports: list[ColumnReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
         snapshot = self._with_steps(snapshot, reports)
         self._run_detectors(snapshot, now)
         return snapshot
 
-    def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
+    def _with_steps(self, snapshot: Snapshot, reports: list[ColumnReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
         with self._isolated("history", snapshot.job_id):
             stalls = self._stalls(snapshot)
@@ -268,6 +270,7 @@ class Hub:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self.discovery.run(session, self._follow)))
             self._agents.start(session)
+            self._collectors.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()
@@ -275,6 +278,7 @@ class Hub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
+            await self._collectors.close()
             await self.incidents.close()
 
 

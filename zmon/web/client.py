@@ -13,14 +13,16 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, endpoints
+from zmon.plain import plain
+from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
+from zmon.schema.api.packed import CONTENT_TYPE, ColumnReport, Resting, unpack, with_columns
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.names import SCHEMA
 from zmon.schema.rank import RankState
@@ -32,6 +34,8 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
 _MAX_LINE = 300  # letters of a daemon's own line
 _PART_BYTES = 1 << 16
+_MAX_COLLECTED_BYTES = 256 << 20  # the reports of 512 agents, each with 64 ranks
+_WHO_LISTENS = "check which program and version listens there"
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
@@ -51,19 +55,51 @@ async def ask(
     `accepted`: statuses other than 200 that come with the same answer, as an unhealthy daemon's 503 does.
     """
     url = base + endpoint.path_of(request)
-    status, body = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes)
-    if status != 200 and status not in accepted:
-        raise _refused(url, status, _own_line(body))
-    return _decoded(url, body, endpoint.answer)
+    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes)
+    if answer.status != 200 and answer.status not in accepted:
+        raise _refused(url, answer.status, _own_line(answer.body))
+    return _decoded(url, answer.body, endpoint.answer)
+
+
+class RawReport(NamedTuple):
+    """An agent's report that is not decoded yet."""
+
+    body: bytes
+    is_packed: bool  # False: it is JSON
+
+
+async def ask_report(
+    session: aiohttp.ClientSession, base: str, request: SnapshotRequest, timeout: float, packed: bool = True
+) -> RawReport:
+    """Ask an agent for its report. Raises NotServed for status 404, Unreachable for other failures.
+
+    `packed`: ask for the packed form. An agent of another version answers with JSON all the same.
+    """
+    endpoint = endpoints.SNAPSHOT
+    url, accept = base + endpoint.path, CONTENT_TYPE if packed else "*/*"
+    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, accept=accept)
+    if answer.status != 200:
+        raise _refused(url, answer.status, _own_line(answer.body))
+    return RawReport(answer.body, answer.content_type == CONTENT_TYPE)
+
+
+def read_report(base: str, raw: RawReport, resting: Resting) -> tuple[ColumnReport, Resting]:
+    """Return the report of the agent at `base`, and the resting rows for its next packed report.
+
+    Raises Undecodable if a part of a packed report cannot be decoded, and Unreachable if JSON cannot be understood.
+    """
+    if raw.is_packed:
+        return unpack(raw.body, resting)
+    return with_columns(_decoded(base + endpoints.SNAPSHOT.path, raw.body, endpoints.SNAPSHOT.answer)), Resting()
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
     """Get a URL of a program other than zmon and decode its JSON. Raises the same errors as `ask`."""
     params = [(name, str(value)) for name, value in query.items() if value is not None]
-    status, body = await _answer(session, url, timeout, params, MAX_ANSWER_BYTES)
-    if status != 200:
-        raise _refused(url, status)
-    return _decoded(url, body, answer, lines=True)
+    response = await _answer(session, url, timeout, params, MAX_ANSWER_BYTES)
+    if response.status != 200:
+        raise _refused(url, response.status)
+    return _decoded(url, response.body, answer, lines=True)
 
 
 def _refused(url: str, status: int, line: str = "") -> Unreachable:
@@ -81,15 +117,50 @@ def _own_line(body: bytes) -> str:
     return answer.error[:_MAX_LINE] if answer.schema == SCHEMA else ""
 
 
+class _Answer(NamedTuple):
+    status: int
+    body: bytes
+    content_type: str
+
+
+async def post(
+    session: aiohttp.ClientSession, base: str, path: str, request: msgspec.Struct, answer: type[T], timeout: float
+) -> T:
+    """Send a request as msgpack, and return the answer, which is msgpack too. Raises the same errors as `ask`."""
+    url = base + path
+    body = msgspec.msgpack.encode(request)
+    response = await _answer(session, url, timeout, (), _MAX_COLLECTED_BYTES, body=body)
+    if response.status != 200:
+        raise _refused(url, response.status, _own_line(response.body))
+    try:
+        return msgspec.msgpack.decode(response.body, type=answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unreachable(f"cannot understand the answer of {url}", plain(str(error)), _WHO_LISTENS) from error
+
+
 async def _answer(
-    session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int
-) -> tuple[int, bytes]:
+    session: aiohttp.ClientSession,
+    url: str,
+    timeout: float,
+    query: Query,
+    max_bytes: int,
+    accept: str = "*/*",
+    body: bytes | None = None,
+) -> _Answer:
     limit = aiohttp.ClientTimeout(total=timeout)
+    headers, method = {**HEADERS, "Accept": accept}, "GET" if body is None else "POST"
     with unreachable(url, timeout):
-        async with session.get(
-            url, params=query, timeout=limit, headers=HEADERS, allow_redirects=False, auto_decompress=False
+        async with session.request(
+            method,
+            url,
+            params=query,
+            data=body,
+            timeout=limit,
+            headers=headers,
+            allow_redirects=False,
+            auto_decompress=False,
         ) as response:
-            return response.status, await read(response, url, max_bytes)
+            return _Answer(response.status, await read(response, url, max_bytes), response.content_type)
 
 
 async def read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> bytes:
@@ -109,9 +180,7 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
         return decode(body, answer, lines)
     except Undecodable as error:
-        raise Unreachable(
-            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
-        ) from error
+        raise Unreachable(f"cannot understand the answer of {url}", str(error), _WHO_LISTENS) from error
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:
