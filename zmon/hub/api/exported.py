@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from zmon.job.restarts import launch_start
 from zmon.schema.job_snapshot import Snapshot
@@ -12,10 +12,11 @@ from zmon.schema.job_snapshot import Snapshot
 MAX_JOBS = 200
 
 
-def exported_jobs(snapshots: Iterable[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:
+def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:
     """Return the ids of the jobs that have series: those with a living rank, then the largest, then the newest."""
-    ranked = sorted(snapshots, key=_importance, reverse=True)
-    return frozenset(snapshot.job_id for snapshot in ranked[:max_jobs])
+    if len(snapshots) > max_jobs:
+        snapshots = sorted(snapshots, key=_importance, reverse=True)[:max_jobs]
+    return frozenset(snapshot.job_id for snapshot in snapshots)
 
 
 def _importance(snapshot: Snapshot) -> tuple[bool, int, float, str]:
