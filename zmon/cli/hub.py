@@ -40,7 +40,7 @@ from zmon.web.live_config import LiveConfig
 
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
 # searches for cycles every 700 objects, which takes a quarter of the time of decoding.
-_OBJECTS_PER_PASS = 100_000
+OBJECTS_PER_PASS = 100_000
 
 
 @click.command()
@@ -124,14 +124,14 @@ def hub(
         words.append(f"kubernetes:{agents_kubernetes}")
     if collect and collectors:
         raise UsageError("--collect and --collectors exclude each other", "a collector asks agents only")
-    urls, sources = (() if collectors else (AGENT_URL,)), ()
-    if words or agents or agents_file:
-        urls, sources = discovery.agents(words, scheme)
+    if not (words or agents or agents_file or collectors):
+        words = [AGENT_URL]
+    urls, sources = discovery.agents(words, scheme) if words or not collectors else ((), ())
     if check_config:
         _check(sources)
     elif not collect:
         _lock(data_dir)
-    gc.set_threshold(_OBJECTS_PER_PASS)
+    gc.set_threshold(OBJECTS_PER_PASS)
     config = HubConfig(
         urls,
         data_dir,

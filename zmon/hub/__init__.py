@@ -120,19 +120,11 @@ class Hub:
                 await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
-        """Run the detectors on the agents' latest reports, and publish what they report."""
+        """Run the detectors, publish what they report, and gather evidence for it."""
         if self.blind:
             return
         now = time.time()
-        reports = [report for link in self.links if (report := link.present_report())]
-        silent = [link.report for link in self.links if link.report and not link.reachable]
-        names = self._shared_ids.names([*reports, *silent])
-        reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
-        hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
-        aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self._record_earlier_ends(superseded(reports, aligned, now))
-        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
-        self._unread_jobs.update(self.links, now)
+        self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
@@ -142,6 +134,18 @@ class Hub:
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
+
+    def evaluate(self, now: float) -> None:
+        """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
+        reports = [report for link in self.links if (report := link.present_report())]
+        silent = [link.report for link in self.links if link.report and not link.reachable]
+        names = self._shared_ids.names([*reports, *silent])
+        reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
+        hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
+        aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
+        self._record_earlier_ends(superseded(reports, aligned, now))
+        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
+        self._unread_jobs.update(self.links, now)
 
     def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
         """Record the faults that ended these launches, which others followed before the hub saw their ends."""

@@ -19,6 +19,7 @@ from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min  # an unknown number in an array; numbers from outside are above it
+_MAX_SECONDS = 1e11  # as `zmon.schema.limits.Seconds`
 _MOST = 1 << 62  # as `zmon.schema.limits.Whole`; a log can claim more, which is unknown as well
 
 
@@ -108,7 +109,7 @@ def _seconds(columns: Sequence[Column], sizes: Integers) -> Floats:
     """Return the seconds of all records, given one column for each agent, with its number of records."""
     bases = np.array([column.base for column in columns], np.float64)
     result: Floats = np.repeat(bases, sizes) + _differences(columns, sizes)
-    return result
+    return result.clip(-_MAX_SECONDS, _MAX_SECONDS)
 
 
 def _whole(columns: Sequence[Column], sizes: Integers) -> Integers:
