@@ -13,7 +13,6 @@ from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, SLOW, Scene
 from dashboards import glance, marks, side
 from dashboards.address import RANGES, Address, Span
-from dashboards.intervals import ONE_MACHINE
 from dashboards.panels import VIEWS, Panel
 from dashboards.panels import ranks as rank_panels
 from dashboards.panels import scaling as scaling_panels
@@ -50,7 +49,9 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
     # With an empty time account, the queries cover the whole range.
     job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
-    context = ViewContext(glance.Glance(time=now, job_id=JOB, job=job), address, Prometheus(), Hub())
+    context = ViewContext(
+        glance.Glance(time=now, job_id=JOB, job=job, intervals=scene.intervals), address, Prometheus(), Hub()
+    )
     seconds = f"{RANGES[range_]}s"
 
     def instants(**promql: str) -> list[Query]:
@@ -71,7 +72,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         GLANCE: instants(
             jobs=glance.JOBS,
             agents=glance.AGENTS,
-            heartbeat=glance.heartbeat(ONE_MACHINE),
+            heartbeat=glance.heartbeat(scene.intervals),
             made_for=glance.INTERVALS,
             firing=glance.FIRING,
         ),

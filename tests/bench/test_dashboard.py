@@ -16,9 +16,10 @@ import dashboards
 from bench.dashboard import blocks, queries, report, rounds
 from bench.dashboard.fake_hub import FakeHub
 from bench.dashboard.scene import JOB, SLOW, Scene
-from bench.dashboard.synthetic import everything, intervals
+from bench.dashboard.synthetic import everything
 from dashboards.panels import ALL
 from dashboards.panels.panel import SERIES
+from dashboards.rules.render import recording_seconds
 from zmon.schema.api import HubHealth, JobList, RankList
 
 SCENE = Scene(num_ranks=4, hours=1 / 6, now=1_800_000_000, ahead_seconds=60)
@@ -60,7 +61,7 @@ def test_history_has_every_series_of_other_queries_of_views(history):
 
 def test_counters_never_fall_and_recorded_series_have_their_interval(history):
     last: dict[str, tuple[float, int]] = {}
-    seconds = intervals()
+    seconds = recording_seconds(SCENE.intervals)
     for line in history.read_text().splitlines()[:-1]:
         head, value, time = line.rsplit(" ", 2)
         name = head[: head.index("{")]
