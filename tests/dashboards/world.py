@@ -117,6 +117,7 @@ class World:
         self.past: list[Finding] = []  # resolved findings of the job
         self.incidents: list[IncidentSummary] = []
         self.scaling: ScalingAnswer = SCALING
+        self.ranks: RankList | None = None  # the answer about ranks; None: two healthy ranks
         self.hub_is_blind = False
         self.as_of: float | None = None
         self.made_for: dict[str, float] = {}  # the scrape intervals that the rules are made for, by daemon
@@ -139,7 +140,7 @@ class World:
             case ["jobs", _, _] if self.job_error:
                 return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:
-                return RankList(job_id, RANKS)
+                return self.ranks or RankList(job_id, RANKS)
             case ["jobs", _, "scaling"]:
                 return self.scaling
             case ["incidents"]:
@@ -175,7 +176,7 @@ class World:
             return [sample(5)] if self.heartbeat else []
         if MADE_FOR in promql:
             return [sample(seconds, daemon=daemon) for daemon, seconds in self.made_for.items()]
-        if promql.startswith("up{"):
+        if promql.startswith("count(up{"):
             return [sample(1)]
         if "ALERTS" in promql:
             return [sample(1, **labels) for labels in self.alerts]
