@@ -18,6 +18,7 @@ from dashboards.history import grid
 from dashboards.panels import Panel
 
 CULPRIT = "◀"
+ALL_HOSTS = "all hosts: "  # the begin of the name of a row about all hosts
 MAX_ROW_PIXELS = 26
 MAX_MAP_PIXELS = 420  # the limit for all rows together
 AXIS_AND_LEGEND_PIXELS = 105
@@ -25,12 +26,14 @@ _STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] f
 
 
 def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Container[str]) -> pd.DataFrame:
-    """Return a row for each series of a FRAME, and one for the image. Culprits come first and have a sign.
+    """Return a row for each series of a FRAME, and one for the image.
+
+    Culprits come first and have a sign, then the values of all hosts.
 
     A value is the mean of the `resolution` seconds before its time, and is drawn over these seconds.
     """
     names, series_values = grid(values)
-    order = sorted(range(len(names)), key=lambda index: names[index] not in culprits)
+    order = sorted(range(len(names)), key=lambda index: _position(names[index], culprits))
     series_values = series_values[order]
     lightest = np.fmin if panel.light_is == "low" else np.fmax
     rows = pd.DataFrame(
@@ -47,6 +50,10 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Contain
     rows_and_image = pd.concat([rows, image], ignore_index=True)
     begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
     return rows_and_image.assign(time=begin, until=end)
+
+
+def _position(name: str, culprits: Container[str]) -> int:
+    return 0 if name in culprits else 1 if name.startswith(ALL_HOSTS) else 2
 
 
 def image_bytes(values: np.ndarray, *, is_reversed: bool) -> bytes:
