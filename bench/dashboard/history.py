@@ -69,4 +69,5 @@ def load(store: str, folder: Path, scene: Scene, now: float) -> History | None:
 
 
 def _names() -> str:
-    return " ".join(sorted({name for panel in ALL for name in SERIES.findall(f"{panel.promql} {panel.many}")}))
+    texts = (text for panel in ALL for text in (panel.promql, panel.many, panel.standing_out, panel.band))
+    return " ".join(sorted({name for text in texts for name in SERIES.findall(text)}))

@@ -15,7 +15,7 @@ VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "inc
 @pytest.fixture
 def large(world):
     world.jobs = [LARGE]
-    world.ranks = RankList("ads", [], 0, QUIET)
+    world.ranks, world.num_hosts = RankList("ads", [], 0, QUIET), NUM_HOSTS
     return world
 
 
@@ -108,3 +108,30 @@ def test_first_page_has_no_page_before_it_and_the_last_none_after(open_page, lar
 def test_table_of_an_older_hub_has_all_ranks(open_page, large):
     large.ranks = RankList("ads", RANKS)
     assert list(open_page("ranks", job_id="ads").dataframe[0].value["rank"]) == [0, 1]
+
+
+@pytest.mark.parametrize("view", ["cluster", "hardware"])
+def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large, view):
+    app = open_page(view, job_id="ads")
+    page = page_text(app)
+    assert page.count("?host=node-") + page.count("&amp;host=node-") == 64
+    assert page.index(">node-0<") < page.index(">node-63<")
+    summary = "The 64 least busy of 2,048 hosts; of all hosts, the median value is 50%, the largest value is 90%."
+    assert any(summary in caption.value for caption in app.caption)
+    of_gpus = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
+    assert all('host=~"node' in promql for promql in of_gpus[:1])
+
+
+def test_heat_map_of_many_hosts_queries_those_that_stand_out_and_culprits(open_page, large):
+    large.findings = [changed(STALL, hosts=("node-1", "node-2"))]
+    open_page("ranks", job_id="ads")
+    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert 'host=~"node\\\\-1|node\\\\-2|node\\\\-7"' in own
+    assert "zmon:job_host_own:spread" in own
+
+
+def test_heat_map_of_many_hosts_has_all_if_no_rule_says_which_stand_out(open_page, large):
+    large.has_standing_out = False
+    open_page("ranks", job_id="ads")
+    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert "host=~" not in own

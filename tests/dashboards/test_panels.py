@@ -17,9 +17,12 @@ from tests.places import REPOSITORY
 from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
+OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
+FLEETS = (hosts.Fleet(), hosts.Fleet(of_hosts=f" and on (host) {Selection('ads').hosts}").of(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
-    marks.ACTIVITIES, hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
+    marks.ACTIVITIES, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
+    *(fleet.query(promql) for fleet in FLEETS for promql in OF_HOSTS),
 )  # fmt: skip
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
 STRING = r'"(?:[^"\\]|\\.)*"'

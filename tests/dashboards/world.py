@@ -125,6 +125,8 @@ class World:
         self.delay_seconds = 0.0  # before Prometheus answers a query
         self.delayed_queries: list[str] = []
         self.gpu_utilization = 0.5
+        self.num_hosts = 1  # with metrics
+        self.has_standing_out = True  # the rules record the hosts that stand out
         self.job_error = ""  # the error of the hub to requests about one job
         self.alerts: list[dict[str, str]] = []  # the labels of alerts that fire
         self.queries: list[str] = []  # PromQL
@@ -184,6 +186,14 @@ class World:
             return []
         if "by (job_id)" in promql:
             return [sample(2, job_id="ads")]
+        if promql.startswith("count("):
+            return [sample(self.num_hosts)]
+        if promql.startswith("bottomk("):
+            return [sample(0.01 * number, host=f"node-{number}") for number in reversed(range(64))]
+        if promql.startswith("label_replace(quantile("):
+            return [sample(0.5, what="median"), sample(0.9, what="largest")]
+        if promql.startswith("topk("):
+            return [sample(0.3, host="node-7")] if self.has_standing_out else []
         if "by (host" in promql:
             return [sample(self.gpu_utilization if "gpu" in promql else 0.5, host="node-1", gpu="0")]
         if "by (cause)" in promql:
