@@ -120,7 +120,7 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
         return text
     summary = "a summary of the job"
     if panel.shape == "rows":
-        hosts = f"if there are more than {MAX_ROWS}, for each of the 64 that stand out, and for all of them together"
+        hosts = f"if there are more than {MAX_ROWS}, for each of the 32 that stand out, and for all of them together"
         summary = f"a row for each host; {hosts}"
     elif "{spread}" in panel.series_name(_MANY):
         summary = "the largest, median and smallest value of the job"

@@ -32,7 +32,7 @@ GPU_MEMORY = _gpu("memory", "How much memory is used on each GPU?", "bytes", "zm
 
 THROTTLED = Panel(
     key="gpu_throttled",
-    question="Which GPUs are throttled, and why?",
+    question="Which GPUs, or how many, are throttled, and why?",
     unit="",
     legend="{host} GPU {gpu}: {reason}",
     grows="hosts",

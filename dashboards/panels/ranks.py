@@ -10,7 +10,7 @@ label_replace(label_replace(
   "host", "all hosts: $1", "spread", "(.+)"), "spread", "", "", "")
 """
 # With `@ end()` it is evaluated once, not for each point.
-STANDING_OUT = "topk(64, max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end())))"
+STANDING_OUT = "topk(32, max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end())))"
 
 WAITING = Panel(
     key="waiting",

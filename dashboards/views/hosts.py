@@ -26,7 +26,7 @@ BUSY = """
 (avg by (host) (zmon:gpu_utilization:ratio) or max by (host) (zmon:host_cpu_busy:ratio))$of_hosts
 """.strip()
 NUMBER = f"count({BUSY})"
-LEAST_BUSY = f"bottomk(64, {BUSY})"
+LEAST_BUSY = f"bottomk(28, {BUSY})"
 ALL_HOSTS = f"""
 label_replace(quantile(0.5, {BUSY}), "what", "median", "", "")
 or label_replace(max({BUSY}), "what", "largest", "", "")

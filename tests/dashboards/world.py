@@ -189,7 +189,7 @@ class World:
         if promql.startswith("count("):
             return [sample(self.num_hosts)]
         if promql.startswith("bottomk("):
-            return [sample(0.01 * number, host=f"node-{number}") for number in reversed(range(64))]
+            return [sample(0.01 * number, host=f"node-{number}") for number in reversed(range(28))]
         if promql.startswith("label_replace(quantile("):
             return [sample(0.5, what="median"), sample(0.9, what="largest")]
         if promql.startswith("topk("):
