@@ -51,7 +51,7 @@ def generate(store: str, scene: Scene, folder: Path, log: Callable[[str], None])
     samples = module.generate(scene, series, folder, progress)
     seconds = time.monotonic() - began_at
     num_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    history = History(store, **asdict(scene), names=_names(), series=len(series), samples=samples, seconds=seconds,
+    history = History(store, **asdict(scene), names=names(), series=len(series), samples=samples, seconds=seconds,
                       num_bytes=num_bytes)  # fmt: skip
     (folder / MANIFEST).write_text(json.dumps(asdict(history)))
     return history
@@ -64,10 +64,11 @@ def load(store: str, folder: Path, scene: Scene, now: float) -> History | None:
     except (OSError, ValueError, TypeError):
         return None
     is_same = (history.store, history.num_ranks, history.hours) == (store, scene.num_ranks, scene.hours)
-    has_names = set(_names().split()) <= set(history.names.split())
+    has_names = set(names().split()) <= set(history.names.split())
     return history if is_same and has_names and history.scene.end >= now + NEEDED_SECONDS else None
 
 
-def _names() -> str:
+def names() -> str:
+    """Return the names of the series that the charts query, separated by spaces."""
     texts = (text for panel in ALL for text in (panel.promql, panel.many, panel.standing_out, panel.band))
     return " ".join(sorted({name for text in texts for name in SERIES.findall(text)}))

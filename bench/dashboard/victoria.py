@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -38,25 +37,31 @@ def running(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
 
 def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[int], None]) -> int:
     """Import all series of a scene. Return the number of samples."""
-    samples, lines = 0, []
+    total = 0
     with running(folder) as (url, _):
-        for number, each in enumerate(series):
-            times = each.times(scene, scene.start, scene.end)
-            values = np.round(each.values(scene, times), 6).tolist()
-            pairs = [
-                (value, 1000 * t) for value, t in zip(values, times.tolist(), strict=True) if not math.isnan(value)
-            ]
-            if pairs:
-                line = {"metric": {"__name__": each.name, **each.labels}, "values": [value for value, _ in pairs]}
-                lines.append(msgspec.json.encode({**line, "timestamps": [t for _, t in pairs]}))
-                samples += len(pairs)
-            if len(lines) == _LINES or (lines and number == len(series) - 1):
-                _post(f"{url}/api/v1/import", b"\n".join(lines))
-                lines.clear()
-            if (number + 1) % (10 * _LINES) == 0:
-                log(samples)
+        for first in range(0, len(series), _LINES):
+            lines, samples = write(series[first : first + _LINES], scene)
+            if lines:
+                _post(f"{url}/api/v1/import", lines)
+            total += samples
+            if first % (10 * _LINES) == 0:
+                log(total)
         _post(f"{url}/internal/force_flush", b"")
-    return samples
+    return total
+
+
+def write(series: Iterable[Series], scene: Scene) -> tuple[bytes, int]:
+    """Return a line of JSON for each series with samples, as /api/v1/import reads it, and the number of samples."""
+    lines, samples = [], 0
+    for each in series:
+        times = each.times(scene, scene.start, scene.end)
+        values = np.round(each.values(scene, times), 6)
+        known = ~np.isnan(values)
+        if known.any():
+            line = {"metric": {"__name__": each.name, **each.labels}, "values": values[known].tolist()}
+            lines.append(msgspec.json.encode({**line, "timestamps": (1000 * times[known]).tolist()}))
+            samples += int(known.sum())
+    return b"\n".join(lines), samples
 
 
 def _post(url: str, content: bytes) -> None:
