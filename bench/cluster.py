@@ -18,10 +18,12 @@ import msgspec
 from aiohttp import web
 
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import CONTENT_TYPE, pack, with_columns
 from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
 from zmon.schema.names import PHASES
 from zmon.schema.rank import InFlight, RankState
 from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.step_columns import StepColumns, step_columns
 from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
@@ -77,12 +79,21 @@ class Cluster:
         """Answer like an agent: its ranks, its host, and the steps since the last request, at most the last eight."""
         agent = int(request.match_info["agent"])
         since = int(request.query.get("since", -1))
+        is_packed = request.headers.get("Accept") == CONTENT_TYPE
         done = self._steps_done()
         ranks = tuple(self._rank(agent * RANKS_PER_AGENT + local, done) for local in range(RANKS_PER_AGENT))
         fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
-        records: dict[str, Any] = {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
+        records: dict[str, Any] = (
+            {} if is_packed else {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
+        )
         report = AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, records, done)
-        return json_response(report)
+        if not is_packed:
+            return json_response(report)
+        columns = msgspec.structs.replace(
+            _columns(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=tuple(r.run_uid for r in ranks)
+        )
+        packed = pack(replace(with_columns(report), columns={"bench": columns}), request.query.get("known", ""))
+        return web.Response(body=packed, content_type=CONTENT_TYPE)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
@@ -120,6 +131,13 @@ class Cluster:
 def _encoded(steps: range, kind: int) -> msgspec.Raw:
     """Encode steps once for all ranks of a kind, because the simulated agents share the CPU with the hub."""
     return msgspec.Raw(msgspec.json.encode([_step(number, kind) for number in steps]))
+
+
+@lru_cache(8 * _KINDS)
+def _columns(steps: range, kind: int) -> StepColumns:
+    """Return the columns of the ranks of an agent, made once for all agents of a kind."""
+    kinds = range(kind * RANKS_PER_AGENT, (kind + 1) * RANKS_PER_AGENT)
+    return step_columns({str(each): [_step(number, each) for number in steps] for each in kinds}, "f")
 
 
 def _step(number: int, kind: int = 0) -> StepRecord:

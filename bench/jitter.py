@@ -24,6 +24,7 @@ from zmon.job.baseline import BaselineLearner
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.step_columns import step_columns
 
 _HEADS = ("job", "ranks", "step", "lost", "quiet", "info", "warning", "right cause", "names a rank", "first finding")
 _DATA, _COMPUTING, _GROUP = 0.15, 0.75, 0.1  # ratios of a normal step
@@ -125,10 +126,10 @@ class Job:
         steps = [self._step() for _ in range(self.every)]
         means = [_mean([measures[rank] for measures in steps]) for rank in range(self.size)]
         records = {
-            rank: (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
+            str(rank): (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
             for rank, measures in enumerate(steps[-1])
         }
-        self.learning.add(self.history.add(records))
+        self.learning.add(self.history.add([step_columns(records)], {str(rank): rank for rank in range(self.size)}))
 
     def _step(self) -> list[Measures]:
         self.number += 1

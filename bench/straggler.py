@@ -23,6 +23,7 @@ from zmon.hub import HubConfig
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.step import Measures, StepRecord
+from zmon.schema.step_columns import step_columns
 from zmon.stats import quantile
 
 _HEADS = (
@@ -73,10 +74,10 @@ class Job:
         self.number += self.every
         means = [_mean([measures[rank] for measures in steps]) for rank in range(self.size)]
         records = {
-            rank: (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
+            str(rank): (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
             for rank, measures in enumerate(steps[-1])
         }
-        self.history.add(records)
+        self.history.add([step_columns(records)], {str(rank): rank for rank in range(self.size)})
 
     def _step(self) -> list[Measures]:
         self_times = [self._self_time(rank) for rank in range(self.size)]

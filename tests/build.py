@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from zmon.job.history import align
+from zmon.job.alignment import align
+from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import ColumnReport, with_columns
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -21,6 +23,7 @@ from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState
 from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.step_columns import step_columns
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
@@ -195,6 +198,17 @@ def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:
 def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
     """Return the answer of one agent."""
     return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
+
+
+def column_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> ColumnReport:
+    """Return the answer of one agent as the hub has it: its records are columns."""
+    return with_columns(agent_report(*ranks, host=host, **changes))
+
+
+def add_records(history: History, records: Mapping[int, Sequence[StepRecord]]) -> list[AlignedStep]:
+    """Add records by rank; return the steps that are complete now."""
+    columns = step_columns({str(rank): steps for rank, steps in records.items()})
+    return history.add([columns], {str(rank): rank for rank in records})
 
 
 def evidence(**fields: Any) -> Evidence:

@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from tests.build import rank_state, snapshot, step_record
+from tests.build import add_records, rank_state, snapshot, step_record
 from zmon.detectors.imbalance import Imbalance
 from zmon.job.baseline import BaselineLearner
 from zmon.job.history import History
@@ -47,7 +47,7 @@ def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32,
                 known = lookups[number % len(lookups)][rank] if lookups else None
                 of_mean = step_record(number, *mean, samples=samples).measures if every > 1 else None
                 records[rank] = (replace(record, measures=replace(record.measures, lookups=known), mean=of_mean),)
-            learning.add(history.add(records))
+            learning.add(add_records(history, records))
     ranks = [rank_state(rank, world_size=size, host=f"node-{rank}") for rank in range(size)]
     windows = tuple(learning.step_windows)
     return replace(snapshot(*ranks), steps=tuple(history.steps), step_windows=windows, **changes)

@@ -23,6 +23,7 @@ from zmon.job.timeline import snapshots
 from zmon.plain import plain
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import with_columns
 from zmon.schema.api.received import decode
 from zmon.schema.host import HostSample
 from zmon.schema.limits import MAX_WORLD_SIZE
@@ -126,7 +127,7 @@ def box_checker(pristine, folder):
         metrics.agent_page(report_with(report, exported(states)), 0.0, 0)
         answer = json_response(report).body
         link = AgentLink("http://node-a:9780")
-        link.record_report(decode(answer, AgentReport))
+        link.record_report(with_columns(decode(answer, AgentReport)))
         snapshots([link.report], [], [link.status()], 1.8e9)
 
     return check

@@ -14,10 +14,13 @@ from zmon.detectors import ALL
 from zmon.detectors.unread import Unread
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.api.rank_page import rank_rows
+from zmon.hub.job_state import JobState
+from zmon.job.time_account import Account
 from zmon.job.timeline import snapshots, superseded
 from zmon.plain import plain
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
+from zmon.schema.api.packed import Resting, pack, unpack, with_columns
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web import client
@@ -51,16 +54,22 @@ def decoded(raw, type_):
 def pass_of_hub(raw):
     """Do with a report what a pass of the hub does."""
     report = decoded(raw, AgentReport)
-    if report is None:
-        return
+    if report is not None:
+        judge(with_columns(report), with_columns(report))
+
+
+def judge(report, same):
+    """Do with a report, and with the same one again, what the hub does with it once it is decoded."""
     link = AgentLink("http://node-a:9780")
     link.record_report(report)
-    link.record_report(report)
+    link.record_report(same)
     present = link.present_report()
     window = link.window()
     aligned = snapshots([present], [], [agent_status()], NOW, [window])
     list(superseded([present], aligned, NOW))
     for snapshot in aligned:
+        uids = {r.run_uid for r in snapshot.ranks}
+        snapshot = JobState(uids, snapshot.world_size, Account(snapshot.job_id)).add(snapshot, [present])
         assert snapshot.world_size <= MAX_WORLD_SIZE
         assert len(snapshot.missing) <= 64
         json_response(rank_rows(snapshot))
@@ -76,6 +85,30 @@ def pass_of_hub(raw):
 
 def check_report(chance):
     pass_of_hub(body(changed(VALID, chance), chance))
+
+
+def check_packed(chance):
+    """Change a packed report: its envelope, or some of its bytes."""
+    valid = decode(json.dumps(VALID).encode(), AgentReport)
+    raw = bytearray(pack(with_columns(valid, "f"), ""))
+    if chance.random() < 0.5:
+        envelope = changed(msgspec.msgpack.decode(raw), chance)
+        try:
+            raw = bytearray(msgspec.msgpack.encode(envelope))
+        except (OverflowError, UnicodeEncodeError):
+            return  # no message has such a number or text
+    else:
+        for _ in range(chance.choice((1, 2, 8))):
+            raw[chance.randrange(len(raw))] = chance.randrange(256)
+    try:
+        report, resting = unpack(bytes(raw), Resting())
+        same, _ = unpack(bytes(raw), resting)
+    except Undecodable as error:
+        line = str(error)
+    else:
+        judge(report, same)
+        return
+    assert plain(line) == line
 
 
 def check_other_answer(chance):
@@ -97,13 +130,13 @@ def test_report_that_once_failed(path):
     pass_of_hub(path.read_bytes())
 
 
-@pytest.mark.parametrize("check", [check_report, check_other_answer])
+@pytest.mark.parametrize("check", [check_report, check_packed, check_other_answer])
 def test_random_reports(check):
     check_few(check)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("check", [check_report, check_other_answer])
+@pytest.mark.parametrize("check", [check_report, check_packed, check_other_answer])
 def test_many_random_reports(check, capsys):
     check_many(check, capsys)

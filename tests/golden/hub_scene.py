@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.build import (
     JOB,
     NOW,
-    agent_report,
     agent_status,
+    column_report,
     dead,
     evidence,
     finding,
@@ -158,8 +158,8 @@ def hub(data_dir: Path) -> Hub:
     BaselineStore(data_dir / FOLDER).record("dlrm", *points)
     new_hub = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = new_hub.links
-    a.record_report(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
-    b.record_report(agent_report(rank_state(3), host="node-b"))
+    a.record_report(column_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
+    b.record_report(column_report(rank_state(3), host="node-b"))
     b.record_failure("cannot reach http://node-b:9780: Connection refused")
     fill_journal(new_hub)
     fill_incidents(new_hub.incidents.folder)
@@ -178,6 +178,6 @@ def trained(hub_: Hub) -> Snapshot:
     job_state = hub_.job_states.state_of(now)
     job_state.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
     records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}
-    report = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
+    report = column_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
     job_state.add(whole, [report])
     return job_state.add(now, [])

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.build import agent_report, rank_state, waiting
 from zmon.hub import Hub, HubConfig
+from zmon.schema.api.packed import CONTENT_TYPE, pack, with_columns
 
 TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
@@ -26,6 +27,8 @@ class FakeAgent:
         self.down = self.hangs = False
         self.requests = []
         self.cursor = 0
+        self.is_older = False  # it knows no packed reports
+        self.spoil = bytes  # what becomes of a packed report on the way
         self.rank_behind = 2  # it did not enter the collective
         self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
@@ -65,6 +68,9 @@ class FakeAgent:
             plans_version=self.plans_version,
         )
         self.records = {}
+        if request.headers.get("Accept") == CONTENT_TYPE and not self.is_older:
+            body = pack(with_columns(report, "f"), request.query.get("known", ""))
+            return web.Response(body=self.spoil(body), content_type=CONTENT_TYPE)
         return web.json_response(body=msgspec.json.encode(report))
 
     async def poll(self, request):

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tests.build import NOW, dead, rank_state, snapshot, step_record
-from zmon.job.history import align
+from zmon.job.alignment import align
 from zmon.job.time_account import Account
 
 STEP = 0.020

@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.build import step_record
+from zmon.job.alignment import align
 from zmon.job.efficiency import JobTime, step_categories
-from zmon.job.history import align
 from zmon.schema.names import OPS, PHASES
 
 SECONDS = st.floats(0, 10)

@@ -1,11 +1,12 @@
-"""Tests of the history of a job: alignment of steps between ranks, gaps, and reported values that are not finite."""
+"""Tests of the history of a job: alignment of steps between ranks, and gaps."""
 
 import random
 
 import pytest
 
-from tests.build import rank_state, step_record
-from zmon.job.history import MIN_STEPS, History, align
+from tests.build import add_records, step_record
+from zmon.job.alignment import align
+from zmon.job.history import MIN_STEPS, History
 
 
 def records(*steps, **others):
@@ -36,10 +37,10 @@ def test_aligned_step_has_the_values_of_all_ranks():
     assert list(step.lookups) == [None, None]
 
 
-def test_column_has_numbers_of_more_than_63_bits_unchanged():
-    """A box can claim them."""
+def test_number_that_nothing_can_have_counted_is_unknown():
+    """A log can claim it; a report cannot, because the hub refuses it."""
     big = step_record(7, {}, {}, samples=1 << 63)
-    assert list(align(7, [big, step_record(7, {}, {}, samples=2)]).samples) == [1 << 63, 2]
+    assert list(align(7, [big, step_record(7, {}, {}, samples=2)]).samples) == [None, 2]
 
 
 def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
@@ -51,10 +52,10 @@ def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
 
 def test_step_is_added_after_every_rank_has_reported():
     history = History(2)
-    assert history.add({0: records(1, 2, 3), 1: records(1)}) != []
-    assert numbers(history.add({1: records(2)})) == [(2, 1)]
-    assert history.add({0: records(4)}) == []
-    assert numbers(history.add({1: records(3, 4)})) == [(3, 1), (4, 1)]
+    assert add_records(history, {0: records(1, 2, 3), 1: records(1)}) != []
+    assert numbers(add_records(history, {1: records(2)})) == [(2, 1)]
+    assert add_records(history, {0: records(4)}) == []
+    assert numbers(add_records(history, {1: records(3, 4)})) == [(3, 1), (4, 1)]
     assert numbers(history.steps) == [(1, 1), (2, 1), (3, 1), (4, 1)]
 
 
@@ -63,17 +64,17 @@ def test_order_of_records_does_not_matter():
     by_rank = {rank: records(*range(1, 30)) for rank in range(4)}
     for steps in by_rank.values():
         chance.shuffle(steps)
-    assert numbers(history.add(by_rank)) == [(step, 1) for step in range(1, 30)]
+    assert numbers(add_records(history, by_rank)) == [(step, 1) for step in range(1, 30)]
 
 
 def test_repeated_record_counts_once():
     history = History(2)
-    assert numbers(history.add({0: records(1, 1), 1: records(1, 1)})) == [(1, 1)]
+    assert numbers(add_records(history, {0: records(1, 1), 1: records(1, 1)})) == [(1, 1)]
 
 
 def test_step_that_a_rank_never_reported_is_left_out():
     history = History(3)
-    assert history.add({0: records(1, 2), 1: records(1, 2)}) == []
+    assert add_records(history, {0: records(1, 2), 1: records(1, 2)}) == []
 
 
 # -- gaps --------------------------------------------------------------------------------------------------
@@ -81,46 +82,46 @@ def test_step_that_a_rank_never_reported_is_left_out():
 
 def test_sampled_step_stands_for_the_unsampled_steps_before():
     history = History(2)
-    assert numbers(history.add({0: records(8, 16, 24), 1: records(8, 16, 24)})) == [(8, 1), (16, 8), (24, 8)]
+    assert numbers(add_records(history, {0: records(8, 16, 24), 1: records(8, 16, 24)})) == [(8, 1), (16, 8), (24, 8)]
 
 
 def test_ranks_with_different_sampling_are_aligned_at_common_steps():
     history = History(2)
-    assert numbers(history.add({0: records(*range(4, 36, 4)), 1: records(16, 32)})) == [(16, 1), (32, 16)]
+    assert numbers(add_records(history, {0: records(*range(4, 36, 4)), 1: records(16, 32)})) == [(16, 1), (32, 16)]
 
 
 def test_step_after_lost_records_stands_for_the_lost_steps():
     history = History(2)
-    history.add({0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)})
-    assert numbers(history.add({0: records(5, 6, 7), 1: records(7)})) == [(7, 3)]
+    add_records(history, {0: records(1, 2, 3, 4), 1: records(1, 2, 3, 4)})
+    assert numbers(add_records(history, {0: records(5, 6, 7), 1: records(7)})) == [(7, 3)]
 
 
 def test_number_of_incomplete_steps_is_limited():
     history = History(2)
     for step in range(1, 2000):
-        history.add({0: records(step)})
+        add_records(history, {0: records(step)})
     assert len(history._pending) <= 512
-    assert numbers(history.add({1: records(1, 1999)})) == [(1999, 1)]
+    assert numbers(add_records(history, {1: records(1, 1999)})) == [(1999, 1)]
 
 
 def test_steps_of_a_large_job_wait_in_little_memory_while_an_agent_is_silent():
     history = History(1024)
     steps = {step: records(step) for step in range(1, 101)}
     for step in steps:
-        history.add(dict.fromkeys(range(1016), steps[step]))
-    assert sum(map(len, history._pending.values())) <= 32_768
-    late = history.add({rank: records(*range(10, 101, 10)) for rank in range(1016, 1024)})
+        add_records(history, dict.fromkeys(range(1016), steps[step]))
+    assert sum(len(part.rows) for parts in history._pending.values() for part in parts) <= 32_768
+    late = add_records(history, {rank: records(*range(10, 101, 10)) for rank in range(1016, 1024)})
     assert [step.step for step in late] == [70, 80, 90, 100]
     assert not history._pending
 
 
 def test_step_that_a_rank_has_passed_does_not_wait():
     history = History(3)
-    history.add({0: records(1, 2, 3), 1: records(1, 2, 3), 2: records(1, 3)})
+    add_records(history, {0: records(1, 2, 3), 1: records(1, 2, 3), 2: records(1, 3)})
     assert not history._pending
-    history.add({0: records(4, 5), 1: records(4)})
+    add_records(history, {0: records(4, 5), 1: records(4)})
     assert sorted(history._pending) == [4, 5]  # ranks 1 and 2 may still report them
-    history.add({2: records(5)})
+    add_records(history, {2: records(5)})
     assert sorted(history._pending) == [5]
 
 
@@ -131,7 +132,9 @@ def test_steps_that_stay_incomplete_do_not_pile_up_while_the_hub_is_slow():
     for newest in range(20, 4000, 20):
         for rank in reached:
             until = newest + chance.randrange(8)
-            num_steps += len(history.add({rank: records(*range(max(reached[rank], until - 12) + 1, until + 1))}))
+            num_steps += len(
+                add_records(history, {rank: records(*range(max(reached[rank], until - 12) + 1, until + 1))})
+            )
             reached[rank] = until
         assert len(history._pending) < 16
     assert num_steps > 500
@@ -139,80 +142,16 @@ def test_steps_that_stay_incomplete_do_not_pile_up_while_the_hub_is_slow():
 
 def test_ranks_that_start_over_at_a_lower_step_are_aligned():
     history = History(2)
-    history.add({0: records(500, 501), 1: records(500)})
-    history.add({0: records(1), 1: records(1)})
-    assert numbers(history.add({0: records(2, 3), 1: records(2, 3)})) == [(2, 1), (3, 1)]
+    add_records(history, {0: records(500, 501), 1: records(500)})
+    add_records(history, {0: records(1), 1: records(1)})
+    assert numbers(add_records(history, {0: records(2, 3), 1: records(2, 3)})) == [(2, 1), (3, 1)]
 
 
 @pytest.mark.parametrize(("world_size", "num_steps"), [(1, 256), (8, 128), (64, MIN_STEPS)])
 def test_history_keeps_recent_steps_and_more_of_small_jobs(world_size, num_steps):
     history = History(world_size)
-    assert len(history.add({rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
+    assert len(add_records(history, {rank: records(*range(1, 301)) for rank in range(world_size)})) == 300
     assert numbers(history.steps) == [(step, 1) for step in range(301 - num_steps, 301)]
-
-
-# -- values that are not finite ----------------------------------------------------------------------------
-
-
-def reporting(step, rank=0, **report):
-    return rank_state(rank, step=step, report=report)
-
-
-def count_not_finite(*passes):
-    """Return the result of the last of these passes of the hub, each a list of ranks."""
-    history, result = History(2), {}
-    for ranks in passes:
-        result = history.not_finite(ranks)
-    return result
-
-
-def test_finite_values_are_not_counted():
-    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
-
-
-def test_steps_with_nan_are_counted_and_not_passes():
-    well = [[reporting(step, loss=1 / step)] for step in (98, 99, 100)]
-    assert count_not_finite(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
-
-
-def test_rank_with_nan_for_the_longest_time_counts():
-    ranks = [[reporting(step, 0, loss=1 / step), reporting(step, 1, loss=1 / step)] for step in (98, 99)]
-    split = [[reporting(step, 0, loss=None), reporting(step, 1, loss=1 / step)] for step in (104, 105)]
-    assert count_not_finite(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {
-        "loss": 11
-    }
-
-
-def test_finite_value_ends_the_count():
-    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
-
-
-def test_value_that_was_never_finite_counts_from_the_first_report():
-    assert count_not_finite([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
-
-
-def test_single_nan_of_a_job_that_reports_rarely_is_ignored():
-    """The value stays for a hundred steps until the next report. It counts once it has been reported twice."""
-    well = [[reporting(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
-    odd = [[reporting(step, loss=None)] for step in range(400, 500, 4)]
-    assert count_not_finite(*well, *odd) == {}
-    assert count_not_finite(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
-
-
-def test_constant_value_counts_as_finite():
-    assert count_not_finite(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {
-        "loss": 11
-    }
-
-
-def test_count_of_a_vanished_key_starts_again():
-    well = [[reporting(step, loss=1 / step)] for step in (98, 99)]
-    assert count_not_finite(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
-
-
-def test_return_to_an_earlier_step_resets_the_count():
-    """A rank that returns to a checkpoint does not count from its later steps."""
-    assert count_not_finite([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
 
 
 def test_rank_without_times_is_not_critical():
@@ -223,6 +162,6 @@ def test_rank_without_times_is_not_critical():
 
 def test_step_after_a_long_gap_stands_only_for_itself():
     history = History(1)
-    (first,) = history.add({0: [step_record(1)]})
-    (late,) = history.add({0: [step_record(180_000)]})
+    (first,) = add_records(history, {0: [step_record(1)]})
+    (late,) = add_records(history, {0: [step_record(180_000)]})
     assert (first.stands_for, late.stands_for) == (1, 1)

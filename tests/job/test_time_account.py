@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import step_record
 from tests.job.simulated_job import STEP, SimulatedJob, rounded_categories
-from zmon.job.history import align
+from zmon.job.alignment import align
 from zmon.job.time_account import Account
 
 SEEDS = 40

@@ -48,6 +48,7 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import pack, with_columns
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
@@ -263,7 +264,12 @@ class Agent:
             [
                 web.get(endpoints.METRICS, self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
-                route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn),
+                route(
+                    endpoints.SNAPSHOT,
+                    self.snapshot,
+                    turn=self._snapshot_turn,
+                    packed=lambda request, report: pack(with_columns(report, "f"), request.known),
+                ),
                 route(endpoints.SUSPECTS, self.suspects),
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]

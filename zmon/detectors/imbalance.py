@@ -16,15 +16,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import isfinite
-from operator import or_
-from statistics import median, median_low
+from statistics import median
 from typing import cast
+
+import numpy as np
 
 from zmon.detectors.parts.jitter import measure
 from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.plan_text import Column, plan_text
 from zmon.detectors.parts.stages import LongStage, long_stage, stage_finding
 from zmon.detectors.parts.uneven_steps import JITTER_CAUSES, UnevenSteps, uneven_finding, uneven_steps
+from zmon.job.columns import middle, values
 from zmon.job.lost_time import lasting_loss
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
@@ -75,7 +77,7 @@ class _Work:
 
     def busiest_rank(self) -> tuple[int, list[_Share]]:
         """Return the rank with the largest amount in most steps, and its shares; at least one step is required."""
-        rank = Counter(column.index(max(column)) for _, column, _ in self.columns).most_common(1)[0][0]
+        rank = Counter(int(values(column).argmax()) for _, column, _ in self.columns).most_common(1)[0][0]
         return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
 
 
@@ -251,7 +253,7 @@ def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
 
 def _taking_part(step: AlignedStep) -> int:
     """Return the number of ranks that take part in the step's all-to-alls; the others hold no tables."""
-    return sum(map(bool, map(or_, step.sent_bytes[_OP], step.received_bytes[_OP])))
+    return int(np.count_nonzero(values(step.sent_bytes[_OP]) | values(step.received_bytes[_OP])))
 
 
 def _cost(share: _Share, rank: int, cause: str) -> float:
@@ -260,7 +262,7 @@ def _cost(share: _Share, rank: int, cause: str) -> float:
     They are the rank's self time beyond the median and, if the all-to-all is uneven, its exposed time beyond the mean.
     """
     step = share.step
-    beyond_median = max(step.self_seconds[rank] - median_low(step.self_seconds), 0.0)
+    beyond_median = max(step.self_seconds[rank] - middle(step.self_seconds), 0.0)
     if cause != "all_to_all_skew":
         return beyond_median
     last = step.critical_rank

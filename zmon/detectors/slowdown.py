@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median, median_low
+from statistics import median
 
 from msgspec import UNSET
 
 from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.pressure import pressure_ratio
 from zmon.job.baseline import is_comparable, step_window
+from zmon.job.columns import middle
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -193,9 +194,9 @@ def _growth(steps: Sequence[AlignedStep], now: StepWindow, baseline: Baseline) -
 def _late_data_ratio(step: AlignedStep) -> float:
     """Return the share of the critical rank's time beyond the median rank that is a wait for data."""
     last = step.critical_rank
-    late = step.self_seconds[last] - median_low(step.self_seconds)
+    late = step.self_seconds[last] - middle(step.self_seconds)
     data = step.phases.get("data")
-    return (data[last] - median_low(data)) / late if data and late > 0 else 0.0
+    return (data[last] - middle(data)) / late if data and late > 0 else 0.0
 
 
 _PART_NAMES = {

@@ -116,10 +116,11 @@ class Stall(Patience, Limits, LoopLimits):
         """Return one finding for all faults that locks, process states and links prove."""
         faults = [fault for fault in (self._exit_finding(snapshot), self._frozen_finding(snapshot)) if fault]
         culprits = {rank for fault in faults for rank in fault.ranks}
-        # A rank that is gone or frozen is in no collective, so it says nothing about a link.
-        able = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
-        link = self._link_finding(able if culprits else snapshot) if culprits or not faults else None
-        faults += [link] if link else []
+        if culprits:  # a rank that is gone or frozen is in no collective, so it says nothing about a link
+            able = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
+            faults += filter(None, [self._link_finding(able)])
+        elif not faults:
+            faults += filter(None, [self._link_finding(snapshot)])
         return overlap(snapshot, faults) if faults else None
 
     def _exit_finding(self, snapshot: Snapshot) -> Finding | None:

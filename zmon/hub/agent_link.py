@@ -11,7 +11,7 @@ from zmon.job.earlier_ends import with_earlier_ends
 from zmon.job.report_delay import ReportDelay
 from zmon.job.timeline import as_of_now
 from zmon.schema.api import Suspicion
-from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import ColumnReport, Resting
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
@@ -29,7 +29,7 @@ class AgentLink:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.report: AgentReport | None = None
+        self.report: ColumnReport | None = None
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
@@ -41,6 +41,8 @@ class AgentLink:
         self._samples: deque[tuple[float, HostSample]] = deque()
         self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
         self._were_up: frozenset[str] = frozenset()
+        self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
+        self.packed_at = -math.inf  # monotonic time from which on packed reports are requested
         self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
         self.consecutive_failures = 0
@@ -55,7 +57,7 @@ class AgentLink:
         """Seconds since the agent last answered; 0 while it answers."""
         return 0.0 if self.reachable else time.monotonic() - self._answered_at
 
-    def present_report(self) -> AgentReport | None:
+    def present_report(self) -> ColumnReport | None:
         """Return the last report of an agent that answers, with the ages of ended ranks as of now; else None."""
         if self.report is None or not self.reachable:
             return None
@@ -102,7 +104,7 @@ class AgentLink:
         lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
         return not self.is_target and (not lives or self.silent_seconds > FORGET_SECONDS)
 
-    def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
+    def record_report(self, report: ColumnReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:
@@ -110,7 +112,9 @@ class AgentLink:
         previous, self._answered_at = self._answered_at, time.monotonic()
         if self.report is not None and not other_host:
             report = with_earlier_ends(report, self.report, self._answered_at - previous)
-        self.report, self.error, self.host_is_up = replace(report, plans=self._plans), None, False
+        if self._plans is not report.plans and (self._plans or report.plans):
+            report = replace(report, plans=self._plans)
+        self.report, self.error, self.host_is_up = report, None, False
         self.consecutive_failures = 0
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at

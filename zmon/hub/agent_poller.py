@@ -16,6 +16,8 @@ from zmon.errors import NotListening, Unreachable
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
+from zmon.schema.api.packed import ColumnReport, Resting, with_columns
+from zmon.schema.api.received import Undecodable
 from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
@@ -23,6 +25,7 @@ log = logging.getLogger("zmon.hub")
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
 _RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
 _SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
+_JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
 _LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
@@ -92,7 +95,7 @@ class AgentPoller:
                 request = SnapshotRequest(
                     since=-1 if since is None else since, about=config.about_records, plans=link.plans_version
                 )
-                report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.agent_timeout_seconds)
+                report = await self._report(session, link, request)
         except Unreachable as error:
             if not link.is_target:
                 return
@@ -102,6 +105,18 @@ class AgentPoller:
         else:
             if link.is_target:
                 link.record_report(report, with_steps=since is not None)
+
+    async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> ColumnReport:
+        """Return the agent's report: packed, or as JSON for a while if a part of its packed report is wrong."""
+        seconds = self._config.agent_timeout_seconds
+        if link.packed_at <= time.monotonic():
+            try:
+                report, link.resting = await client.ask_report(session, link.url, request, seconds, link.resting)
+                return report
+            except Undecodable as error:
+                log.warning("%s: its packed report cannot be decoded, JSON is requested: %s", link.url, error)
+                link.packed_at, link.resting = time.monotonic() + _JSON_SECONDS, Resting()
+        return with_columns(await client.ask(session, link.url, endpoints.SNAPSHOT, request, seconds))
 
     async def _listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
         """Keep a long poll for suspects open to one agent, for ever."""

@@ -17,8 +17,9 @@ from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
+from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
-from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import ColumnReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
@@ -51,6 +52,7 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
+    reported: ReportedValues = field(default_factory=ReportedValues)
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
@@ -63,13 +65,13 @@ class JobState:
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
 
-    def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
+    def add(self, snapshot: Snapshot, reports: Collection[ColumnReport], stalled: bool = False) -> Snapshot:
         """Add the new step records in the reports; return the snapshot with the job's recent steps, baseline and plan.
 
-        The records are removed from `reports`. `stalled`: the job has an open finding of a stall.
+        Their columns are removed from `reports`. `stalled`: the job has an open finding of a stall.
         """
-        records = {uid: steps for report in reports for uid, steps in report.records.pop(snapshot.job_id, {}).items()}
-        steps = self.history.add({r.rank: records[r.run_uid] for r in snapshot.ranks if r.run_uid in records})
+        columns = [taken for report in reports if (taken := report.columns.pop(snapshot.job_id, None))]
+        steps = self.history.add(columns, {r.run_uid: r.rank for r in snapshot.ranks})
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
@@ -85,7 +87,7 @@ class JobState:
             steps=tuple(self.history.steps),
             step_windows=tuple(self.learning.step_windows),
             baseline=self.learning.baseline,
-            not_finite=self.history.not_finite(snapshot.ranks),
+            not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
             frames={
                 r.rank: frame.text for r in snapshot.ranks if (frame := self.frames.get(r.rank)) and frame.holds(r)

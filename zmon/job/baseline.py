@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
+from zmon.job.columns import middle
 from zmon.job.lost_time import lost_ratio
 from zmon.schema import curve
-from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
+from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow, total_samples
 
 WINDOW_SECONDS = 5.0  # contention and pauses of two seconds affect less than half of it
 WINDOW_STEPS = 10  # fewer steps have no meaningful median
@@ -33,12 +34,12 @@ def is_comparable(window: StepWindow, other: StepWindow) -> bool:
 
 def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
     """Return the medians over these steps; at least one step is required."""
-    totals = [sum(n for n in step.samples if n is not None) for step in steps if None not in step.samples]
+    totals = [samples for step in steps if (samples := total_samples(step)) is not None]
     return StepWindow(
         num_steps=sum(step.stands_for for step in steps),
         seconds=median(step.seconds for step in steps),
-        self_seconds=median(median_low(step.self_seconds) for step in steps),
-        data_seconds=median(median_low(step.phases.get("data", (0.0,))) for step in steps),
+        self_seconds=median(middle(step.self_seconds) for step in steps),
+        data_seconds=median(middle(step.phases.get("data", (0.0,))) for step in steps),
         exposed_seconds=median(step.exposed_seconds for step in steps),
         samples=median_low(totals) if totals else None,
         lost_ratio=lost_ratio(steps),

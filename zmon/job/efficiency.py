@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.schema.aligned_step import AlignedStep
+from zmon.job.columns import middle_rank
+from zmon.schema.aligned_step import AlignedStep, total_samples
 from zmon.schema.curve import IMBALANCE
 
 
@@ -19,7 +20,7 @@ def step_categories(step: AlignedStep) -> dict[str, float]:
     """Return the seconds of one step by time category; they sum to the step of the critical rank."""
     self_seconds = step.self_seconds
     critical = step.critical_rank
-    middle = sorted(range(len(self_seconds)), key=self_seconds.__getitem__)[(len(self_seconds) - 1) // 2]
+    middle = middle_rank(self_seconds)
     if self_seconds[middle] > self_seconds[critical]:  # the critical rank did something else first and began late
         middle = critical
     causes = {phase: seconds[middle] for phase, seconds in step.phases.items()}
@@ -47,8 +48,7 @@ class JobTime:
         for step in steps:
             for cause, seconds in step_categories(step).items():
                 self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
-            samples = [number for number in step.samples if number is not None]
-            self._recent.append((step.seconds, sum(samples) if len(samples) == len(step.samples) else None))
+            self._recent.append((step.seconds, total_samples(step)))
             self.total_seconds += step.seconds * step.stands_for
             self.num_steps += step.stands_for
 

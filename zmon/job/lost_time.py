@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from zmon.job.columns import exposed_by_rank, values
 from zmon.schema.aligned_step import AlignedStep, StepWindow
 
 
@@ -14,13 +15,10 @@ def lost_seconds(step: AlignedStep) -> float:
     That is the largest self time minus the mean self time. It is never more than what the ranks waited beyond the one
     that waited least: ranks that average their gradients only every tenth step lose nothing in the others.
     """
-    own = step.self_seconds
-    number = len(own)
-    exposed: list[float] = [sum(column) for column in zip(*step.exposed.values(), strict=True)]
-    if not exposed:
+    if not step.exposed:
         return 0.0
-    waited = sum(exposed) / number - min(exposed)
-    return max(min(max(own) - sum(own) / number, waited), 0.0)
+    own, exposed = values(step.self_seconds), exposed_by_rank(step)
+    return max(min(float(own.max() - own.mean()), float(exposed.mean() - exposed.min())), 0.0)
 
 
 def lost_ratio(steps: Sequence[AlignedStep]) -> float | None:

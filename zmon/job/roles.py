@@ -38,11 +38,12 @@ def roles(snapshot: Snapshot) -> tuple[Role, ...]:
     """Return the roles of all ranks, by their first rank; a single role if nothing tells the ranks apart."""
     every = range(snapshot.world_size)  # a range, since nothing is as large as the size that a job claims
     states = snapshot.reported_ranks
-    named: dict[str, list[int]] = {}
-    for state in states:
-        named.setdefault(state.role, []).append(state.rank)
+    names = {state.role for state in states}
     is_complete = len(states) == len(every)
-    if len(named) > 1 and "" not in named and is_complete:
+    if len(names) > 1 and "" not in names and is_complete:
+        named: dict[str, list[int]] = {}
+        for state in states:
+            named.setdefault(state.role, []).append(state.rank)
         return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in named.items())
     stages = _stages(snapshot.steps, states) if is_complete else ()
     if len(stages) < 2:

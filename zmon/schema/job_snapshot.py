@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 from zmon.schema.curve import EfficiencySample
@@ -70,4 +71,6 @@ class Snapshot:
     @property
     def reported_ranks(self) -> tuple[RankState, ...]:
         """All ranks that an agent reports now or reported before it fell silent; never empty."""
-        return tuple(sorted((*self.ranks, *self.unwatched), key=lambda r: r.rank))
+        if not self.unwatched:
+            return self.ranks
+        return tuple(sorted((*self.ranks, *self.unwatched), key=attrgetter("rank")))

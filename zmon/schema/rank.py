@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from zmon.schema.limits import JobId, Seconds, Whole
+from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.step import Measures
 
 
@@ -68,7 +69,7 @@ class EnteredCollective:
     num_bytes: Whole
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass
 class RankState:
     """The state of one rank as its agent sees it now. Every `*_seconds` that is an age is measured up to now."""
 
@@ -104,7 +105,7 @@ class RankState:
     overdue_seconds: Seconds  # 0 within the lease
     steps: Whole
     step_seconds_total: Seconds
-    measures: Measures
+    measures: Measures | None  # totals so far; None: not in the packed report of a pass
     memory: Memory | None
     report: dict[str, float | None]  # None: not a number, which JSON cannot express
     last_words: LastWords | None

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from zmon.errors import PartFailed, UsageError
 from zmon.schema.api import Endpoint, endpoints
+from zmon.schema.api.packed import CONTENT_TYPE
 from zmon.web.access import check_access
 from zmon.web.connections import Connections, HttpConnection, send, send_in_time
 from zmon.web.guard import add_headers, guard
@@ -72,12 +73,13 @@ def route(
     handler: Callable[[Request], Awaitable[Answer]],
     status: Callable[[Answer], int] = lambda _: 200,
     turn: Callable[[Request], AbstractAsyncContextManager[None]] = lambda _: nullcontext(),
+    packed: Callable[[Request, Answer], bytes] | None = None,
 ) -> web.RouteDef:
     """Return the route of an endpoint.
 
     `handler` takes the typed request and returns the typed answer, or raises Refusal. `status` returns the HTTP status
     of an answer. `turn` is held from before the handler is called until the client has the answer; large answers wait
-    there for each other.
+    there for each other. `packed` returns the body for a client that accepts a packed report.
     """
 
     async def answer(request: web.Request) -> web.Response:
@@ -85,7 +87,10 @@ def route(
         try:
             async with turn(typed):
                 value = await handler(typed)
-                response = json_response(value, status(value))
+                if packed is not None and request.headers.get("Accept") == CONTENT_TYPE:
+                    response = web.Response(body=packed(typed, value), content_type=CONTENT_TYPE)
+                else:
+                    response = json_response(value, status(value))
                 await send(request, response)
                 return response
         except Refusal as refusal:

@@ -14,8 +14,11 @@ from math import sqrt
 from operator import itemgetter
 from statistics import fmean, median, stdev
 
+import numpy as np
+
 from zmon.detectors.parts.chance import binomial_tail
 from zmon.detectors.parts.self_times import SelfTimes
+from zmon.job.columns import Values, by_rank, values
 from zmon.job.lost_time import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
 
@@ -62,13 +65,12 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
     """Return the cost of uneven steps; at least two steps are required."""
     lost = [lost_seconds(step) for step in steps]
     mean_lost = max(fmean(lost) - _oversampled_seconds(steps), 0.0)
-    slowest = [max(range(len(step.self_seconds)), key=step.self_seconds.__getitem__) for step in steps]
+    slowest = [int(values(step.self_seconds).argmax()) for step in steps]
     late_in = _lost_by_phase(steps, lost, slowest)
     rank, lost_by_rank = _most(slowest, lost)
-    times = SelfTimes(steps, list(zip(*(step.self_seconds for step in steps), strict=True)))
-    even = list(zip(*times.without_work().seconds, strict=True))
-    uneven_seconds = fmean(_beyond_mean(step.self_seconds) for step in steps)
-    work_ratio = 1 - fmean(map(_beyond_mean, even)) / uneven_seconds if uneven_seconds else 0.0
+    times = SelfTimes(steps, by_rank([step.self_seconds for step in steps]))
+    uneven_seconds = _beyond_mean(times.seconds)
+    work_ratio = 1 - _beyond_mean(times.without_work().seconds) / uneven_seconds if uneven_seconds else 0.0
     return Jitter(
         step_seconds=fmean(step.seconds for step in steps),
         lost_seconds=mean_lost,
@@ -81,8 +83,9 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
     )
 
 
-def _beyond_mean(row: Sequence[float]) -> float:
-    return max(row) - sum(row) / len(row)
+def _beyond_mean(seconds: Values) -> float:
+    """Return the time of the slowest rank beyond the mean, on average over the steps (ranks × steps)."""
+    return float(np.mean(seconds.max(axis=0) - seconds.mean(axis=0)))
 
 
 def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
@@ -92,12 +95,12 @@ def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
     among many equal ranks some rank always looks slow in the steps from which it is chosen. A rank that is late in few
     steps is not slow in every step, although it may be on average; so the smaller of mean and median counts.
     """
-    rows = [step.self_seconds for step in steps]
+    seconds = by_rank([step.self_seconds for step in steps])
     delays = []
-    for chosen_from, measured_in in ((rows[::2], rows[1::2]), (rows[1::2], rows[::2])):
-        totals = list(map(sum, zip(*chosen_from, strict=True)))
-        rank = totals.index(max(totals))
-        late = [row[rank] - sum(row) / len(row) for row in measured_in]
+    for first in (0, 1):
+        chosen_from, measured_in = seconds[:, first::2], seconds[:, 1 - first :: 2]
+        rank = chosen_from.sum(axis=1).argmax()
+        late = (measured_in[rank] - measured_in.mean(axis=0)).tolist()
         delays.append(min(fmean(late), median(late)))
     return max(fmean(delays), 0.0)
 
@@ -119,7 +122,7 @@ def _lost_by_phase(steps: Sequence[AlignedStep], lost: Sequence[float], slowest:
     seconds: defaultdict[str, float] = defaultdict(float)
     most = sorted(lost)[-2]  # a single pause of one rank does not decide
     for step, lost_in_step, rank in zip(steps, lost, slowest, strict=True):
-        late = {name: column[rank] - sum(column) / len(column) for name, column in step.phases.items()}
+        late = {name: column[rank] - float(values(column).mean()) for name, column in step.phases.items()}
         if late:
             seconds[max(late, key=lambda name: late[name])] += min(lost_in_step, most)
     total = sum(seconds.values())

@@ -4,20 +4,22 @@ The self time of a rank is the sum of its phases. Single ops are not compared, b
 late in them as well. Ranks are compared within each step, so that effects on all ranks cancel out. A lag must show in
 each third of the last steps, and must be larger than the lags that the other ranks have by chance. Blocks of as many
 steps, over all steps in the snapshot, show how large such lags are, and how much each block resembles the block before.
-Pure; all values in seconds; all lists by step.
+Pure; all values in seconds; all lists by step, all arrays by rank and step.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, takewhile
+from itertools import takewhile
 from statistics import fmean, median
-from typing import NamedTuple, cast
+from typing import NamedTuple
+
+import numpy as np
 
 from zmon.detectors.parts.chance import Chance, binomial_tail, blocks, chance_seconds
+from zmon.job.columns import Values, by_rank, values
 from zmon.schema.aligned_step import AlignedStep
 from zmon.stats import slope
 
@@ -39,21 +41,21 @@ class SelfTimes:
     """The self times of all ranks in the recent steps."""
 
     steps: Sequence[AlignedStep]
-    seconds: Sequence[Sequence[float]]  # rank → step → seconds
+    seconds: Values  # rank → step → seconds
     roles: Sequence[Sequence[int]] = ()  # the ranks of each role, if they are compared within their roles
 
     @classmethod
     def from_steps(cls, steps: Sequence[AlignedStep]) -> SelfTimes:
         """Return the self times in these steps, at least one; a step that stands for others has their mean."""
         steps = [step.mean or step for step in steps]
-        return cls(steps, list(zip(*(step.self_seconds for step in steps), strict=True)))
+        return cls(steps, by_rank([step.self_seconds for step in steps]))
 
     def without_work(self) -> SelfTimes:
         """Return the self times without the part that a larger share of the work explains."""
-        columns = [list(column) for column in self.seconds]
+        seconds = self.seconds
         for work in _works(self.steps):
-            _subtract_work(columns, work)
-        return SelfTimes(self.steps, columns, self.roles)
+            seconds = _without_work(seconds, work)
+        return SelfTimes(self.steps, seconds, self.roles)
 
     def within(self, roles: Sequence[Sequence[int]]) -> SelfTimes:
         """Return the self times as if all roles took equally long: each rank keeps only its delay within its role.
@@ -62,23 +64,19 @@ class SelfTimes:
         """
         if len(roles) < 2:
             return self
-        columns: list[list[float]] = [[] for _ in self.seconds]
-        for row in zip(*self.seconds, strict=True):
-            middle = median(row)
-            for ranks in roles:
-                ordered = sorted(row[rank] for rank in ranks)
-                for rank in ranks:
-                    own = row[rank]
-                    columns[rank].append(middle + (own - _median_without(own, ordered) if len(ranks) > 1 else 0.0))
-        return SelfTimes(self.steps, columns, roles)
+        seconds = np.tile(np.median(self.seconds, axis=0), (len(self.seconds), 1))
+        for ranks in roles:
+            if len(ranks) > 1:
+                own = self.seconds[list(ranks)]
+                seconds[list(ranks)] += own - _medians_of_others(own)
+        return SelfTimes(self.steps, seconds, roles)
 
     def split(self, phase: str) -> tuple[SelfTimes, SelfTimes]:
         """Return the self times in one phase alone, and in all other phases."""
         nothing = (0.0,) * len(self.seconds)
-        columns = list(zip(*(step.phases.get(phase, nothing) for step in self.steps), strict=True))
-        alone = SelfTimes(self.steps, columns).within(self.roles)
-        others = [[a - b for a, b in zip(*pair, strict=True)] for pair in zip(self.seconds, alone.seconds, strict=True)]
-        return alone, SelfTimes(self.steps, others, self.roles)
+        in_phase = by_rank([step.phases.get(phase, nothing) for step in self.steps])
+        alone = SelfTimes(self.steps, in_phase).within(self.roles)
+        return alone, SelfTimes(self.steps, self.seconds - alone.seconds, self.roles)
 
     def num_covering(self, num_steps: int, seconds: float) -> int | None:
         """Return the number of last steps, at least `num_steps`, that cover `seconds`; None if there are too few.
@@ -95,8 +93,7 @@ class SelfTimes:
 
     def typical_seconds(self, num_steps: int) -> float:
         """Return the self time of the median rank over the last steps."""
-        middle: float = median(median(row) for row in zip(*(own[-num_steps:] for own in self.seconds), strict=True))
-        return middle
+        return float(np.median(np.median(self.seconds[:, -num_steps:], axis=0)))
 
     def has_caught_up(self, rank: int, num_steps: int, least_seconds: float) -> bool:
         """Return True if a rank is less than `least_seconds` behind the others.
@@ -131,13 +128,12 @@ class SelfTimes:
         With `chance`, only the lags are returned that equal ranks hardly ever have.
         """
         block = num_steps // _THIRDS
-        newest = [median(column[-block:]) for column in self.seconds]
-        middle = median(newest)
+        newest = np.median(self.seconds[:, -block:], axis=1)
         divisor = 4 if len(newest) == 2 else 2  # the median of two is halfway between them
-        late = {rank for rank, own in enumerate(newest) if own - middle >= least_seconds / divisor}
-        others = [rank for rank in range(len(self.seconds)) if rank not in late]
+        is_late = newest - np.median(newest) >= least_seconds / divisor
+        others = np.flatnonzero(~is_late).tolist()
         lags = []
-        for rank in sorted(late):
+        for rank in np.flatnonzero(is_late).tolist():
             behind = self._behind(rank, block * _THIRDS)
             thirds = [median(part) for part in blocks(behind, block)]
             lag = fmean(thirds)
@@ -145,9 +141,9 @@ class SelfTimes:
                 lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if chance is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
-        columns = [(self.seconds[lag.rank], self.num_lasting(lag, num_steps)) for lag in lags]
+        columns = [(self._own(lag.rank), self.num_lasting(lag, num_steps)) for lag in lags]
         late_parts = [part for own, lasting in columns for part in (own[: -lasting - block], own[-lasting:])]
-        references = [self.seconds[rank] for rank in others[:: len(others) // _MANY + 1]]
+        references = [self._own(rank) for rank in others[:: len(others) // _MANY + 1]]
         by_chance = chance_seconds(references, late_parts, block, len(others), chance.deviations, len(self.seconds))
         beyond = [lag for lag in lags if lag.seconds >= by_chance]
         lags = [lag for lag in beyond if self._late_by_chance(lag, others, num_steps) < chance.rare_ratio]
@@ -178,14 +174,20 @@ class SelfTimes:
         return len(self.seconds) * binomial_tail(count, num_steps, usual)
 
     @cached_property
-    def _ordered(self) -> list[list[float]]:
-        """The self times by step, the smallest first."""
-        return [sorted(row) for row in zip(*self.seconds, strict=True)]
+    def _middles(self) -> Values:
+        """The three values in the middle of all ranks in each step, of which two are the middle of all but one."""
+        return _middles(self.seconds)
+
+    def _own(self, rank: int) -> list[float]:
+        """Return the self times of one rank."""
+        own: list[float] = self.seconds[rank].tolist()
+        return own
 
     def _others(self, rank: int, num_steps: int) -> list[float]:
         """Return the median of the other ranks, by step."""
-        own = self.seconds[rank][-num_steps:]
-        return [_median_without(value, row) for value, row in zip(own, self._ordered[-num_steps:], strict=True)]
+        others = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))
+        medians: list[float] = others[0, -num_steps:].tolist()
+        return medians
 
     def _others_seconds(self, rank: int, num_steps: int) -> float:
         """Return the self time of the other ranks that do the same work, over the last steps."""
@@ -197,7 +199,7 @@ class SelfTimes:
 
     def _behind(self, rank: int, num_steps: int) -> list[float]:
         """Return the seconds by which the rank is behind the median of the others, by step."""
-        own = self.seconds[rank][-num_steps:]
+        own = self._own(rank)[-num_steps:]
         return [value - middle for value, middle in zip(own, self._others(rank, num_steps), strict=True)]
 
 
@@ -210,51 +212,65 @@ def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
     return 2 * balance < len(behind)
 
 
-def _median_without(value: float, ordered: Sequence[float]) -> float:
-    """Return the median of the sorted values without `value`; at least one other value is needed."""
-    left_out, half = bisect_left(ordered, value), (len(ordered) - 1) // 2
-    low, high = (index + (index >= left_out) for index in ((len(ordered) - 2) // 2, half))
-    return (ordered[low] + ordered[high]) / 2
+def _middles(seconds: Values) -> Values:
+    """Return the values of the ranks around the median in each step, in order: four, or fewer if there are fewer ranks.
+
+    The median of all ranks but one lies between two of them (ranks × steps → values × steps).
+    """
+    first, last = max((len(seconds) - 2) // 2, 0), min((len(seconds) - 1) // 2 + 2, len(seconds))
+    return np.partition(seconds, range(first, last), axis=0)[first:last]
 
 
-def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Sequence[int] | None]]:
+def _medians_of_others(seconds: Values) -> Values:
+    """Return for each rank the median of the other ranks, by step; at least two ranks are needed."""
+    return _medians_without(seconds, _middles(seconds), len(seconds))
+
+
+def _medians_without(own: Values, middles: Values, num_ranks: int) -> Values:
+    """Return the medians of all ranks but one, for each rank in `own`, given the values in the middle of all ranks.
+
+    Without a value below the middle the median moves up, without one above it down.
+    """
+    low, high = 0, (num_ranks - 1) // 2 - (num_ranks - 2) // 2
+    lower, upper = (np.where(own <= middles[at], middles[at + 1], middles[at]) for at in (low, high))
+    result: Values = (lower + upper) / 2
+    return result
+
+
+def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
     """Yield the measures of work by step and rank: lookups, samples, and bytes of all-to-all.
 
     A measure counts if at least half of the steps have it and it differs between ranks. It is None in a step without
     it.
     """
-    exchanged: list[tuple[int | None, ...]] = [
-        tuple(map(sum, zip(step.sent_bytes[_OP], step.received_bytes[_OP], strict=True)))
-        if _OP in step.sent_bytes
-        else (None,)
+    exchanged = [
+        values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
         for step in steps
     ]
-    for rows in ([step.lookups for step in steps], [step.samples for step in steps], exchanged):
-        complete = [cast(Sequence[int], row) if None not in row else None for row in rows]
-        measured = [row for row in complete if row is not None]
-        if 2 * len(measured) >= len(steps) and any(min(row) != max(row) for row in measured):
-            yield complete
+    for rows in ([_known(step.lookups) for step in steps], [_known(step.samples) for step in steps], exchanged):
+        measured = [row for row in rows if row is not None]
+        if 2 * len(measured) >= len(steps) and any(row.min() != row.max() for row in measured):
+            yield rows
 
 
-def _subtract_work(columns: list[list[float]], work: Sequence[Sequence[int] | None]) -> None:
-    """Subtract the time that a rank needs because it has more work than the median rank; add it if it has less.
+def _known(column: Sequence[int | None]) -> Values | None:
+    """Return a column as an array; None if a value is unknown."""
+    return np.asarray(column) if None not in column else None
 
-    The time per unit of work is estimated from all steps and ranks. It is at most the self time of the median rank
-    divided by its work, so that a little more work does not excuse a rank that takes twice as long.
+
+def _without_work(seconds: Values, work: Sequence[Values | None]) -> Values:
+    """Return the times without the part that a rank needs because it has more work than the median rank.
+
+    A rank with less work gets it added. The time per unit of work is estimated from all steps and ranks. It is at most
+    the self time of the median rank divided by its work, so that a little more work does not excuse a rank that takes
+    twice as long.
     """
-    times = list(zip(*columns, strict=True))
-    beyond = [_minus_median(row or (0,) * len(columns)) for row in work]
-    later = [_minus_median(row) for row in times]
-    stride = len(columns) * len(times) // _MANY**2 + 1
-    points = zip(chain.from_iterable(beyond[::stride]), chain.from_iterable(later[::stride]), strict=True)
-    typical = median(median(row) for row in work if row)
-    max_seconds = median(median(row) for row in times) / typical if typical else 0.0
-    seconds_per_unit = min(max(slope(points) or 0.0, 0.0), max_seconds)
-    for rank, column in enumerate(columns):
-        for index, amounts in enumerate(beyond):
-            column[index] -= seconds_per_unit * amounts[rank]
-
-
-def _minus_median(row: Sequence[float]) -> list[float]:
-    middle = median(row)
-    return [value - middle for value in row]
+    nothing = np.zeros(len(seconds))
+    amounts = by_rank([nothing if row is None else row for row in work])
+    beyond, later = amounts - np.median(amounts, axis=0), seconds - np.median(seconds, axis=0)
+    stride = seconds.size // _MANY**2 + 1
+    points = zip(beyond[:, ::stride].ravel().tolist(), later[:, ::stride].ravel().tolist(), strict=True)
+    typical = median(float(np.median(row)) for row in work if row is not None)
+    max_seconds = float(np.median(np.median(seconds, axis=0))) / typical if typical else 0.0
+    result: Values = seconds - min(max(slope(points) or 0.0, 0.0), max_seconds) * beyond
+    return result

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
+import numpy as np
+
+from zmon.job.columns import by_rank, values
 from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.rank import RankState
 
@@ -13,8 +16,9 @@ SHOWN = 8  # number of ranks in the evidence
 
 def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
     """Return the seconds by which the step would have ended earlier without these ranks."""
-    others = max((seconds for rank, seconds in enumerate(step.self_seconds) if rank not in ranks), default=0.0)
-    return max(max(step.self_seconds) - others, 0.0)
+    own = values(step.self_seconds)
+    others = np.delete(own, [rank for rank in ranks if rank < len(own)])
+    return max(float(own.max() - others.max(initial=0.0)), 0.0)
 
 
 def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
@@ -40,9 +44,10 @@ def late_by_phase(steps: Sequence[AlignedStep], rank: int, peers: Sequence[int])
 
 def slowest(steps: Sequence[AlignedStep]) -> dict[str, float]:
     """Return the self time of the slowest ranks by rank, and of the median rank as `median`."""
-    self_seconds = [median(column) for column in zip(*(step.self_seconds for step in steps), strict=True)]
-    ranks = sorted(range(len(self_seconds)), key=lambda rank: -self_seconds[rank])[:SHOWN]
-    return {"median": round(median(self_seconds), 6), **{str(rank): round(self_seconds[rank], 6) for rank in ranks}}
+    self_seconds = np.median(by_rank([step.self_seconds for step in steps]), axis=1)
+    ranks = np.argsort(-self_seconds, kind="stable")[:SHOWN].tolist()
+    by_name = {"median": float(np.median(self_seconds)), **{str(rank): float(self_seconds[rank]) for rank in ranks}}
+    return {name: round(seconds, 6) for name, seconds in by_name.items()}
 
 
 def exposed_too_long(

@@ -20,6 +20,7 @@ from zmon.job.time_account import Account
 from zmon.offline.analyze.rank_states import rank_state
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import with_columns
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
@@ -111,7 +112,7 @@ def _snapshots(
         current = tuple(replace(s, step=steps[min(begin + steps_per_pass, len(steps)) - 1]) for s in states)
         snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
         report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: records})
-        if (full := job_state.add(snapshot, [report])).steps:
+        if (full := job_state.add(snapshot, [with_columns(report)])).steps:
             yield full
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from statistics import median_low
 
+from zmon.job.alignment import align
 from zmon.job.efficiency import step_categories
-from zmon.job.history import align
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.aligned_step import sent_bytes_by_op
 

@@ -13,6 +13,7 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
+from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
 from zmon.schema.thresholds import Threshold
@@ -26,6 +27,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     about: int = 0  # about this many records of each rank, of the same steps on all ranks; 0: all
     last: int = 0  # the last records of each rank, at most this many; 0: all
     plans: str = ""  # the version of the plans that the client has; empty: none
+    known: str = ""  # the version of what seldom changes about ranks that the client has; for packed answers only
 
 
 UNREAD_KINDS = ("version", "refused", "damaged")  # what an agent says of a box that it cannot read
@@ -42,7 +44,7 @@ class UnreadRank:
     seconds: Seconds  # since it was first seen like this
 
 
-@dataclass(frozen=True, slots=True)
+@quick_dataclass
 class AgentReport:
     """One agent's answer to `GET /api/v1/snapshot`."""
 

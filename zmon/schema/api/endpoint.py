@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
@@ -41,12 +42,17 @@ class Endpoint(Generic[Request, Answer]):
     def query_of(self, request: Request) -> list[tuple[str, str]]:
         """Return the query of one request. A field that is None or has its default value is left out."""
         pairs: list[tuple[str, str]] = []
-        for field in msgspec.structs.fields(self.request):
+        for field in _fields(self.request):
             value = getattr(request, field.name)
             if field.name not in self.in_path and value is not None and value != field.default:
                 values = value if isinstance(value, tuple) else (value,)
                 pairs += [(field.encode_name, _word(item)) for item in values]
         return pairs
+
+
+@cache
+def _fields(request: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return msgspec.structs.fields(request)
 
 
 def _word(value: Any) -> str:

@@ -24,6 +24,7 @@ from zmon.schema.step import StepRecord
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
+Report = TypeVar("Report", bound=AgentReport)
 _MAX_LINES = 8  # things left out that are named; the others are only counted
 _MAX_LINE = 300  # letters
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
@@ -42,14 +43,14 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
     body = plain_json(body, lines)
     try:
         value = msgspec.json.decode(body, type=answer)
-        return cast(T, _with_possible_ranks(value, _LeftOut())) if isinstance(value, AgentReport) else value
+        return cast(T, with_possible_ranks(value)) if isinstance(value, AgentReport) else value
     except _UNDECODABLE as error:
         if answer is not AgentReport:
             raise Undecodable(_reason(error)) from error
     return cast(T, _piecewise(body))
 
 
-class _LeftOut:
+class LeftOut:
     """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class _LeftOut:
             self.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
             self.number += num_ranks - MAX_RANKS_OF_AGENT - 1
 
-    def complete(self, report: AgentReport) -> AgentReport:
+    def complete(self, report: Report) -> Report:
         """Return the report with what was left out of it; what the agent itself says of that does not count."""
         if (self.number, self.lines) == (report.num_left_out, [*report.left_out]):
             return report
@@ -115,7 +116,7 @@ def _piecewise(body: bytes) -> AgentReport:
         pieces = msgspec.json.decode(body, type=_Pieces)
     except _UNDECODABLE as error:
         raise Undecodable(_reason(error)) from error
-    left_out = _LeftOut()
+    left_out = LeftOut()
 
     def decoded(raw: msgspec.Raw, type_: Any, what: str) -> Any:
         """Return the decoded part, or None."""
@@ -159,10 +160,10 @@ def _piecewise(body: bytes) -> AgentReport:
         leases=decoded(pieces.leases, tuple[Threshold, ...] | None, "the leases"),
         unread=each(pieces.unread, UnreadRank, "a rank that cannot be read"),
     )
-    return _with_possible_ranks(report, left_out)
+    return with_possible_ranks(report, left_out)
 
 
-def _ranks(raws: Sequence[msgspec.Raw], left_out: _LeftOut) -> tuple[RankState, ...]:
+def _ranks(raws: Sequence[msgspec.Raw], left_out: LeftOut) -> tuple[RankState, ...]:
     states: list[RankState] = []
     decode_rank: Callable[[msgspec.Raw], RankState] = msgspec.json.Decoder(RankState).decode
     for raw in raws[:MAX_RANKS_OF_AGENT]:
@@ -180,11 +181,12 @@ def _ranks(raws: Sequence[msgspec.Raw], left_out: _LeftOut) -> tuple[RankState, 
     return tuple(states)
 
 
-def _with_possible_ranks(report: AgentReport, left_out: _LeftOut) -> AgentReport:
+def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Report:
     """Return the report with the ranks that can exist, all on the agent's host, and with the plans that fit.
 
     An agent speaks for its own host only. Its name is text for people and the argument of commands that zmon proposes.
     """
+    left_out = left_out or LeftOut()
     host = host_name(report.host)
     ranks: list[RankState] = []
     for state in report.ranks[:MAX_RANKS_OF_AGENT]:

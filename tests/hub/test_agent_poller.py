@@ -1,0 +1,63 @@
+"""Tests of how the hub asks agents for their reports: packed, or as JSON if that is all it can have."""
+
+from tests.build import JOB, step_record
+from tests.hub.fakes import FakeAgent, frozen, healthy, poll
+
+
+def culprits(findings):
+    return [(finding["cause"], finding["ranks"]) for finding in findings]
+
+
+async def wait_for_finding(hub_client):
+    await poll(hub_client.findings)
+    return culprits(await hub_client.findings())
+
+
+def test_findings_are_the_same_from_packed_reports_and_from_json(run_scenario):
+    async def scenario(hub_client):
+        assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
+
+    packed, older = FakeAgent(*frozen()), FakeAgent(*frozen())
+    older.is_older = True
+    run_scenario(scenario, packed)
+    run_scenario(scenario, older)
+
+
+def test_hub_says_which_version_of_resting_rows_it_has(run_scenario):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(hub_client):
+        await hub_client.passes(3)
+        first, *later = [path for path in agent.requests if "snapshot" in path]
+        assert "known=" not in first
+        assert all("known=" in path for path in later[1:])
+        (snapshot,) = hub_client.hub.snapshots
+        assert [r.rank for r in snapshot.ranks] == [0, 1, 2, 3]
+
+    run_scenario(scenario, agent)
+
+
+def test_agent_whose_packed_report_is_damaged_is_asked_for_json(run_scenario):
+    agent = FakeAgent(*frozen())
+    agent.spoil = lambda body: body[:-1]
+
+    async def scenario(hub_client):
+        assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
+        assert all(link.reachable for link in hub_client.hub.links)
+
+    run_scenario(scenario, agent)
+
+
+def test_steps_arrive_packed(run_scenario):
+    agent = FakeAgent(*healthy())
+
+    async def scenario(hub_client):
+        await hub_client.passes(1)
+        agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
+
+        async def steps():
+            return [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]
+
+        assert await poll(steps) == [1, 2, 3]
+
+    run_scenario(scenario, agent)

@@ -1,0 +1,99 @@
+"""Tests of packed reports: they say what the JSON says, and what seldom changes only once."""
+
+from dataclasses import fields, replace
+
+import msgspec
+import pytest
+
+from tests.build import JOB, agent_report, dead, plan, rank_state, step_record, waiting, words
+from tests.metrics.scene import FULL_HOST, SOURCES
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import _MOVING, Resting, pack, unpack, with_columns
+from zmon.schema.api.received import Undecodable, decode
+from zmon.schema.rank import RankState
+
+RANKS = (
+    waiting(0, 2.0), rank_state(1, labels={"name": "a"}, report={"loss": None, "auc": 0.7}),
+    dead(2, 3.0, last_words=words("RuntimeError", "one\ntwo")), rank_state(3, role="stage", memory=None),
+)  # fmt: skip
+RECORDS = {JOB: {r.run_uid: (step_record(1), step_record(2)) for r in RANKS}}
+REPORT = agent_report(
+    *RANKS, sample=FULL_HOST, sources=SOURCES, cursor=9, monotonic=5.0, plans={"uid-0": plan()}, plans_version="3"
+)
+
+
+def packed(report, known=""):
+    return pack(with_columns(report, "f"), known)
+
+
+def as_json(report):
+    """Return the report as a client of its JSON has it, without the totals of its ranks."""
+    report = decode(msgspec.json.encode(report), AgentReport)
+    return replace(report, ranks=tuple(replace(r, measures=None) for r in report.ranks))
+
+
+def test_packed_report_says_what_its_json_says():
+    report, _ = unpack(packed(REPORT), Resting())
+    assert report == with_columns(as_json(REPORT))
+
+
+def test_packed_report_has_its_records_as_columns():
+    report, _ = unpack(packed(replace(REPORT, records=RECORDS)), Resting())
+    assert report.columns[JOB].run_uids == tuple(r.run_uid for r in RANKS)
+    assert report.columns[JOB].num_records == 8
+
+
+def test_every_field_of_a_rank_rests_or_moves_or_is_a_total():
+    assert {*_MOVING} < {field.name for field in fields(RankState)} - {"measures"}
+
+
+def test_what_rests_is_sent_once():
+    first = packed(REPORT)
+    report, resting = unpack(first, Resting())
+    second = packed(REPORT, resting.version)
+    assert len(second) < len(first) - 150 * len(RANKS)
+    assert unpack(second, resting) == (report, resting)
+
+
+@pytest.mark.parametrize(
+    "change", [{"labels": {"name": "b"}}, {"exit_status": "exit code 1", "alive": False}, {"run_uid": "uid-new"}]
+)
+def test_what_rests_is_sent_again_after_a_change(change):
+    _, resting = unpack(packed(REPORT), Resting())
+    later = replace(REPORT, ranks=(replace(RANKS[0], **change), *RANKS[1:]))
+    report, newer = unpack(packed(later, resting.version), resting)
+    assert report.ranks == as_json(later).ranks
+    assert newer.version != resting.version
+
+
+def test_change_of_what_moves_does_not_send_the_rest_again():
+    _, resting = unpack(packed(REPORT), Resting())
+    later = replace(REPORT, ranks=tuple(replace(r, step=99, phase="data") for r in RANKS))
+    report, same = unpack(packed(later, resting.version), resting)
+    assert {r.step for r in report.ranks} == {99}
+    assert same is resting
+
+
+def test_report_without_what_the_client_lacks_is_refused():
+    _, resting = unpack(packed(REPORT), Resting())
+    with pytest.raises(Undecodable, match="never sent"):
+        unpack(packed(REPORT, resting.version), Resting())
+
+
+def test_number_of_ranks_must_be_that_of_the_resting_rows():
+    envelope = msgspec.msgpack.decode(packed(REPORT))
+    envelope[3] = b"[]"
+    with pytest.raises(Undecodable):
+        unpack(msgspec.msgpack.encode(envelope), Resting())
+
+
+def test_rank_that_cannot_exist_is_left_out():
+    report, _ = unpack(packed(agent_report(rank_state(0), rank_state(7))), Resting())
+    assert [r.rank for r in report.ranks] == [0]
+    assert report.left_out == ("rank 7 of job job: it claims to be rank 7 of 4",)
+
+
+def test_text_is_plain():
+    report, _ = unpack(packed(agent_report(rank_state(0, labels={"name": "a\x1b[2J"}, phase="\x9bx"))), Resting())
+    (state,) = report.ranks
+    assert (state.labels, state.phase) == ({"name": "a\\x1b[2J"}, "\\x9bx")
