@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
-from statistics import median
+from statistics import mean, median
 
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
@@ -74,6 +74,8 @@ def _hosts(scene: Scene) -> Iterator[Values]:
             yield "zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops, False
         loads = [sample.load for sample in samples]
         yield "zmon:host_cpu_busy:ratio", labels, tuple(_busy(load) for load in loads), False
+        busy = tuple(mean(gpu.utilization_ratio or 0.0 for gpu in by_kind) for by_kind in gpus)
+        yield "zmon:host_busy:ratio", labels, busy, False
         free = tuple(load.memory_available_bytes for load in loads)
         yield "zmon:host_memory_available:bytes", labels, free, False
         yield "zmon:host_swap_used:bytes", labels, (0.0,) * 3, False

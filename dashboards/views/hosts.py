@@ -21,10 +21,7 @@ from zmon.format import UNKNOWN
 GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"
 PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio{$host})"
 RANKS = "sum by (host) (zmon:job_host:ranks{$host})"
-# How busy each host is: its GPUs, or without GPU metrics its CPUs.
-BUSY = """
-(avg by (host) (zmon:gpu_utilization:ratio) or max by (host) (zmon:host_cpu_busy:ratio))$of_hosts
-""".strip()
+BUSY = "max by (host) (zmon:host_busy:ratio)$of_hosts"  # its GPUs, or without GPU metrics its CPUs
 NUMBER = f"count({BUSY})"
 LEAST_BUSY = f"bottomk(28, {BUSY})"
 ALL_HOSTS = f"""
@@ -82,13 +79,15 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> bool:
         if sample.labels["host"] not in with_gpus:
             parts[sample.labels["host"]].append(("CPUs", sample.value))
     num_ranks = {sample.labels["host"]: int(sample.value) for sample in ranks}
-    names = fleet.order or tuple(sorted({*parts, *num_ranks}))
+    by_name = sorted({*parts, *num_ranks})
+    names = fleet.order or tuple(by_name[:MAX_HOSTS])
     if not names:
         st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, Prometheus has no zmon:host_cpu_busy:ratio.</p>')
         return False
     tiles = "".join(_tile(host, parts[host], num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
-    st.caption("Empty: idle. Full: busy. Grey: unknown." + fleet.summary)
+    hidden = f" {len(by_name) - len(names)} more hosts." if not fleet.order and len(by_name) > len(names) else ""
+    st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{hidden}")
     return bool(with_gpus)
 
 
