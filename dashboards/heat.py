@@ -21,7 +21,7 @@ CULPRIT = "◀"
 ALL_HOSTS = "all hosts: "  # the begin of the name of a row about all hosts
 MAX_ROW_PIXELS = 26
 MAX_MAP_PIXELS = 468  # the limit for all rows together: 36 rows still have all their labels
-LABEL_PIXELS = 10
+LABEL_PIXELS, LABELLED_ROW_PIXELS = 10, 13  # rows of this height or more all have their labels
 AXIS_AND_LEGEND_PIXELS = 105
 _STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] for colour in CIVIDIS])
 
@@ -92,7 +92,12 @@ def specification(panel: Panel, num_series: int, *, is_long: bool) -> dict[str, 
                         "type": "nominal",
                         "sort": {"field": "position", "op": "min"},  # without it, a row that moves keeps its old label
                         "title": None,
-                        "axis": {"labelOverlap": True, "labelFontSize": LABEL_PIXELS, "ticks": False, "domain": False},
+                        "axis": {
+                            "labelOverlap": num_series * LABELLED_ROW_PIXELS > MAX_MAP_PIXELS,
+                            "labelFontSize": LABEL_PIXELS,
+                            "ticks": False,
+                            "domain": False,
+                        },
                     },
                     "color": {
                         "field": "value",
