@@ -51,7 +51,7 @@ def empty(floor: Times) -> None:
 def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
     """Print the cost of the queries of each view, sent one after the other, then the slowest queries."""
     heads = ("queries", "total", "slowest", "answers")
-    print("\nPrometheus, queried directly")
+    print("\nThe queries, sent to the store directly")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}  which")
     for view, view_costs in costs.items():
         slowest = max(view_costs, key=lambda cost: cost.seconds)
