@@ -9,7 +9,14 @@ from bench.dashboard.history import History
 from bench.dashboard.queries import Cost
 from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
 from bench.dashboard.sharing import Crowd
-from bench.dashboard.synthetic import AT_AN_INSTANT, IN_DETAIL, LARGE_RECENT_EVERY, RECENT_EVERY, RECENT_SECONDS
+from bench.dashboard.synthetic import (
+    AT_AN_INSTANT,
+    IN_DETAIL,
+    LARGE_RECENT_EVERY,
+    LARGE_RECENT_SECONDS,
+    RECENT_EVERY,
+    RECENT_SECONDS,
+)
 from bench.rows import PERCENT, table_line
 from zmon.stats import quantile
 
@@ -25,7 +32,7 @@ def history(generated: History) -> None:
     scene, minutes = generated.scene, generated.seconds / 60
     size = f"{generated.num_bytes * _GIGA:.1f} GB on disk, generated in {minutes:.1f} minutes"
     print(f"{generated.store}: {generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {size}")
-    recent = f"only the last {RECENT_SECONDS // 60} minutes"
+    recent = f"only the last {(LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS) // 60} minutes"
     agents_seconds, recorded_seconds = scene.intervals.agents_seconds, scene.intervals.recorded.seconds
     if scene.is_large:
         print(

@@ -29,6 +29,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RECENT_SECONDS = 600  # instant queries read only the last minutes of a series, so few samples suffice
+LARGE_RECENT_SECONDS = 3600  # tiles of hosts at an earlier moment read the GPUs of that moment
 RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240  # below the five minutes for which an instant query finds a sample
 AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
     "zmon_rank_info", "zmon_steps_total", "zmon_lease_overdue_seconds", "zmon_last_step_timestamp_seconds",
@@ -58,7 +59,8 @@ class Series:
 
     def times(self, scene: Scene, start: int, end: int) -> np.ndarray:
         """Return the times of its samples from `start` to before `end`."""
-        first = max(start, scene.now - RECENT_SECONDS if self.is_recent else scene.start)
+        recent = LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS
+        first = max(start, scene.now - recent if self.is_recent else scene.start)
         return np.arange(-(-first // self.every) * self.every, min(end, scene.end), self.every)
 
     def constant(self) -> float | None:
