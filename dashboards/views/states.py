@@ -1,4 +1,4 @@
-"""How many ranks of a job are in each state: one bar, and the numbers in words."""
+"""The bar with the number of ranks in each state, and these numbers in words."""
 
 from collections import Counter
 from collections.abc import Mapping

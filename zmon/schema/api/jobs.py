@@ -50,7 +50,7 @@ class RankRow(RankStatus, frozen=True):
 
 
 class RankSummary(msgspec.Struct, frozen=True):
-    """How many ranks of a job are in each state, whichever rows were requested."""
+    """The numbers of ranks of a job in each state, whichever rows were requested."""
 
     num_ranks: int  # that an agent has reported
     num_standing_out: int  # of them: culprits, dead, overdue or unwatched ranks
