@@ -28,7 +28,7 @@ setup:
 	@scripts/setup trainer,dashboard,top $(PROGRAMS)
 
 setup-dev:
-	@scripts/setup dev $(PROGRAMS) chromium systemd:systemd-analyze gcc libc6-dev:/usr/include/stdio.h iproute2:ip
+	@scripts/setup dev $(PROGRAMS) chromium systemd:systemd-analyze gcc libc6-dev:/usr/include/stdio.h iproute2:ip victoria-metrics
 	@scripts/setup-helm
 
 demo: setup

@@ -27,7 +27,7 @@ from zmon.schema.step_columns import StepColumns, step_columns
 from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
-_STEP_SECONDS = 0.25
+STEP_SECONDS = 0.25
 _KINDS = 64  # ranks of a kind have the same steps; kinds differ in computation and communication
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
@@ -42,6 +42,8 @@ class Cluster:
         self._stopped: tuple[int, float] | None = None  # the stopped rank, and when it stopped
         self._changes = 0  # ranks stopped and continued so far
         self._changed = asyncio.Event()
+        self._sent_bytes = 0  # in reports
+        self.elapsed: float | None = None  # seconds of the job; None: by the clock
 
     def app(self) -> web.Application:
         """Return the application with all agents and the endpoint that stops a rank."""
@@ -51,6 +53,7 @@ class Cluster:
                 web.get("/agent/{agent}/api/v1/snapshot", self.get_snapshot),
                 web.get("/agent/{agent}/api/v1/suspects", self.get_suspects),
                 web.get("/agent/{agent}/api/v1/evidence/{job_id}/{rank}", self.get_evidence),
+                web.get("/sent_bytes", self.get_sent_bytes),
                 web.post("/strike/{rank}", self.strike),
                 web.post("/continue", self.go_on),
             ]
@@ -75,25 +78,37 @@ class Cluster:
         self._changed = asyncio.Event()
         return web.Response()
 
+    async def get_sent_bytes(self, request: web.Request) -> web.Response:
+        """Answer with the bytes of all reports so far."""
+        return web.Response(text=str(self._sent_bytes))
+
     async def get_snapshot(self, request: web.Request) -> web.Response:
         """Answer like an agent: its ranks, its host, and the steps since the last request, at most the last eight."""
-        agent = int(request.match_info["agent"])
-        since = int(request.query.get("since", -1))
-        is_packed = request.headers.get("Accept") == CONTENT_TYPE
+        agent, since = int(request.match_info["agent"]), int(request.query.get("since", -1))
+        if request.headers.get("Accept") == CONTENT_TYPE:
+            body = self.packed_report(agent, since, request.query.get("known", ""))
+            self._sent_bytes += len(body)
+            return web.Response(body=body, content_type=CONTENT_TYPE)
+        response = json_response(self.report(agent, since))
+        self._sent_bytes += len(response.body or b"")
+        return response
+
+    def packed_report(self, agent: int, since: int, known: str) -> bytes:
+        """Return the packed report of an agent, for a client that has this version of its resting rows."""
+        report = self.report(agent, since, with_records=False)
+        fresh = range(max(since, report.cursor - 8) + 1, report.cursor + 1) if since >= 0 else range(0)
+        uids = tuple(r.run_uid for r in report.ranks)
+        columns = msgspec.structs.replace(_columns(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=uids)
+        return pack(replace(with_columns(report), columns={"bench": columns}), known)
+
+    def report(self, agent: int, since: int, with_records: bool = True) -> AgentReport:
+        """Return the report of an agent: its ranks, its host, and the steps since the last one, at most eight."""
         done = self._steps_done()
         ranks = tuple(self._rank(agent * RANKS_PER_AGENT + local, done) for local in range(RANKS_PER_AGENT))
-        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
-        records: dict[str, Any] = (
-            {} if is_packed else {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
-        )
-        report = AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, records, done)
-        if not is_packed:
-            return json_response(report)
-        columns = msgspec.structs.replace(
-            _columns(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=tuple(r.run_uid for r in ranks)
-        )
-        packed = pack(replace(with_columns(report), columns={"bench": columns}), request.query.get("known", ""))
-        return web.Response(body=packed, content_type=CONTENT_TYPE)
+        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 and with_records else range(0)
+        records: dict[str, Any] = {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
+        records = records if with_records else {}
+        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, records, done)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
@@ -111,8 +126,10 @@ class Cluster:
         return json_response({"stack": 'File "train.py", line 12 in step\n' * 60, "stack_error": None, "flight": None})
 
     def _steps_done(self) -> int:
+        if self.elapsed is not None:
+            return int(self.elapsed / STEP_SECONDS)
         until = self._stopped[1] if self._stopped else time.monotonic()
-        return int((until - self._begin) / _STEP_SECONDS)
+        return int((until - self._begin) / STEP_SECONDS)
 
     def _rank(self, rank: int, done: int) -> RankState:
         state = replace(RANK, rank=rank, run_uid=f"uid-{rank}", host=f"node-{rank // RANKS_PER_AGENT}", step=done,
@@ -145,7 +162,7 @@ def _step(number: int, kind: int = 0) -> StepRecord:
     phases = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in PHASES}
     ops = {op: OpTotals(2, 0.010, 0.020, 10_000_000 + 1000 * kind, draw.randrange(10_000_000)) for op in _OPS}
     measures = Measures(phases, ops, 32, draw.randrange(26_000), 80_000_000, 80_000_000, 90_000_000, 90_000_000)
-    return StepRecord(number, number * _STEP_SECONDS, _STEP_SECONDS, measures, 60_000_000_000)
+    return StepRecord(number, number * STEP_SECONDS, STEP_SECONDS, measures, 60_000_000_000)
 
 
 RANK = RankState(

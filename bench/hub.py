@@ -1,9 +1,11 @@
-"""The duration of a hub's pass, and the time until it reports a stopped rank. Takes two minutes.
+"""The cost of a hub's passes, and the time until it reports a stopped rank. Takes six minutes without `--quiet`.
 
-    python -m bench.hub [--ranks N …] [--seconds N]
+    python -m bench.hub [--ranks N …] [--collectors N] [--seconds N] [--quiet MINUTES]
 
 One process simulates the agents over real HTTP, with answers of real size (eight ranks each). On a small machine it
-uses as much CPU as the hub; `of a core` counts only the hub.
+uses as much CPU as the hub: `players` is its share of one core. `pass, CPU` counts only the hub. With `--collectors`,
+so many collectors ask the agents for the hub, and `of a core` has two numbers: the hub's, and that of the collectors
+together. `false` counts the findings in quiet minutes, in which nothing happens.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ import statistics
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import psutil
 
@@ -26,19 +29,26 @@ from bench.agent import daemon, free_port
 from bench.cluster import RANKS_PER_AGENT, serve
 from bench.rows import MEBI, PERCENT, table_line
 
-_HEADS = ("ranks", "agents", "pass, median", "slowest", "÷ first", "of a core", "resident", "stop → finding")
-_SETTLE_SECONDS = 5.0
+_HEADS = (
+    "ranks", "agents", "pass, CPU", "pass, wall", "slowest", "CPU a rank", "of a core", "players", "received",
+    "resident", "stop → finding", "false",
+)  # fmt: skip
+_SETTLE_SECONDS = 25.0  # the windows over steps are full after this time
 _MAX_FINDING_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
+_QUIET_LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Cost:
-    """The cost of a hub over some time."""
+class Passes:
+    """The passes of a hub over some time, and what they cost."""
 
-    passes: tuple[float, ...]  # seconds
-    core: float  # share of one core
-    resident_bytes: int
-    finding_seconds: float | None  # None: no finding within 30 s
+    walls: tuple[float, ...]  # seconds of each pass
+    cpu_seconds: float  # of the hub, for each pass
+    core: float  # share of one core that the hub used
+    collectors_core: float
+    players_core: float
+    bytes_per_second: float  # of the agents' reports
 
 
 @dataclass(frozen=True)
@@ -48,56 +58,82 @@ class RunningHub:
     process: psutil.Process
     url: str
     cluster: str
+    players: psutil.Process
+    collectors: Sequence[psutil.Process] = ()
 
 
 def main() -> None:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=15.0, help="seconds of each measurement (15)")
-    parser.add_argument("--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096], help="ranks of the cluster")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each measurement (20)")
+    parser.add_argument("--quiet", type=float, default=0.0, help="quiet minutes of each cluster (0)")
+    parser.add_argument("--collectors", type=int, default=0, help="collectors between hub and agents (0)")
+    parser.add_argument(
+        "--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384], help="ranks of the cluster"
+    )
     arguments = parser.parse_args()
-    print("ranks step every 250 ms, the hub polls every second")
+    print(f"ranks step every 250 ms, the hub polls every second, {arguments.collectors or 'no'} collectors")
     print(table_line(_HEADS, _HEADS), flush=True)
-    first = None
     for num_ranks in arguments.ranks:
-        cost = measure(num_ranks, arguments.seconds)
-        median = statistics.median(cost.passes)
-        first = first or median
-        finding = "none" if cost.finding_seconds is None else f"{cost.finding_seconds:.2f} s"
-        cells = (
-            str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{median * 1000:.0f} ms",
-            f"{max(cost.passes) * 1000:.0f} ms", f"{median / first:.1f} ×", f"{cost.core * PERCENT:.0f} %",
-            f"{cost.resident_bytes * MEBI:.0f} MiB", finding,
-        )  # fmt: skip
-        print(table_line(cells, _HEADS), flush=True)
+        print(
+            table_line(measure(num_ranks, arguments.collectors, arguments.seconds, arguments.quiet), _HEADS), flush=True
+        )
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
-def measure(num_ranks: int, seconds: float) -> Cost:
-    """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank."""
-    with running_hub(num_ranks) as running:
+def measure(num_ranks: int, num_collectors: int, seconds: float, quiet_minutes: float) -> tuple[str, ...]:
+    """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank.
+
+    Return the cells of its line.
+    """
+    with running_hub(num_ranks, num_collectors) as running:
+        wait_for_job(running, num_ranks)
         time.sleep(_SETTLE_SECONDS)
-        passes, core = _watch(running.process, running.url, seconds)
+        passes = _watch(running, seconds)
+        false = _quiet_findings(running, quiet_minutes * 60) if quiet_minutes else None
         resident = running.process.memory_info().rss
-        stopped_at = time.monotonic()
-        post(f"{running.cluster}/strike/{num_ranks // 2}")
-        finding_seconds = None
-        while finding_seconds is None and time.monotonic() - stopped_at < _MAX_FINDING_SECONDS:
-            findings = _get(f"{running.url}/api/v1/findings?active=1")["findings"]
-            if any(finding["ranks"] == [num_ranks // 2] for finding in findings):
-                finding_seconds = time.monotonic() - stopped_at
-            time.sleep(0.05)
-        return Cost(passes, core, resident, finding_seconds)
+        finding_seconds = _seconds_to_finding(running, num_ranks // 2)
+    core = f"{passes.core * PERCENT:.0f} %"
+    return (
+        str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{passes.cpu_seconds * 1000:.0f} ms",
+        f"{statistics.median(passes.walls) * 1000:.0f} ms", f"{max(passes.walls) * 1000:.0f} ms",
+        f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us",
+        f"{core} + {passes.collectors_core * PERCENT:.0f} %" if num_collectors else core,
+        f"{passes.players_core * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
+        f"{resident * MEBI:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
+        "-" if false is None else str(false),
+    )  # fmt: skip
 
 
 @contextlib.contextmanager
-def running_hub(num_ranks: int) -> Iterator[RunningHub]:
+def running_hub(num_ranks: int, num_collectors: int = 0) -> Iterator[RunningHub]:
     """Run a hub with a simulated cluster of so many ranks; yield both."""
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster_url(num_ranks) as cluster:
-        agents = ",".join(f"{cluster}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
-        port = free_port()
-        with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
-            yield RunningHub(hub, f"http://127.0.0.1:{port}", cluster)
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster(num_ranks) as (url, players):
+        agents = [f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT)]
+        with contextlib.ExitStack() as stack:
+            ports = [free_port() for _ in range(num_collectors)]
+            collectors = [
+                stack.enter_context(
+                    daemon("hub", "--collect", "--agents", ",".join(agents[first::num_collectors]), "--port", str(port))
+                )
+                for first, port in enumerate(ports)
+            ]
+            names = ("--collectors", ",".join(f"http://127.0.0.1:{port}" for port in ports))
+            port = free_port()
+            options = names if num_collectors else ("--agents", ",".join(agents))
+            with daemon("hub", *options, "--data-dir", data, "--port", str(port)) as hub:
+                yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players, collectors)
+
+
+def wait_for_job(running: RunningHub, num_ranks: int, seconds: float = 120.0) -> None:
+    """Wait until the hub has seen all ranks."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            if [job["ranks_seen"] for job in get(f"{running.url}/api/v1/jobs")["jobs"]] == [num_ranks]:
+                return
+        time.sleep(0.5)
+    raise SystemExit(f"the hub has not seen {num_ranks} ranks within {seconds:.0f} s")
 
 
 def post(url: str) -> None:
@@ -105,31 +141,80 @@ def post(url: str) -> None:
     urllib.request.urlopen(url, data=b"", timeout=10).close()
 
 
-def _watch(hub: psutil.Process, url: str, seconds: float) -> tuple[tuple[float, ...], float]:
-    passes: list[float] = []
-    cpu_before, begin = sum(hub.cpu_times()[:2]), time.monotonic()
-    while time.monotonic() - begin < seconds:
-        with urllib.request.urlopen(f"{url}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
-        passes += [float(line.split()[-1]) for line in lines if line.startswith("zmon_hub_pass_seconds ")]
-        time.sleep(0.7)
-    return tuple(passes), (sum(hub.cpu_times()[:2]) - cpu_before) / (time.monotonic() - begin)
-
-
-def _get(url: str) -> dict[str, list[dict[str, object]]]:
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        content: dict[str, list[dict[str, object]]] = json.load(answer)
+def get(url: str) -> dict[str, Any]:
+    """Return an answer of JSON."""
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        content: dict[str, Any] = json.load(answer)
         return content
 
 
+def _watch(running: RunningHub, seconds: float) -> Passes:
+    """Watch passes from the end of one to the end of another one, at least `seconds` later."""
+    walls: list[float] = []
+    last, _ = _wait_for_pass(running.url, -1.0)
+    before, begin, sent = _cpu_seconds(running), time.monotonic(), _sent_bytes(running)
+    while time.monotonic() - begin < seconds:
+        last, wall = _wait_for_pass(running.url, last)
+        walls.append(wall)
+    elapsed = time.monotonic() - begin
+    hub, collectors, players = (now - earlier for now, earlier in zip(_cpu_seconds(running), before, strict=True))
+    return Passes(
+        tuple(walls), hub / len(walls), hub / elapsed, collectors / elapsed, players / elapsed,
+        (_sent_bytes(running) - sent) / elapsed,
+    )  # fmt: skip
+
+
+def _wait_for_pass(url: str, last: float) -> tuple[float, float]:
+    """Wait for the end of a pass after `last`; return when it ended and how long it took."""
+    while True:
+        with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+            values = dict(line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if line[0] != "#")
+        ended = float(values.get("zmon_hub_last_pass_timestamp_seconds", last))
+        if ended != last:
+            return ended, float(values["zmon_hub_pass_seconds"])
+        time.sleep(_LOOK_SECONDS)
+
+
+def _cpu_seconds(running: RunningHub) -> tuple[float, float, float]:
+    hub, *collectors = (sum(each.cpu_times()[:2]) for each in (running.process, *running.collectors))
+    return hub, sum(collectors), sum(running.players.cpu_times()[:2])
+
+
+def _sent_bytes(running: RunningHub) -> int:
+    with urllib.request.urlopen(f"{running.cluster}/sent_bytes", timeout=10) as answer:
+        return int(answer.read())
+
+
+def _quiet_findings(running: RunningHub, seconds: float) -> int:
+    """Return how many findings there are while nothing happens; each counts once."""
+    ids: set[str] = set()
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        ids |= {finding["id"] for finding in get(f"{running.url}/api/v1/findings")["findings"]}
+        time.sleep(_QUIET_LOOK_SECONDS)
+    return len(ids)
+
+
+def _seconds_to_finding(running: RunningHub, rank: int) -> float | None:
+    """Stop a rank, and return the time until the finding about it; None if there is none within 30 s."""
+    stopped_at = time.monotonic()
+    post(f"{running.cluster}/strike/{rank}")
+    while (elapsed := time.monotonic() - stopped_at) < _MAX_FINDING_SECONDS:
+        findings = get(f"{running.url}/api/v1/findings?active=1")["findings"]
+        if any(finding["ranks"] == [rank] for finding in findings):
+            return elapsed
+        time.sleep(0.05)
+    return None
+
+
 @contextlib.contextmanager
-def cluster_url(num_ranks: int) -> Iterator[str]:
-    """Run a simulated cluster; yield its URL."""
+def cluster(num_ranks: int) -> Iterator[tuple[str, psutil.Process]]:
+    """Run a simulated cluster; yield its URL and its process."""
     port = free_port()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(num_ranks, port), daemon=True)
     process.start()
     try:
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
     finally:
         process.terminate()
         process.join()

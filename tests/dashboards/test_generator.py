@@ -30,6 +30,20 @@ def test_command_writes_the_files_for_the_intervals(tmp_path, module):
     assert {file.name: file.read_text(encoding="utf-8") for file in out.iterdir()} == expected
 
 
+def test_rules_for_shards_are_split_into_those_of_the_hub_and_those_of_all_agents(tmp_path):
+    code, _, errors = run("rules", "--agents", "30s", "--hub", "30s", "--out", tmp_path, "--sharded")
+    assert (code, errors) == (0, "")
+    written = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
+    assert written == render.sharded(SITE)
+    assert written.keys() == {"shard.yaml", *render.FILES}
+
+
+def test_dashboards_have_no_files_for_shards(tmp_path):
+    code, _, errors = run("grafana", "--agents", "30s", "--hub", "30s", "--out", tmp_path, "--sharded")
+    assert code == 2
+    assert "No such option" in errors
+
+
 def test_rules_that_the_command_makes_are_accepted_by_promtool(tmp_path):
     run("rules", "--agents", "1m", "--hub", "7s", "--out", tmp_path)
     files = sorted(tmp_path.iterdir())

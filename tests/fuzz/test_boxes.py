@@ -124,7 +124,7 @@ def box_checker(pristine, folder):
         assert all(plain(line) == line for line in reading.dropped)
         assert all(0 <= state.rank < state.world_size <= MAX_WORLD_SIZE for state in states)
         report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.records), node.cursor)
-        metrics.agent_page(report_with(report, exported(states)), 0.0, 0)
+        metrics.agent_page(report_with(report, exported(states).ranks), 0.0, 0)
         answer = json_response(report).body
         link = AgentLink("http://node-a:9780")
         link.record_report(with_columns(decode(answer, AgentReport)))

@@ -48,11 +48,6 @@ def test_promtool_accepts_the_page_and_all_names_are_known(text):
     assert names <= SPECS.keys() | {STEP_HISTOGRAM}
 
 
-def test_rank_with_six_ops_has_at_most_64_series():
-    text = page(FULL_RANK)
-    assert sum('rank="1"' in line for line in text.splitlines()) <= 64
-
-
 # -- values ------------------------------------------------------------------------------------------------
 
 

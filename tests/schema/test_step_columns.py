@@ -66,6 +66,18 @@ def test_phase_that_ran_on_no_rank_in_a_step_has_no_column_there():
     assert [sorted(step.exposed) for step in both] == [["all_to_all"], []]
 
 
+def test_phase_that_took_no_time_has_a_column_of_zeros():
+    """It is known to be zero."""
+    (step,) = aligned({0: (step_record(1, {"data": 0.0}, {"barrier": 0.0}),)}, "d")
+    assert (list(step.phases["data"]), list(step.exposed["barrier"])) == ([0.0], [0.0])
+
+
+def test_ranks_with_other_phases_do_not_give_a_step_a_phase_that_ran_in_another_step():
+    first, second = step_record(1, {"data": 0.1}, {}), step_record(2, {"forward": 0.1}, {})
+    (one, two) = aligned({0: (first, second), 1: (replace(second, step=1), second)}, "d")
+    assert (sorted(one.phases), sorted(two.phases)) == (["data", "forward"], ["forward"])
+
+
 VALID = step_columns({"a": records(1, 2), "b": records(1, 3)})
 MEASURES = VALID.measures
 

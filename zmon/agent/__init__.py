@@ -182,21 +182,19 @@ class Agent:
         return self._report(await with_history(ask_later, self._boxes, request, node, most))
 
     async def page(self) -> bytes:
-        """Return the page of /metrics: the newest attempt of each job, until shortly after its end.
-
-        The page shows no rank while the boxes cannot be read.
-        """
+        """Return the page of /metrics. It shows no rank while the boxes cannot be read."""
         try:
             report = await self.report(SnapshotRequest())
             self._devices.keep(state.run_uid for state in report.ranks)
         except Unreachable:
             report = self._report(NodeRanks(0))
-        cpu = self._process.cpu_times()
+        cpu, shown = self._process.cpu_times(), exported(report.ranks)
         return metrics.agent_page(
-            replace(report, ranks=tuple(exported(report.ranks))),
+            replace(report, ranks=shown.ranks),
             cpu.user + cpu.system,
             self._process.memory_info().rss,
             reload_success(self._config.web),
+            shown.num_left_out,
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -214,6 +212,8 @@ class Agent:
             return await self.report(request)
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
+        except ValueError as error:  # of the shard
+            raise Refusal(400, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.

@@ -22,6 +22,7 @@ from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.shard import parse
 from zmon.schema.step import StepRecord
 
 _Records: TypeAlias = "tuple[StepRecord, ...] | None"
@@ -54,8 +55,11 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> Node
     ranks: list[tuple[RankState, int]] = []
     records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
+    shard = parse(request.shard) if request.shard else None
     for box, state in boxes.ranks():
         if request.job_id not in (None, state.job_id):
+            continue
+        if shard is not None and not shard.has(state.wanted_job_id or state.job_id):
             continue
         ranks.append((state, box.pid))
         if (plan := boxes.plan(box)) is not None:

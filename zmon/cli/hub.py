@@ -29,16 +29,18 @@ from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig, discovery
+from zmon.hub.collector import Collector
 from zmon.hub.discovery.file_sd import FileTargets
-from zmon.hub.discovery.target import TargetSource
+from zmon.hub.discovery.target import TargetSource, is_url
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
+from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.web.live_config import LiveConfig
 
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
 # searches for cycles every 700 objects, which takes a quarter of the time of decoding.
-_OBJECTS_PER_PASS = 100_000
+OBJECTS_PER_PASS = 100_000
 
 
 @click.command()
@@ -74,6 +76,26 @@ _OBJECTS_PER_PASS = 100_000
     show_default=True,
     help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
 )
+@click.option(
+    "--collectors",
+    envvar="ZMON_COLLECTORS",
+    default="",
+    metavar="URL,…",
+    help="Collectors (zmon hub --collect), each of which asks part of the agents: for thousands of hosts.",
+)
+@click.option(
+    "--collect",
+    envvar="ZMON_COLLECT",
+    is_flag=True,
+    help="Be a collector: ask the agents for other hubs, and judge nothing.",
+)
+@click.option(
+    "--shard",
+    envvar="ZMON_SHARD",
+    default="",
+    metavar="I/N",
+    help="Judge only the jobs of this shard, by a hash of the job id: 0/4 is the first of four hubs.",
+)
 @detectors_option
 @allowed_hosts_option
 def hub(
@@ -89,6 +111,9 @@ def hub(
     http: HttpConfig | None,
     data_dir: Path,
     max_job_labels: int,
+    collectors: str,
+    collect: bool,
+    shard: str,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -97,12 +122,16 @@ def hub(
     words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
-    urls, sources = discovery.agents(words if words or agents or agents_file else (AGENT_URL,), scheme)
+    if collect and collectors:
+        raise UsageError("--collect and --collectors exclude each other", "a collector asks agents only")
+    if not (words or agents or agents_file or collectors):
+        words = [AGENT_URL]
+    urls, sources = discovery.agents(words, scheme) if words or not collectors else ((), ())
     if check_config:
         _check(sources)
-    else:
+    elif not collect:
         _lock(data_dir)
-    gc.set_threshold(_OBJECTS_PER_PASS)
+    gc.set_threshold(OBJECTS_PER_PASS)
     config = HubConfig(
         urls,
         data_dir,
@@ -110,11 +139,31 @@ def hub(
         sources=sources,
         allowed_hosts=allowed_hosts,
         max_job_labels=max_job_labels,
+        collectors=_urls(collectors),
+        shard=_shard(shard),
         web=live,
         http=http,
     )
     listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
-    serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
+    make = (lambda: Collector(config).app()) if collect else (lambda: Hub(config).app())
+    serve("collector" if collect else "hub", listening, make, config.reserved_files)
+
+
+def _urls(text: str) -> tuple[str, ...]:
+    """Return the URLs of collectors. Raises UsageError."""
+    urls = tuple(word.rstrip("/") for word in comma_separated(text))
+    for url in urls:
+        if not is_url(url):
+            raise UsageError(f"--collectors {url!r} is no URL", "", "Write http://NODE:9781 for each collector")
+    return urls
+
+
+def _shard(text: str) -> Shard | None:
+    """Return the shard. Raises UsageError."""
+    try:
+        return parse(text) if text else None
+    except ValueError as error:
+        raise UsageError(f"--shard: {error}") from error
 
 
 def _check(sources: Iterable[TargetSource]) -> None:

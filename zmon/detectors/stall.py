@@ -185,9 +185,9 @@ class Stall(Patience, Limits, LoopLimits):
 
     def _inside_seconds(self, snapshot: Snapshot) -> float:
         """Return for how long all living ranks have been inside collectives; 0 if they are not."""
-        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        waits = bool(alive) and all(r.in_flight for r in alive) and not snapshot.unwatched
-        return min(r.state_seconds for r in alive) if waits else 0.0
+        if snapshot.unwatched or any(r.in_flight is None for r in snapshot.ranks if _may_move(r)):
+            return 0.0
+        return min((r.state_seconds for r in snapshot.ranks if _may_move(r)), default=0.0)
 
     def _inside_finding(self, snapshot: Snapshot, diagnosis: Diagnosis, seconds: float) -> Finding:
         return new_finding(
@@ -246,6 +246,10 @@ class Stall(Patience, Limits, LoopLimits):
             detail=diagnosis.detail,
             evidence=_with_silence(diagnosis.evidence, judgement),
         )
+
+
+def _may_move(state: RankState) -> bool:
+    return state.alive and state.activity != "done"
 
 
 def _awaited(diagnosis: Diagnosis, alive: Sequence[RankState]) -> Sequence[RankState]:

@@ -145,7 +145,7 @@ class Straggler(Thresholds):
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
-        if self.inert_reason(snapshot) or not _running_ranks(snapshot):
+        if self.inert_reason(snapshot) or not any(r.alive and r.activity != "done" for r in snapshot.ranks):
             return ()
         times = _self_times(snapshot)
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)

@@ -26,6 +26,7 @@ from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
+from zmon.hub.collector_poller import CollectorPoller
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
@@ -58,6 +59,7 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
+        self._collectors = CollectorPoller(config, self.links, self._agents.suspected)
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
@@ -101,7 +103,7 @@ class Hub:
         while True:
             begin = time.monotonic()
             try:
-                await self._agents.ask(session)
+                await asyncio.gather(self._agents.ask(session), self._collectors.ask(session))
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
@@ -118,19 +120,11 @@ class Hub:
                 await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
-        """Run the detectors on the agents' latest reports, and publish what they report."""
+        """Run the detectors, publish what they report, and gather evidence for it."""
         if self.blind:
             return
         now = time.time()
-        reports = [report for link in self.links if (report := link.present_report())]
-        silent = [link.report for link in self.links if link.report and not link.reachable]
-        names = self._shared_ids.names([*reports, *silent])
-        reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
-        hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
-        aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
-        self._record_earlier_ends(superseded(reports, aligned, now))
-        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
-        self._unread_jobs.update(self.links, now)
+        self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
         if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
@@ -140,6 +134,18 @@ class Hub:
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time = now
+
+    def evaluate(self, now: float) -> None:
+        """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
+        reports = [report for link in self.links if (report := link.present_report())]
+        silent = [link.report for link in self.links if link.report and not link.reachable]
+        names = self._shared_ids.names([*reports, *silent])
+        reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
+        hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
+        aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)
+        self._record_earlier_ends(superseded(reports, aligned, now))
+        self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
+        self._unread_jobs.update(self.links, now)
 
     def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
         """Record the faults that ended these launches, which others followed before the hub saw their ends."""
@@ -268,6 +274,7 @@ class Hub:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self.discovery.run(session, self._follow)))
             self._agents.start(session)
+            self._collectors.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()
@@ -275,6 +282,7 @@ class Hub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
+            await self._collectors.close()
             await self.incidents.close()
 
 

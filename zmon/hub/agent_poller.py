@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import aiohttp
 
@@ -16,7 +17,7 @@ from zmon.errors import NotListening, Unreachable
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
-from zmon.schema.api.packed import ColumnReport, Resting, with_columns
+from zmon.schema.api.packed import ColumnReport
 from zmon.schema.api.received import Undecodable
 from zmon.web import client
 
@@ -25,15 +26,15 @@ log = logging.getLogger("zmon.hub")
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
 _RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
 _SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
-_JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
 _LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
 class AgentPoller:
     """All requests of the hub's passes to the agents. `links` has the state of each agent."""
 
-    def __init__(self, config: HubConfig) -> None:
-        self._config = config
+    def __init__(self, config: HubConfig, on_change: Callable[[], None] = lambda: None) -> None:
+        """`on_change` is called when the suspects of an agent change."""
+        self._config, self._on_change = config, on_change
         self.links: list[AgentLink] = []
         self._session: aiohttp.ClientSession | None = None
         self._listeners: dict[AgentLink, asyncio.Task[None]] = {}
@@ -46,11 +47,11 @@ class AgentPoller:
         known = {link.url: link for link in self.links}
         for url in urls:
             if url not in known:
-                self.links.append(AgentLink(url))
+                self.links.append(AgentLink(url, self._config.shard))
             elif not known[url].is_target:
                 known[url].name_again()
         for link in self.links:
-            if link.is_target and link.url not in urls:
+            if link.is_target and not link.collector and link.url not in urls:
                 link.withdraw()
         self.links[:] = [link for link in self.links if not link.is_forgotten]  # other parts have the same list
         self._listen_to_targets()
@@ -66,7 +67,7 @@ class AgentPoller:
         for link in [link for link in self._listeners if not link.is_target]:
             self._listeners.pop(link).cancel()
         for link in self.links:
-            if link.is_target and link not in self._listeners:
+            if link.is_target and not link.collector and link not in self._listeners:
                 self._listeners[link] = asyncio.create_task(self._listen(self._session, link))
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
@@ -77,7 +78,7 @@ class AgentPoller:
         # With more requests at the same time, answers could time out before they are read.
         limit = asyncio.Semaphore(self._config.max_requests)
         for link in self.links:
-            if link.is_target and link not in self._requests:
+            if link.is_target and not link.collector and link not in self._requests:
                 self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
         not_silent = [link for link in self._requests if link.reachable or not link.consecutive_failures]
         if not_silent:
@@ -89,12 +90,9 @@ class AgentPoller:
 
     async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
         config = self._config
+        request = link.snapshot_request(0.9 * config.interval_seconds, config.about_records)
         try:
             async with limit:
-                since = link.due_cursor(0.9 * config.interval_seconds)
-                request = SnapshotRequest(
-                    since=-1 if since is None else since, about=config.about_records, plans=link.plans_version
-                )
                 report = await self._report(session, link, request)
         except Unreachable as error:
             if not link.is_target:
@@ -104,19 +102,15 @@ class AgentPoller:
             link.record_failure(str(error), host_is_up=isinstance(error, NotListening))
         else:
             if link.is_target:
-                link.record_report(report, with_steps=since is not None)
+                link.record_report(report, with_steps=request.since >= 0)
 
     async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> ColumnReport:
-        """Return the agent's report: packed, or as JSON for a while if a part of its packed report is wrong."""
+        """Return the agent's report: packed, or as JSON if a part of its packed report is wrong."""
         seconds = self._config.agent_timeout_seconds
-        if link.packed_at <= time.monotonic():
-            try:
-                report, link.resting = await client.ask_report(session, link.url, request, seconds, link.resting)
-                return report
-            except Undecodable as error:
-                log.warning("%s: its packed report cannot be decoded, JSON is requested: %s", link.url, error)
-                link.packed_at, link.resting = time.monotonic() + _JSON_SECONDS, Resting()
-        return with_columns(await client.ask(session, link.url, endpoints.SNAPSHOT, request, seconds))
+        if link.wants_packed:
+            with contextlib.suppress(Undecodable):
+                return link.read(await client.ask_report(session, link.url, request, seconds))
+        return link.read(await client.ask_report(session, link.url, request, seconds, packed=False))
 
     async def _listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
         """Keep a long poll for suspects open to one agent, for ever."""
@@ -130,11 +124,10 @@ class AgentPoller:
                 version = _NO_VERSION
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            version, link.suspects = answer.version, tuple(answer.suspects)
-            if answer.leaving:
-                link.record_leave()
-            else:
-                link.record_stay()
+            before, version = (link.suspects, link.is_leaving), answer.version
+            link.record_suspects(tuple(answer.suspects), answer.leaving)
+            if (link.suspects, link.is_leaving) != before:
+                self._on_change()
             if link.suspects:
                 self.suspected.set()
             await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))

@@ -9,6 +9,7 @@ from zmon.detectors import ALL, Detector
 from zmon.hub.discovery.target import TargetSource
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
+from zmon.schema.shard import Shard
 from zmon.web.live_config import LiveConfig
 
 _MAX_DISCOVERED = 2048  # agents; more need another hub
@@ -32,6 +33,8 @@ class HubConfig:
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     http: HttpConfig | None = None  # password, token or certificate for the agents
+    collectors: tuple[str, ...] = ()  # URLs of collectors, whose agents are judged as well
+    shard: Shard | None = None  # only the jobs of this shard are judged; None: all jobs
     sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
     max_requests: int = 64  # requests in flight at the same time, to agents or for the evidence of ranks

@@ -89,11 +89,14 @@ class JobState:
             baseline=self.learning.baseline,
             not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
-            frames={
-                r.rank: frame.text for r in snapshot.ranks if (frame := self.frames.get(r.rank)) and frame.holds(r)
-            },
+            frames=self._frames_of(snapshot) if self.frames else {},
             plan=self.plan,
         )
+
+    def _frames_of(self, snapshot: Snapshot) -> dict[int, str]:
+        """Return the frames of the ranks that have not gone on since then."""
+        states = [(r, self.frames[r.rank]) for r in snapshot.ranks if r.rank in self.frames]
+        return {r.rank: frame.text for r, frame in states if frame.holds(r)}
 
 
 class JobStates:
@@ -126,7 +129,7 @@ class JobStates:
         A sample is taken every 30 s, if a baseline was recorded at the job's size. `activity` is the job's state in one
         word, see `zmon.hub.api.view.job_state`.
         """
-        state = self.state_of(snapshot)
+        state = self._states.get(snapshot.job_id) or self.state_of(snapshot)
         if snapshot.time >= state.efficiency_due:
             state.efficiency_due = snapshot.time + SAMPLE_SECONDS
             now = self.baselines.efficiency(snapshot, activity)

@@ -42,6 +42,8 @@ class PauseRecorder:
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
         job_id, standstill = snapshot.job_id, self._standstills.get(snapshot.job_id)
+        if standstill is None and not stalls:
+            return
         steps = {r.run_uid: r.steps for r in snapshot.ranks}
         if standstill is not None:
             complete = not snapshot.unwatched and steps.keys() == standstill.steps.keys()

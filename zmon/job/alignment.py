@@ -68,8 +68,12 @@ def _side_by_side(
     received = _by_rank([(part, measures.received_bytes) for part, measures in parts], none)
     numbers = [(part, {"samples": measures.samples, "lookups": measures.lookups}) for part, measures in parts]
     counted = _by_rank(numbers, none)
-    phases = {phase: column for phase, column in phases.items() if column.any()}  # else it ran on no rank
-    ops = [op for op in exposed if exposed[op].any() or sent[op].any() or received[op].any()]
+    phases = {
+        phase: column
+        for phase, column in phases.items()
+        if any(phase in m.phases and _ran(m.ran_phases.get(phase), part) for part, m in parts)
+    }
+    ops = [op for op in exposed if any(op in m.exposed and _ran(m.ran_ops.get(op), part) for part, m in parts)]
     own: Floats = sum(phases.values(), np.zeros(world_size))
     waited: Floats = sum((exposed[op] for op in ops), np.zeros(world_size))
     critical = _critical_rank(own, waited)
@@ -86,6 +90,11 @@ def _side_by_side(
         samples=_whole_numbers(counted["samples"]),
         lookups=_whole_numbers(counted["lookups"]),
     )
+
+
+def _ran(flags: Integers | None, records: Records) -> bool:
+    """Return True if a phase or op ran in one of these records. None: it ran in all records of the batch."""
+    return flags is None or bool(flags[records.rows].any())
 
 
 def _by_rank(parts: Sequence[tuple[Records, Mapping[str, NDArray[D]]]], zeros: NDArray[D]) -> dict[str, NDArray[D]]:

@@ -27,10 +27,10 @@ class _Column:
             return self
         known = {rank: place for place, rank in enumerate(self.ranks)}
         result = _new_column(ranks, steps)
-        here = [place for place, rank in enumerate(ranks) if rank in known]
-        there = [known[ranks[place]] for place in here]
+        old_places = [place for place, rank in enumerate(ranks) if rank in known]
+        known_places = [known[ranks[place]] for place in old_places]
         for name in ("values", "last_change", "last_finite", "every"):
-            getattr(result, name)[here] = getattr(self, name)[there]
+            getattr(result, name)[old_places] = getattr(self, name)[known_places]
         return result
 
 

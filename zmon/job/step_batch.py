@@ -18,7 +18,9 @@ from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+_RAN = Column(1)
 UNKNOWN = np.iinfo(np.int64).min  # an unknown number in an array; numbers from outside are above it
+_MAX_SECONDS = 1e11  # as `zmon.schema.limits.Seconds`
 _MOST = 1 << 62  # as `zmon.schema.limits.Whole`; a log can claim more, which is unknown as well
 
 
@@ -32,6 +34,8 @@ class MeasureArrays:
     received_bytes: Mapping[str, Integers]
     samples: Integers
     lookups: Integers
+    ran_phases: Mapping[str, Integers]  # 1 where the phase ran; only of phases that did not run in all records
+    ran_ops: Mapping[str, Integers]
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,16 @@ def _batch(group: Sequence[StepColumns], ranks: Integers, chosen: Integers) -> S
             received_bytes={name: whole(part.received_bytes[name] for part in parts) for name in first.exposed},
             samples=whole(part.samples for part in parts),
             lookups=whole(part.lookups for part in parts),
+            ran_phases={
+                name: whole(part.ran_phases.get(name, _RAN) for part in parts)
+                for name in {name for part in parts for name in part.ran_phases}
+                if name in first.phases
+            },
+            ran_ops={
+                name: whole(part.ran_ops.get(name, _RAN) for part in parts)
+                for name in {name for part in parts for name in part.ran_ops}
+                if name in first.exposed
+            },
         )
 
     own = measures([each.measures for each in group])
@@ -108,7 +122,7 @@ def _seconds(columns: Sequence[Column], sizes: Integers) -> Floats:
     """Return the seconds of all records, given one column for each agent, with its number of records."""
     bases = np.array([column.base for column in columns], np.float64)
     result: Floats = np.repeat(bases, sizes) + _differences(columns, sizes)
-    return result
+    return result.clip(-_MAX_SECONDS, _MAX_SECONDS)
 
 
 def _whole(columns: Sequence[Column], sizes: Integers) -> Integers:
@@ -116,9 +130,10 @@ def _whole(columns: Sequence[Column], sizes: Integers) -> Integers:
     bases = np.array([_number(column.base) for column in columns], np.int64)
     result: Integers = np.repeat(bases, sizes)
     known = result + _differences(columns, sizes).astype(np.int64)
-    for column, end, size in zip(columns, np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
-        if column.values:
-            known[end - size : end] = [_number(value) for value in column.values]
+    if any(column.values for column in columns):
+        for column, end, size in zip(columns, np.cumsum(sizes).tolist(), sizes.tolist(), strict=True):
+            if column.values:
+                known[end - size : end] = [_number(value) for value in column.values]
     return known
 
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.api.agent import AgentReport
@@ -33,7 +34,7 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     A rank that an earlier launch left on a host under the same attempt number is dead and has another launcher. It was
     started long before, or it was gone before the newest rank began. Start times are compared on one host only.
     """
-    by_start = sorted(ranks, key=lambda r: r.start)
+    by_start = sorted(ranks, key=attrgetter("start"))
     if not by_start:
         return ()
     newest = by_start[-1]
@@ -113,7 +114,8 @@ def snapshots(
         for state in report.ranks:
             jobs[state.job_id].append(state)
     unwatched = {(state.host, state.run_uid) for report in silent for state in report.ranks}
-    unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
+    if unwatched:
+        unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
     return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
 
 
@@ -154,10 +156,10 @@ def _snapshot(
         time=time,
         attempt=launch[0].attempt,
         world_size=launch[0].world_size,
-        ranks=tuple(r for r in launch if (r.host, r.run_uid) not in unwatched),
+        ranks=tuple(r for r in launch if (r.host, r.run_uid) not in unwatched) if unwatched else launch,
         # Nothing is as large as the size that a job claims.
         missing=tuple(islice((r for r in range(launch[0].world_size) if r not in reported), MAX_NAMED_MISSING)),
-        unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched),
+        unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched) if unwatched else (),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),
     )

@@ -13,11 +13,16 @@ from zmon.schema.host import SourceStatus
 
 
 def agent_page(
-    report: AgentReport, cpu_seconds: float, resident_bytes: int | None, reload_success: float | None = None
+    report: AgentReport,
+    cpu_seconds: float,
+    resident_bytes: int | None,
+    reload_success: float | None = None,
+    jobs_left_out: int = 0,
 ) -> bytes:
     """Return the page for the agent's latest report.
 
-    `reload_success`: 1 if `--web.config.file` is used as it is now; None without it.
+    `jobs_left_out`: the number of jobs whose ranks are not in the report, since they are too many. `reload_success`: 1
+    if `--web.config.file` is used as it is now; None without it.
     """
     page = Page()
     for state in report.ranks:
@@ -32,6 +37,7 @@ def agent_page(
         page.add("zmon_boxes_unread", number, report.host, kind)
     page.add("zmon_agent_cpu_seconds_total", cpu_seconds, report.host)
     page.add("zmon_agent_resident_bytes", resident_bytes, report.host)
+    page.add("zmon_jobs_left_out", jobs_left_out)
     page.add("zmon_build_info", 1, report.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", reload_success)

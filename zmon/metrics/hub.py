@@ -30,12 +30,14 @@ def hub_page(
     left_out: Mapping[str, int] = MappingProxyType({}),
     max_labels: int = MAX_LABELS,
     reload_success: float | None = None,
+    left_out_jobs: Sequence[JobView] = (),
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
     `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
     most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`. `reload_success`: 1
-    if `--web.config.file` is used as it is now; None without it.
+    if `--web.config.file` is used as it is now; None without it. `left_out_jobs`: jobs that have no series but their
+    coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job.
     """
     page = Page()
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
@@ -57,6 +59,9 @@ def hub_page(
         if (step := job.expected) is not None:
             for cause, seconds in step.causes.items():
                 page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)
+    for job in left_out_jobs:
+        page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
+    page.add("zmon_jobs_left_out", len(left_out_jobs))
     for job_id, (counts, total) in histograms.items():
         page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
     page.declare("zmon_finding")

@@ -5,8 +5,10 @@ Names and labels never change; units are base units (Prometheus naming practices
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
+from zmon.metrics.link_errors import shown_errors
 from zmon.metrics.spec import Spec, Subject
 from zmon.schema.host import (
     CgroupSample,
@@ -21,10 +23,21 @@ from zmon.schema.host import (
     TcpSample,
 )
 
+_V = TypeVar("_V")
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
 
 RANK = ("job_id", "rank", "host")
 HOST = ("host",)
+
+
+# A GPU has at most 30 series. What these two leave out is in the agent's snapshot: the clock `graphics` is that of `sm`,
+# `video` tells nothing about training, a person sets `sync_boost`, and aggregate errors rise with the volatile ones.
+def _clocks(hertz: Mapping[str, float]) -> dict[str, float]:
+    return _without(hertz, "graphics", "video")
+
+
+def _without(values: Mapping[str, _V], *left_out: str) -> dict[str, _V]:
+    return {name: value for name, value in values.items() if name not in left_out}
 
 
 def _links(sample: HostSample) -> Iterable[NicSample]:
@@ -81,7 +94,7 @@ SPECS: dict[str, Spec] = {
     "zmon_nic_transmit_bytes_total": LINK.counter("Bytes that the link has sent.", lambda nic: nic.transmitted_bytes),
     "zmon_nic_up": LINK.gauge("1 if the link is up.", lambda nic: nic.up),
     "zmon_nic_speed_bytes_per_second": LINK.gauge("Nominal speed of the link.", lambda nic: nic.speed_bytes_per_second),
-    "zmon_nic_errors_total": LINK_COUNTERS.counter("Errors, drops and congestion of the link, by kernel counter.", lambda nic: nic.errors, by="counter"),
+    "zmon_nic_errors_total": LINK_COUNTERS.counter("Errors, drops and congestion of the link, by kernel counter; at most ten counters.", shown_errors, by="counter"),
     "zmon_gpu_info": CARD.gauge("One series per GPU, with its nearest network devices; always 1.", lambda gpu: 1),
     "zmon_gpu_lost": GPU.gauge("1 if the GPU fell off the bus.", lambda gpu: gpu.lost),
     "zmon_gpu_memory_used_bytes": GPU.gauge("Memory of the GPU that is in use.", lambda gpu: gpu.memory_used_bytes),
@@ -91,10 +104,10 @@ SPECS: dict[str, Spec] = {
     "zmon_gpu_power_limit_watts": GPU.gauge("Power that the GPU may draw.", lambda gpu: gpu.power_limit_watts),
     "zmon_gpu_temperature_celsius": GPU.gauge("Temperature of the GPU's chip.", lambda gpu: gpu.temperature_celsius),
     "zmon_gpu_memory_temperature_celsius": GPU.gauge("Temperature of the GPU's memory.", lambda gpu: gpu.memory_temperature_celsius),
-    "zmon_gpu_clock_hertz": GPU.gauge("Current clock frequency of the GPU.", lambda gpu: gpu.clocks_hertz, by="domain"),
-    "zmon_gpu_max_clock_hertz": GPU.gauge("Highest clock frequency of the GPU.", lambda gpu: gpu.max_clocks_hertz, by="domain"),
-    "zmon_gpu_throttled": GPU.gauge("1 while the clock is reduced for this reason.", lambda gpu: gpu.throttled, by="reason"),
-    "zmon_gpu_ecc_errors_total": GPU.counter("Memory errors, including repaired rows and pages.", lambda gpu: gpu.ecc_errors, by="kind"),
+    "zmon_gpu_clock_hertz": GPU.gauge("Current clock frequency of the GPU.", lambda gpu: _clocks(gpu.clocks_hertz), by="domain"),
+    "zmon_gpu_max_clock_hertz": GPU.gauge("Highest clock frequency of the GPU.", lambda gpu: _clocks(gpu.max_clocks_hertz), by="domain"),
+    "zmon_gpu_throttled": GPU.gauge("1 while the clock is reduced for this reason.", lambda gpu: _without(gpu.throttled, "sync_boost"), by="reason"),
+    "zmon_gpu_ecc_errors_total": GPU.counter("Memory errors since the driver was loaded, and repaired rows and pages.", lambda gpu: _without(gpu.ecc_errors, "aggregate_corrected", "aggregate_uncorrected"), by="kind"),
     "zmon_gpu_repair_pending": GPU.gauge("1 if the GPU's memory needs a reset to be repaired.", lambda gpu: gpu.repair_pending),
     "zmon_gpu_xid_errors_total": GPU.counter("XID errors of the driver since the agent started.", lambda gpu: gpu.xid_errors, by="xid"),
     "zmon_gpu_pcie_bytes_total": GPU.counter("Bytes over PCIe.", lambda gpu: {"received": gpu.pcie_received_bytes, "sent": gpu.pcie_sent_bytes}, by="direction"),
@@ -135,6 +148,7 @@ SPECS: dict[str, Spec] = {
     "zmon_source_dropped_total": Spec("counter", ("host", "source"), "Items that the readings of the source left out."),
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
+    "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
     "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
@@ -149,6 +163,9 @@ SPECS: dict[str, Spec] = {
     "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),
+    "zmon_collector_agents": Spec("gauge", (), "Agents that the collector asks."),
+    "zmon_collector_agents_answering": Spec("gauge", (), "Agents that answered the collector's last request."),
+    "zmon_collector_last_request_timestamp_seconds": Spec("gauge", (), "Unix time at which a hub last asked the collector."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "Duration of the hub's last pass over all agents."),
     "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered."),
 }  # fmt: skip

@@ -23,7 +23,6 @@ from zmon.schema.step import Measures, StepRecord
 _UNSIGNED = tuple((code, (1 << 8 * array(code).itemsize) - 1) for code in "BHI")
 _SIZES = {"": 0, **{code: array(code).itemsize for code, _ in _UNSIGNED}}
 _SECONDS = {code: array(code).itemsize for code in "fd"}
-_MAX_SECONDS = 1e11  # as `zmon.schema.limits.Seconds`
 MAX_RECORDS = 1 << 20  # of one job in one report
 
 
@@ -52,6 +51,8 @@ class MeasureColumns(msgspec.Struct, frozen=True, array_like=True):
     received_bytes: Columns
     samples: Column
     lookups: Column
+    ran_phases: Columns = {}  # 1 where the phase ran, 0 where not; only of phases that did not run in all records
+    ran_ops: Columns = {}
 
 
 class StepColumns(msgspec.Struct, frozen=True, array_like=True):
@@ -97,7 +98,14 @@ def _measures(rows: Sequence[Measures], code: str) -> MeasureColumns:
         received_bytes={op: _whole([t.received_bytes if t else 0 for t in totals[op]]) for op in ops},
         samples=_whole([row.samples for row in rows]),
         lookups=_whole([row.lookups for row in rows]),
+        ran_phases=_ran(phases, [row.phases for row in rows]),
+        ran_ops=_ran(ops, [row.ops for row in rows]),
     )
+
+
+def _ran(names: Iterable[str], rows: Sequence[Mapping[str, object]]) -> Columns:
+    flags = {name: [int(name in row) for row in rows] for name in names}
+    return {name: _whole(ran) for name, ran in flags.items() if not all(ran)}
 
 
 def _seconds(values: Sequence[float], code: str) -> Column:
@@ -142,7 +150,7 @@ def check_columns(columns: StepColumns) -> None:
                 raise ValueError("an op has times or bytes only")
             _check_seconds([*part.phases.values(), *part.exposed.values()], number)
             _check_numbers([*part.sent_bytes.values(), *part.received_bytes.values()], number)
-            _check_numbers((part.samples, part.lookups), number)
+            _check_numbers((part.samples, part.lookups, *part.ran_phases.values(), *part.ran_ops.values()), number)
     _check_numbers((columns.steps, columns.has_mean, columns.total_sent_bytes), number)
     if not columns.steps.code and (columns.steps.base is None or columns.steps.values):
         raise ValueError("a record has no step")
@@ -172,6 +180,5 @@ def _check_seconds(columns: Sequence[Column], number: int) -> None:
     values = array(code, b"".join(column.data for column in columns))
     if sys.byteorder == "big":
         values.byteswap()
-    # Comparisons with NaN are always false, and a sum with NaN or infinity is not finite.
-    if values and not (math.isfinite(sum(values)) and -_MAX_SECONDS <= min(values) <= max(values) <= _MAX_SECONDS):
+    if not math.isfinite(sum(values)):  # one of them is NaN or infinite; zmon.job.step_batch limits the others
         raise ValueError("a duration is not possible")

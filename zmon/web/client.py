@@ -19,6 +19,7 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
+from zmon.plain import plain
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.schema.api.packed import CONTENT_TYPE, ColumnReport, Resting, unpack, with_columns
@@ -33,6 +34,8 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
 _MAX_LINE = 300  # letters of a daemon's own line
 _PART_BYTES = 1 << 16
+_MAX_COLLECTED_BYTES = 256 << 20  # the reports of 512 agents, each with 64 ranks
+_WHO_LISTENS = "check which program and version listens there"
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
@@ -58,23 +61,36 @@ async def ask(
     return _decoded(url, answer.body, endpoint.answer)
 
 
-async def ask_report(
-    session: aiohttp.ClientSession, base: str, request: SnapshotRequest, timeout: float, resting: Resting
-) -> tuple[ColumnReport, Resting]:
-    """Ask an agent for its report in packed form, and return it with the resting rows for the next request.
+class RawReport(NamedTuple):
+    """An agent's report that is not decoded yet."""
 
-    An agent of another version answers with JSON, which takes longer to decode. Raises Undecodable if a part of a
-    packed report cannot be decoded, and the errors of `ask`.
+    body: bytes
+    is_packed: bool  # False: it is JSON
+
+
+async def ask_report(
+    session: aiohttp.ClientSession, base: str, request: SnapshotRequest, timeout: float, packed: bool = True
+) -> RawReport:
+    """Ask an agent for its report. Raises NotServed for status 404, Unreachable for other failures.
+
+    `packed`: ask for the packed form. An agent of another version answers with JSON all the same.
     """
-    endpoint, known = endpoints.SNAPSHOT, msgspec.structs.replace(request, known=resting.version)
-    url = base + endpoint.path
-    query = endpoint.query_of(known)
-    answer = await _answer(session, url, timeout, query, endpoint.max_bytes, accept=CONTENT_TYPE)
+    endpoint = endpoints.SNAPSHOT
+    url, accept = base + endpoint.path, CONTENT_TYPE if packed else "*/*"
+    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, accept=accept)
     if answer.status != 200:
         raise _refused(url, answer.status, _own_line(answer.body))
-    if answer.content_type == CONTENT_TYPE:
-        return unpack(answer.body, resting)
-    return with_columns(_decoded(url, answer.body, endpoint.answer)), Resting()
+    return RawReport(answer.body, answer.content_type == CONTENT_TYPE)
+
+
+def read_report(base: str, raw: RawReport, resting: Resting) -> tuple[ColumnReport, Resting]:
+    """Return the report of the agent at `base`, and the resting rows for its next packed report.
+
+    Raises Undecodable if a part of a packed report cannot be decoded, and Unreachable if JSON cannot be understood.
+    """
+    if raw.is_packed:
+        return unpack(raw.body, resting)
+    return with_columns(_decoded(base + endpoints.SNAPSHOT.path, raw.body, endpoints.SNAPSHOT.answer)), Resting()
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
@@ -107,14 +123,42 @@ class _Answer(NamedTuple):
     content_type: str
 
 
+async def post(
+    session: aiohttp.ClientSession, base: str, path: str, request: msgspec.Struct, answer: type[T], timeout: float
+) -> T:
+    """Send a request as msgpack, and return the answer, which is msgpack too. Raises the same errors as `ask`."""
+    url = base + path
+    body = msgspec.msgpack.encode(request)
+    response = await _answer(session, url, timeout, (), _MAX_COLLECTED_BYTES, body=body)
+    if response.status != 200:
+        raise _refused(url, response.status, _own_line(response.body))
+    try:
+        return msgspec.msgpack.decode(response.body, type=answer)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Unreachable(f"cannot understand the answer of {url}", plain(str(error)), _WHO_LISTENS) from error
+
+
 async def _answer(
-    session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int, accept: str = "*/*"
+    session: aiohttp.ClientSession,
+    url: str,
+    timeout: float,
+    query: Query,
+    max_bytes: int,
+    accept: str = "*/*",
+    body: bytes | None = None,
 ) -> _Answer:
     limit = aiohttp.ClientTimeout(total=timeout)
-    headers = {**HEADERS, "Accept": accept}
+    headers, method = {**HEADERS, "Accept": accept}, "GET" if body is None else "POST"
     with unreachable(url, timeout):
-        async with session.get(
-            url, params=query, timeout=limit, headers=headers, allow_redirects=False, auto_decompress=False
+        async with session.request(
+            method,
+            url,
+            params=query,
+            data=body,
+            timeout=limit,
+            headers=headers,
+            allow_redirects=False,
+            auto_decompress=False,
         ) as response:
             return _Answer(response.status, await read(response, url, max_bytes), response.content_type)
 
@@ -136,9 +180,7 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
         return decode(body, answer, lines)
     except Undecodable as error:
-        raise Unreachable(
-            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
-        ) from error
+        raise Unreachable(f"cannot understand the answer of {url}", str(error), _WHO_LISTENS) from error
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:

@@ -19,7 +19,8 @@ def overdue_ranks(alive: Sequence[RankState], num_learned_steps: int) -> list[Ra
     training = [r for r in alive if r.activity == "train" and r.steps >= num_learned_steps]
     leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
     shared = median(leases) if leases else inf
-    usual = median(map(_num_collectives, training)) if training else 0
+    learning = [r for r in alive if r.activity == "train" and r.steps < num_learned_steps]
+    usual = median(map(_num_collectives, training)) if training and learning else 0
 
     def is_overdue(state: RankState) -> bool:
         if state.overdue_seconds > 0 or state.activity != "train":

@@ -13,6 +13,7 @@ import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
 from zmon.hub.api.evidence_rows import with_few_rows
+from zmon.hub.api.exported import exported_jobs
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.api.rank_page import rank_page
@@ -157,12 +158,13 @@ class Answers:
     async def page(self) -> bytes:
         """Return the content of /metrics."""
         hub, histograms = self._hub, {}
+        shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
         for snapshot in hub.snapshots:
             account = hub.job_states.state_of(snapshot).account
-            if account.histogram:
+            if account.histogram and snapshot.job_id in shown:
                 histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
         return metrics.hub_page(
-            hub.reported_jobs(),
+            [job for job in jobs if job.job_id in shown],
             histograms,
             hub.journal.published(),
             hub.pass_seconds,
@@ -171,4 +173,5 @@ class Answers:
             {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
             hub.max_job_labels,
             hub.reload_success,
+            [job for job in jobs if job.job_id not in shown],
         )

@@ -27,6 +27,7 @@ class SnapshotRequest(msgspec.Struct, frozen=True):
     about: int = 0  # about this many records of each rank, of the same steps on all ranks; 0: all
     last: int = 0  # the last records of each rank, at most this many; 0: all
     plans: str = ""  # the version of the plans that the client has; empty: none
+    shard: str = ""  # only jobs of this shard, such as 0/4; empty: of all
     known: str = ""  # the version of what seldom changes about ranks that the client has; for packed answers only
 
 

@@ -60,7 +60,7 @@ def with_columns(report: AgentReport, code: Literal["f", "d"] = "d") -> ColumnRe
 
 @dataclass(frozen=True, slots=True)
 class Resting:
-    """What seldom changes about the ranks of an agent, and the version of it that the agent has named."""
+    """The rows of the ranks of an agent that seldom change, with the version that the agent has given them."""
 
     version: str = ""
     rows: Sequence[Sequence[Any]] = ()

@@ -1,0 +1,137 @@
+"""The disk space of a job's samples in Prometheus and in VictoriaMetrics: series per rank, and bytes per sample.
+
+    python -m bench.stores [--ranks 1024] [--minutes 60]
+
+Samples are those of the benchmark of the dashboard, at the scrape intervals of a cluster: agents every 15 s, the hub
+every 2 s. promtool writes them as a block of Prometheus, and VictoriaMetrics imports the same text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench.agent import child, free_port
+from bench.dashboard.blocks import write
+from bench.dashboard.scene import EARLIER_SECONDS, Scene
+from bench.dashboard.synthetic import Series, everything
+from dashboards.intervals import CLUSTER
+from dashboards.rules.render import recording_seconds
+
+BLOCK_SECONDS = 7200
+_DATA_SIZE = re.compile(r"^vm_data_size_bytes\{.*\} (\S+)", re.M)  # samples and index
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the series that a store may keep, and for how long the guide keeps it."""
+
+    name: str
+    keep: Callable[[Series], bool]
+    days: int
+
+
+PARTS = (
+    Part("everything", lambda series: True, 2),
+    Part("scraped, of ranks", lambda series: "rank" in series.labels and not _is_recorded(series), 2),
+    Part(
+        "recorded, and jobs from the hub",
+        lambda series: _is_recorded(series) or series.name.startswith("zmon_job_"),
+        30,
+    ),
+    Part("recorded, of ranks", lambda series: "rank" in series.labels and _is_recorded(series), 30),
+)
+
+
+def main() -> None:
+    """Print a row for each part of the series."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--ranks", type=int, default=1024)
+    parser.add_argument("--minutes", type=int, default=60)
+    options = parser.parse_args()
+    now = int(time.time()) // BLOCK_SECONDS * BLOCK_SECONDS - BLOCK_SECONDS + options.minutes * 60
+    scene = Scene(options.ranks, (options.minutes * 60 - EARLIER_SECONDS) / 3600, now, 0)
+    all_series = [_as_scraped(series) for series in everything(scene)]
+    print(
+        f"{options.ranks} ranks, {options.minutes} minutes; agents every {CLUSTER.agents_seconds} s, "
+        f"hub every {CLUSTER.hub_seconds} s"
+    )
+    print(
+        "| series | number | per rank | samples | Prometheus, bytes per sample | VictoriaMetrics, bytes per sample | "
+        "kept | Prometheus | VictoriaMetrics |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for part in PARTS:
+        series = [each for each in all_series if part.keep(each)]
+        with tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder:
+            samples, of_prometheus, of_victoria = _sizes(Path(folder), series, scene)
+        scale = part.days * 86400 / (options.minutes * 60)
+        print(
+            f"| {part.name} | {len(series):,} | {len(series) / options.ranks:.1f} | {samples / 1e6:.1f} M "
+            f"| {of_prometheus / samples:.2f} | {of_victoria / samples:.2f} | {part.days} days "
+            f"| {of_prometheus * scale / 1e9:.1f} GB | {of_victoria * scale / 1e9:.1f} GB |",
+            flush=True,
+        )
+
+
+def _as_scraped(series: Series) -> Series:
+    """Return the series with a sample at each scrape or evaluation of a cluster."""
+    seconds = recording_seconds(CLUSTER).get(series.name)
+    if seconds is None:
+        seconds = CLUSTER.hub_seconds if series.labels.get("job") == "zmon-hub" else CLUSTER.agents_seconds
+    return replace(series, every=seconds, is_recent=False)
+
+
+def _is_recorded(series: Series) -> bool:
+    return series.name.startswith("zmon:")
+
+
+def _sizes(folder: Path, series: Sequence[Series], scene: Scene) -> tuple[int, int, int]:
+    """Return the number of samples, and their bytes on disk in Prometheus and in VictoriaMetrics."""
+    text, blocks, store = folder / "text.om", folder / "blocks", folder / "store"
+    samples = write(text, series, scene, scene.start, scene.end)
+    command = ("promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(blocks))
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with child(
+        "victoria-metrics", f"-storageDataPath={store}", f"-httpListenAddr=127.0.0.1:{port}", "-retentionPeriod=1y"
+    ):
+        _wait(f"{url}/health")
+        imported = urllib.request.Request(f"{url}/api/v1/import/prometheus", data=_in_milliseconds(text), method="POST")
+        urllib.request.urlopen(imported, timeout=900).close()
+        urllib.request.urlopen(f"{url}/internal/force_flush", timeout=600).close()
+        with urllib.request.urlopen(f"{url}/metrics", timeout=60) as page:
+            of_victoria = sum(map(float, _DATA_SIZE.findall(page.read().decode())))
+    of_prometheus = sum(file.stat().st_size for file in blocks.rglob("*") if file.is_file())
+    return samples, of_prometheus, round(of_victoria)
+
+
+def _in_milliseconds(text: Path) -> Iterator[bytes]:
+    """Yield the file with times in milliseconds, as VictoriaMetrics reads them."""
+    with text.open("rb") as file:
+        while block := file.read(1 << 20):
+            yield block.replace(b"\n", b"000\n")
+
+
+def _wait(url: str) -> None:
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise SystemExit(f"no server answers at {url}")
+
+
+if __name__ == "__main__":
+    main()

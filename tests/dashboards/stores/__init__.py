@@ -1,0 +1,1 @@
+"""The same samples in Prometheus and in VictoriaMetrics, and the answers of both."""

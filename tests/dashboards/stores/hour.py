@@ -1,0 +1,151 @@
+"""An hour of a cluster with a job, three agents and a hub, as samples of scrapes, with a fault for each alert.
+
+Values are those of the benchmark of the dashboard, which come from real pages of `/metrics`. Agents are scraped every
+15 s and the hub every 2 s, each at its own moment. A failed scrape ends the series of its page, as Prometheus does.
+"""
+
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bench.dashboard.scene import JOB, Scene
+from bench.dashboard.synthetic import Series, everything
+from tests.dashboards.stores.remote_write import STALE, Samples
+
+AGENT_SECONDS, HUB_SECONDS = 15, 2
+START = 1_700_000_000 // 3600 * 3600
+SECONDS = 3600
+LAG_SECONDS = 1  # a counter is about so old when it is scraped: it grows when a step ends
+RULES_OFFSET = 1  # Prometheus evaluates each group at a moment of its own, so charts have their points between samples
+SCENE = Scene(num_ranks=24, hours=1 / 3, now=START + SECONDS - 600, ahead_seconds=600)
+AGENT, HUB = "zmon-agent", "zmon-hub"
+Labels = dict[str, str]
+
+
+def between(first: float, last: float):
+    """Return a function that is true from minute `first` to before minute `last`."""
+    return lambda minute: (first <= minute) & (minute < last)
+
+
+DOWN = {  # by instance, when the daemon does not answer
+    "node-000:9780": (between(5, 5.25), between(8, 9.7), between(40, 42)),
+    "node-001:9780": (between(5, 5.25), between(40, 42)),
+    "node-002:9780": (between(5, 5.25), between(40, 42)),
+    "hub:9781": (between(6, 6.05), between(12, 14.5)),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A series that has the value `usual`, and `bad` during some minutes. None is no series."""
+
+    labels: Labels
+    usual: float | None
+    bad: float
+    when: object
+
+
+def _finding(detector: str, cause: str, severity: str, rank: str = "3") -> Labels:
+    host = "node-000" if rank else ""
+    return {
+        "__name__": "zmon_finding", "job": HUB, "instance": "hub:9781", "job_id": JOB, "detector": detector,
+        "cause": cause, "severity": severity, "rank": rank, "host": host,
+    }  # fmt: skip
+
+
+def _of_agent(name: str, **labels: str) -> Labels:
+    return {"__name__": name, "job": AGENT, "instance": "node-001:9780", **labels}
+
+
+FAULTS = (
+    Fault(_finding("stall", "rank_frozen", "critical"), None, 1, between(18, 19)),
+    Fault(_finding("stall", "rank_frozen", "critical", "4"), None, 1, between(18.5, 20)),
+    Fault(_finding("divergence", "divergence", "critical", ""), None, 1, between(21, 22)),
+    Fault(_finding("imbalance", "lookup_skew", "warning", ""), None, 1, between(19, 23)),
+    Fault(_finding("efficiency", "below_baseline", "warning", ""), None, 1, between(24, 26)),
+    Fault(_of_agent("zmon_config_reload_success"), 1, 0, between(26, 33)),
+    Fault(_of_agent("zmon_jobs_left_out"), 0, 7, between(26, 33)),
+    Fault(_of_agent("zmon_boxes_unread", host="node-001", kind="version"), 0, 2, between(35, 37)),
+)
+OVERDUE = between(12.6, 14.2)  # while the hub is down
+REPLACED = {fault.labels["__name__"] for fault in FAULTS} | {"up", "zmon_lease_overdue_seconds"}
+
+
+def scrapes(instance: str, every: int) -> np.ndarray:
+    """Return the times of all scrapes of a target."""
+    offset = zlib.crc32(instance.encode()) % (every * 1000) / 1000
+    return START + offset + every * np.arange(SECONDS // every)
+
+
+def answers(instance: str, times: np.ndarray) -> np.ndarray:
+    """Return True for each scrape that succeeds."""
+    minutes = (times - START) / 60
+    return ~np.any([down(minutes) for down in DOWN[instance]], axis=0)
+
+
+def hour() -> Iterator[tuple[Labels, Samples]]:
+    """Yield all scraped series: labels with `job` and `instance`, and samples."""
+    for each in everything(SCENE):
+        if "instance" not in each.labels or each.name in REPLACED or not each.name.startswith("zmon_"):
+            continue
+        every = HUB_SECONDS if each.labels["job"] == HUB else AGENT_SECONDS
+        times = scrapes(each.labels["instance"], every)
+        values = replace(each, every=LAG_SECONDS).values(SCENE, times.astype(int))
+        yield {"__name__": each.name, **each.labels}, _ended(each.labels["instance"], times, values)
+    for instance in DOWN:
+        is_hub = instance.startswith("hub")
+        times = scrapes(instance, HUB_SECONDS if is_hub else AGENT_SECONDS)
+        up = answers(instance, times)
+        labels = {"__name__": "up", "job": HUB if is_hub else AGENT, "instance": instance}
+        yield labels, [(float(t), float(v)) for t, v in zip(times, up, strict=True)]
+    for fault in FAULTS:
+        instance = fault.labels["instance"]
+        times = scrapes(instance, HUB_SECONDS if instance.startswith("hub") else AGENT_SECONDS)
+        bad = fault.when((times - START) / 60)
+        yield (
+            fault.labels,
+            _ended(instance, times, np.where(bad, fault.bad, np.nan if fault.usual is None else fault.usual)),
+        )
+    for rank in range(SCENE.num_ranks):
+        host = SCENE.hosts[rank // 8]
+        times = scrapes(f"{host}:9780", AGENT_SECONDS)
+        minutes = (times - START) / 60
+        overdue = np.where(OVERDUE(minutes), 60 * (minutes - 12.6), 0.0)
+        labels = {"job_id": JOB, "rank": str(rank), "host": host, "job": AGENT, "instance": f"{host}:9780"}
+        yield {"__name__": "zmon_lease_overdue_seconds", **labels}, _ended(f"{host}:9780", times, overdue)
+
+
+def recorded() -> Iterator[tuple[Labels, Samples]]:
+    """Yield the series that the rules record, for the expressions that read them."""
+    for fault in FAULTS:
+        if fault.labels["__name__"] == "zmon_finding":
+            times = np.arange(START + RULES_OFFSET, START + SECONDS, HUB_SECONDS)
+            labels = {name: value for name, value in fault.labels.items() if name not in ("job", "instance")}
+            values = np.where(fault.when((times - START) / 60), fault.bad, np.nan)
+            yield labels | {"__name__": "zmon:finding:standing"}, _with_ends(times, values)
+    for each in everything(SCENE):
+        if "instance" not in each.labels and each.name.startswith("zmon:") and each.name != "zmon:finding:standing":
+            every = AGENT_SECONDS if each.every == 10 else each.every
+            yield {"__name__": each.name, **each.labels}, _own_samples(each, every)
+
+
+def _own_samples(each: Series, every: int) -> Samples:
+    times = np.arange(START + RULES_OFFSET, START + SECONDS, every)
+    return _with_ends(times, replace(each, every=LAG_SECONDS).values(SCENE, times))
+
+
+def _ended(instance: str, times: np.ndarray, values: np.ndarray) -> Samples:
+    return _with_ends(times, np.where(answers(instance, times), values, np.nan))
+
+
+def _with_ends(times: np.ndarray, values: np.ndarray) -> Samples:
+    """Return the samples, with a marker where the series ends. A NaN is no sample."""
+    known = ~np.isnan(values)
+    ends = ~known & np.concatenate([[False], known[:-1]])
+    return [
+        (float(time), STALE if end else float(value))
+        for time, value, is_known, end in zip(times, values, known, ends, strict=True)
+        if is_known or end
+    ]

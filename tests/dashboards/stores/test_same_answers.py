@@ -1,0 +1,188 @@
+"""Tests that an hour in one Prometheus, and the same hour from two shards in VictoriaMetrics, give the same answers.
+
+Every alert fires at the same times. Every recorded series and every chart has the same series, and the same values,
+except those of rate, increase and changes: VictoriaMetrics computes them from the sample before the window on, and
+Prometheus extrapolates to the ends of the window. docs/deploy/long-term.md has the differences in figures.
+
+`python -m tests.dashboards.stores.test_same_answers` prints them.
+"""
+
+import contextlib
+import re
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import requests
+import yaml
+
+from dashboards import glance, marks, side
+from dashboards.address import Span
+from dashboards.intervals import CLUSTER
+from dashboards.panels import ALL, Selection
+from dashboards.panels.job import LOSS
+from dashboards.queries import Prometheus, quoted
+from dashboards.rules.render import rendered
+from dashboards.views import host, hosts, waterfall
+from tests.dashboards.stores import hour, remote_write
+from tests.dashboards.stores.answers import difference, firing, over_time
+from tests.dashboards.stores.servers import prometheus, victoria
+from zmon.schema.scraping import duration_seconds
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # promtool tests the same rules in every run
+
+BATCH_SECONDS = 300
+START, END = hour.START, hour.START + hour.SECONDS
+CHARTS_START = START + 900  # the first charts would only show that nothing was known before
+SHARD_OF = {"node-000:9780": "0", "node-001:9780": "0", "node-002:9780": "1"}
+RATES = re.compile(r"\b(rate|increase|changes)\(")
+SELECTIONS = {
+    "few": Selection("ads", window=75, range=900, num_ranks=24, num_hosts=3),
+    "rank": Selection("ads", rank=3, host="node-000", window=75, range=900, num_ranks=24, num_hosts=3),
+    "many": Selection("ads", window=75, range=900, num_ranks=1000, num_hosts=100),
+}
+PAGES = {
+    "ranks": glance.RANKS, "jobs": glance.JOBS, "agents": glance.AGENTS,
+    "heartbeat": f"clamp_max({glance.heartbeat(CLUSTER)}, 1)",
+    "intervals": glance.INTERVALS, "activities": marks.ACTIVITIES, "gpus": hosts.GPUS, "processors": hosts.PROCESSORS,
+    "host ranks": hosts.RANKS, "hosts": host.HOSTS, "waterfall": waterfall.TIME_PER_STEP,
+    **{f"side {number}": promql for number, promql in enumerate(side.QUERIES)},
+}  # fmt: skip
+
+
+class Stores(NamedTuple):
+    """The URLs of both."""
+
+    prometheus: str
+    victoria: str
+
+    def over_time(self, promql, start, every):
+        """Return the answers of both at each step, or evaluation."""
+        return tuple(over_time(url, promql, start, END, every) for url in self)
+
+
+def load(url, shards):
+    """Send the hour to a store. With shards, each agent is in its own one and the hub in both."""
+    batches = defaultdict(list)
+    for labels, samples in (*hour.hour(), *hour.recorded()):
+        instance = labels.get("instance")
+        names = [""] if not shards or not instance else [SHARD_OF[instance]] if instance in SHARD_OF else ["0", "1"]
+        parts = defaultdict(list)
+        for time, value in samples:
+            parts[int(time - START) // BATCH_SECONDS].append((time, value))
+        for number, part in parts.items():
+            batches[number] += [({**labels, "shard": name}, part) for name in names]
+    for _, batch in sorted(batches.items()):
+        remote_write.send(f"{url}/api/v1/write", batch)
+
+
+@contextlib.contextmanager
+def loaded():
+    """Start both stores with the hour."""
+    with (
+        tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder,
+        prometheus(Path(folder) / "prometheus") as (one, _),
+        victoria(Path(folder) / "victoria") as other,
+    ):
+        load(one, shards=False)
+        load(other, shards=True)
+        requests.get(f"{other}/internal/force_flush", timeout=30).raise_for_status()
+        yield Stores(one, other)
+
+
+@pytest.fixture(scope="module")
+def stores():
+    with loaded() as both:
+        yield both
+
+
+RULES = [
+    (rule, int(duration_seconds(group["interval"])))
+    for text in rendered(CLUSTER).values()
+    for group in yaml.safe_load(text)["groups"]
+    for rule in group["rules"]
+]
+ALERTS = {rule["alert"]: (rule, every) for rule, every in RULES if "alert" in rule}
+RECORDS = [
+    pytest.param(rule["expr"], every, id=f"{rule['record']} {'-'.join(rule.get('labels', {}).values())}".strip())
+    for rule, every in RULES
+    if "record" in rule and rule["record"] != "zmon:shard_agents:count"  # of each shard
+]
+CHARTS = [
+    pytest.param(panel.query(selection), id=f"{panel.key} {name}")
+    for panel in ALL
+    for name, selection in SELECTIONS.items()
+]
+NEVER = {"ZmonShardDown"}  # no shard dies in this hour: test_shards.py
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_alert_fires_at_the_same_times(stores, name):
+    rule, every = ALERTS[name]
+    pending = duration_seconds(rule.get("for", "0s"))
+    of_one, of_other = (firing(answer, every, pending) for answer in stores.over_time(rule["expr"], START, every))
+    assert bool(of_one) == (name not in NEVER)
+    assert len(of_one) == len(of_other)
+    # The heartbeat of a hub that is back changes at its second scrape, and for VictoriaMetrics at its first one.
+    most = every + (2 * hour.HUB_SECONDS if name == "ZmonHubDown" else 0)
+    assert [pair for pair in zip(of_one, of_other, strict=True) if not pair[0].is_near(pair[1], most)] == []
+
+
+def assert_same(promql, answers):
+    """Assert that both answers have the same series and about the same values."""
+    differing = difference(*answers)
+    if not RATES.search(promql):
+        assert (differing.only_in_one, differing.worst < 1e-9) == (0, True), differing
+    else:
+        assert differing.only_in_one <= 0.02 * differing.num_points, differing
+        assert differing.median < 0.01, differing
+        assert differing.nine_of_ten < 0.06, differing
+
+
+@pytest.mark.parametrize(("promql", "every"), RECORDS)
+def test_recorded_series_has_the_same_values(stores, promql, every):
+    assert_same(promql, stores.over_time(promql, START, every))
+
+
+@pytest.mark.parametrize("promql", CHARTS)
+def test_chart_has_the_same_values(stores, promql):
+    assert_same(promql, stores.over_time(promql, CHARTS_START, hour.AGENT_SECONDS))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page_has_the_same_values(stores, name):
+    promql = PAGES[name].replace("$job", quoted("ads")).replace("$range", "900s")
+    assert_same(promql, stores.over_time(promql, CHARTS_START, 60))
+
+
+def test_client_of_the_dashboard_reads_both(stores):
+    span = Span(int(CHARTS_START), int(END), hour.AGENT_SECONDS)
+    of_one, of_other = (
+        Prometheus(url).query_range(LOSS.query(SELECTIONS["few"]), LOSS.legend, span).table for url in stores
+    )
+    assert of_one["series"].tolist() == of_other["series"].tolist() != []
+    assert of_one["value"].tolist() == pytest.approx(of_other["value"].tolist(), rel=1e-9)
+    at_end = [sorted(map(repr, Prometheus(url).query_at(glance.JOBS, int(END)))) for url in stores]
+    assert at_end[0] == at_end[1] != []
+
+
+def main():
+    """Print the differences as a table, the largest first."""
+    with loaded() as both:
+        queries = [(f"recorded {each.id}", each.values[0], START, each.values[1]) for each in RECORDS]
+        queries += [(f"chart {each.id}", each.values[0], CHARTS_START, hour.AGENT_SECONDS) for each in CHARTS]
+        rows = [(name, difference(*both.over_time(*query))) for name, *query in queries]
+    same = [name for name, each in rows if each.worst < 1e-9 and not each.only_in_one]
+    print(f"{len(same)} of {len(rows)} queries have the same answers")
+    for name, each in sorted(rows, key=lambda row: -row[1].median):
+        if name not in same:
+            print(
+                f"{name:50} {each.num_points:6} points, {each.only_in_one:3} in one only; median {each.median:.2%}, "
+                f"nine of ten {each.nine_of_ten:.2%}, worst {each.worst:.0%}"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,273 @@
+"""Tests of collectors: a hub learns through them what it would learn itself, and a dead one is never good health."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+from aiohttp.test_utils import TestServer
+
+from tests.build import JOB, rank_state, step_record, waiting
+from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, stopped, two_agents
+from zmon.hub import HubConfig
+from zmon.hub.collector import Collector
+from zmon.schema.api import endpoints
+from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
+from zmon.web import client
+
+
+class RunningCollector:
+    """A collector of these agents, which a test can end and start again at the same port."""
+
+    def __init__(self, tmp_path, *agents):
+        self._config = HubConfig(tuple(agent.url for agent in agents), tmp_path, agent_timeout_seconds=0.3)
+        self._server, self.port = None, None
+
+    async def start(self):
+        self._server = TestServer(Collector(self._config).app(), port=self.port)
+        await self._server.start_server()
+        self.port, self.url = self._server.port, str(self._server.make_url("")).rstrip("/")
+
+    async def stop(self):
+        await self._server.close()
+
+
+@asynccontextmanager
+async def collecting(tmp_path, *groups, **config):
+    """Run a collector for each group of agents, and a hub that asks the collectors."""
+    async with contexts([agent for group in groups for agent in group]):
+        collectors = [RunningCollector(tmp_path, *group) for group in groups]
+        for each in collectors:
+            await each.start()
+        urls = tuple(each.url for each in collectors)
+        async with hub_over(tmp_path, collectors=urls, agent_timeout_seconds=0.3, **config) as hub_client:
+            yield hub_client, collectors
+        for each in collectors:
+            await each.stop()
+
+
+def run(scenario, tmp_path, *groups, **config):
+    async def main():
+        async with collecting(tmp_path, *groups, **config) as (hub_client, collectors):
+            await asyncio.wait_for(scenario(hub_client, *collectors), 30)
+
+    asyncio.run(main())
+
+
+async def causes(hub_client):
+    return [(finding["cause"], finding["ranks"]) for finding in await hub_client.findings()]
+
+
+def freeze(a, b):
+    """Stop rank 2; the others wait for it."""
+    a.ranks = [waiting(rank, 1.0) for rank in (0, 1)]
+    b.ranks = [stopped(2, host="node-b"), replace(waiting(3, 1.0), host="node-b")]
+    b.suspects, b.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], b.version + 1
+
+
+def test_hub_sees_all_ranks_and_steps_through_collectors(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        (snapshot,) = hub_client.hub.snapshots
+        assert [r.rank for r in snapshot.ranks] == [0, 1, 2, 3]
+        for agent in (a, b):
+            agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
+
+        async def steps():
+            return [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]
+
+        assert await poll(steps) == [1, 2, 3]
+        assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
+
+    run(scenario, tmp_path, [a], [b])
+
+
+def test_suspect_reaches_the_hub_at_once(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        async def known():
+            return hub_client.hub.snapshots
+
+        assert await poll(known)
+        freeze(a, b)
+
+        async def findings():
+            return await causes(hub_client)
+
+        assert await poll(findings) == [("rank_frozen", [2])]
+
+    run(scenario, tmp_path, [a], [b], interval_seconds=60.0)
+
+
+def test_evidence_comes_from_the_agents_themselves(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        freeze(a, b)
+
+        async def requests():
+            return a.evidence_requests() and b.evidence_requests()
+
+        assert await poll(requests)
+
+    run(scenario, tmp_path, [a], [b])
+
+
+def test_dead_collector_is_lost_coverage_and_resolves_nothing(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        freeze(a, b)
+
+        async def findings():
+            return ("rank_frozen", [2]) in await causes(hub_client)
+
+        assert await poll(findings)
+        await second.stop()
+
+        async def half():
+            return await hub_client.metric("zmon_hub_coverage_ratio") == [0.5]
+
+        assert await poll(half)
+        await hub_client.passes(5)
+        assert ("rank_frozen", [2]) in await causes(hub_client)
+        (lost,) = [link for link in hub_client.hub.links if not link.reachable]
+        assert lost.error.startswith("its collector does not answer: ")
+        a.ranks = [rank_state(rank, step=200) for rank in (0, 1)]
+        b.ranks = [rank_state(rank, step=200, host="node-b") for rank in (2, 3)]
+        b.suspects, b.version = [], b.version + 1
+        await hub_client.passes(3)
+        assert ("rank_frozen", [2]) in await causes(hub_client)
+        await second.start()
+
+        async def resolved():
+            return not await causes(hub_client)
+
+        assert await poll(resolved, 15)
+        assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
+
+    run(scenario, tmp_path, [a], [b])
+
+
+def test_dead_collector_does_not_make_its_hosts_lost(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        await second.stop()
+        await hub_client.passes(2)
+        a.ranks = [waiting(rank, 60.0) for rank in (0, 1)]  # past their lease
+        await hub_client.passes(5)
+        assert "host_lost" not in [cause for cause, _ in await causes(hub_client)]
+
+    run(scenario, tmp_path, [a], [b])
+
+
+def test_hub_without_any_collector_that_answers_is_blind(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        await first.stop()
+
+        async def blind():
+            return hub_client.hub.blind
+
+        assert await poll(blind)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_silent_agent_does_not_delay_the_others(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        b.hangs = True
+
+        async def silent():
+            return [link.reachable for link in hub_client.hub.links].count(False) == 1
+
+        assert await poll(silent)
+        await hub_client.passes(10)
+        b.hangs = False
+
+        async def all_answer():
+            return all(link.reachable for link in hub_client.hub.links)
+
+        assert await poll(all_answer)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_agent_that_a_collector_loses_is_no_target_any_more(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        await first.stop()
+        first._config = replace(first._config, agents=(a.url,))
+        await first.start()
+
+        async def withdrawn():
+            return [link.is_target for link in hub_client.hub.links].count(False) == 1
+
+        assert await poll(withdrawn)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_two_hubs_use_one_collector_without_taking_steps_from_each_other(tmp_path):
+    agent = FakeAgent(*(rank_state(rank) for rank in range(4)))
+
+    async def main():
+        async with contexts([agent]):
+            collector = RunningCollector(tmp_path, agent)
+            await collector.start()
+            async with aiohttp.ClientSession() as session:
+                for name in ("hub-a", "hub-b"):
+                    request = CollectRequest(name, (ReportRequest(agent.url, since=7),), about=8)
+                    answer = await client.post(
+                        session, collector.url, endpoints.COLLECT, request, CollectedReports, 1.0
+                    )
+                    assert [(each.url, each.error) for each in answer.agents] == [(agent.url, "")]
+            await collector.stop()
+        assert len([path for path in agent.requests if "since=7" in path]) == 2
+
+    asyncio.run(main())
+
+
+def test_request_that_is_none_is_refused_with_one_line(tmp_path):
+    async def main():
+        collector = RunningCollector(tmp_path)
+        await collector.start()
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(collector.url + endpoints.COLLECT, data=b"\xc1") as answer,
+        ):
+            assert answer.status == 400
+            assert (await answer.json())["error"].startswith("this is no request of a hub: ")
+        await collector.stop()
+
+    asyncio.run(main())
+
+
+def test_collector_is_healthy_while_a_hub_asks_and_an_agent_answers(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        async with aiohttp.ClientSession() as session, session.get(f"{first.url}/healthz") as answer:
+            assert answer.status == 200
+            assert len((await answer.json())["agents"]) == 2
+        async with aiohttp.ClientSession() as session, session.get(f"{first.url}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        assert "zmon_collector_agents 2.0" in lines
+        assert "zmon_collector_agents_answering 2.0" in lines
+
+    run(scenario, tmp_path, [a, b])

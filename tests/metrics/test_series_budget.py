@@ -1,0 +1,127 @@
+"""Tests of the number of series of one rank, GPU and link, from the pages of agents that read everything."""
+
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.agent.sources.nvml import Stub
+from tests.agent.sources.trees import BNXT_RE, MLX5_ROCE, PORT_COUNTERS, FakeSys
+from tests.build import measures
+from tests.metrics.scene import FULL_HOST, FULL_RANK, page, value
+from zmon.agent.sources.gpu import ECC, FIELDS, GpuSource
+from zmon.agent.sources.nic import ERROR_COUNTERS as INTERFACE_COUNTERS
+from zmon.agent.sources.nic import NicSource
+from zmon.agent.sources.rdma import ERROR_COUNTERS as PORT_ERRORS
+from zmon.agent.sources.rdma import RdmaSource
+from zmon.metrics.link_errors import shown_errors
+from zmon.schema.host import HostSample, NicSample
+from zmon.schema.names import OPS, PHASES
+
+RANK, GPU, LINK = 64, 30, 14  # most series of each
+CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+
+
+def num_series(text, **labels):
+    """Return the number of series of a page that have these labels."""
+    return sum(
+        labels.items() <= sample.labels.items()
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    )
+
+
+@pytest.fixture
+def fake_sys(tmp_path):
+    return FakeSys(tmp_path)
+
+
+def test_rank_that_reports_everything_and_uses_six_ops_is_within_the_budget():
+    text = page(FULL_RANK, sample=FULL_HOST)
+    assert value(text, "zmon_tcp_send_queue_bytes", rank="1") is not None
+    assert 60 <= num_series(text, rank="1") <= RANK
+
+
+def test_each_further_op_of_a_rank_is_five_series():
+    """A rank that uses all eleven ops exceeds the budget by 24 series."""
+    per_rank = {
+        number: num_series(
+            page(replace(FULL_RANK, measures=measures(dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:number], 1.0)))),
+            rank="1",
+        )
+        for number in (6, 7, len(OPS))
+    }
+    assert per_rank[7] - per_rank[6] == 5
+    assert per_rank[len(OPS)] - per_rank[6] == 5 * (len(OPS) - 6)
+
+
+def test_gpu_that_answers_everything_is_within_the_budget(tmp_path, monkeypatch):
+    """No real card has both retired pages and remapped rows, so it has two series less."""
+    stub = Stub(tmp_path, monkeypatch)
+    stub.set_answers(
+        *(("0", f"field.{'@'.join(map(str, field)) if isinstance(field, tuple) else field}", 1) for field in FIELDS)
+    )
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ("mlx5_0:1",))
+    (card,) = GpuSource().read().value
+    assert card.ecc_errors.keys() == ECC.keys()
+    assert None not in (
+        card.nvlink_received_bytes,
+        card.nvlink_errors,
+        card.pcie_sent_bytes,
+        card.memory_temperature_celsius,
+        card.repair_pending,
+    )
+    number = num_series(page(sample=HostSample(gpus=(card,))), gpu="0")
+    assert number == GPU
+
+
+def test_page_leaves_out_what_tells_nothing_about_training(tmp_path, monkeypatch):
+    """The detectors and the capsules of incidents still have these values."""
+    stub = Stub(tmp_path, monkeypatch)
+    stub.set_answers(*(("0", f"field.{field}", 1) for field in ECC.values()))
+    (card,) = GpuSource().read().value
+    text = page(sample=HostSample(gpus=(card,)))
+    assert {"graphics", "video"} < card.clocks_hertz.keys()
+    for word in ("graphics", "video", "sync_boost", "aggregate_corrected", "aggregate_uncorrected"):
+        assert f'"{word}"' not in text
+    for word in ("sm", "memory", "sw_power_cap", "hw_thermal", "volatile_uncorrected", "remapped_uncorrectable"):
+        assert f'"{word}"' in text
+
+
+def test_network_interface_is_within_the_budget(fake_sys, tmp_path):
+    fake_sys.interface("eth0", CARD)
+    (link,) = NicSource(tmp_path).read().value
+    assert link.errors.keys() == INTERFACE_COUNTERS.keys()
+    assert num_series(page(sample=HostSample(nics=(link,))), device="eth0") == 9
+
+
+@pytest.mark.parametrize("link_layer", ["InfiniBand", "Ethernet"])
+def test_rdma_port_with_every_counter_is_within_the_budget(fake_sys, tmp_path, link_layer):
+    fake_sys.rdma("mlx5_0", CARD, "mlx5_core", link_layer, counters=PORT_COUNTERS, hw_counters=MLX5_ROCE)
+    (port,) = RdmaSource(tmp_path).read().value
+    assert len(port.errors) > 20
+    assert num_series(page(sample=HostSample(rdma=(port,))), device="mlx5_0:1") == LINK
+
+
+@pytest.mark.parametrize("transport", ["infiniband", "roce", "iwarp", "efa", "of a newer kernel"])
+def test_port_of_any_driver_is_within_the_budget(transport):
+    port = NicSample("port", transport, True, 1.0, 1, 1, dict.fromkeys(sorted(PORT_ERRORS), 0))
+    assert num_series(page(sample=HostSample(rdma=(port,))), device="port") == LINK
+
+
+@pytest.mark.parametrize(
+    ("transport", "counters", "shown"),
+    [
+        ("infiniband", PORT_COUNTERS | MLX5_ROCE, {"link_downed", "symbol_error", "port_xmit_wait", "packet_seq_err"}),
+        ("roce", PORT_COUNTERS | MLX5_ROCE, {"out_of_sequence", "local_ack_timeout_err", "np_cnp_sent"}),
+        ("roce", BNXT_RE, {"to_retransmits", "rx_roce_discards"}),
+    ],
+)
+def test_lost_packets_and_congestion_come_before_other_counters(transport, counters, shown):
+    errors = {name: 0 for name in counters if name in PORT_ERRORS}
+    assert shown <= shown_errors(NicSample("port", transport, True, 1.0, 1, 1, errors)).keys()
+
+
+def test_link_with_few_counters_shows_all_of_them():
+    errors = dict.fromkeys(sorted(PORT_ERRORS)[:10], 0)
+    assert shown_errors(NicSample("port", "efa", True, 1.0, 1, 1, errors)) == errors

@@ -1,0 +1,172 @@
+"""Ask the collectors: each for the reports of all its agents in every pass, and by a long poll for their suspects.
+
+A collector that does not answer leaves its agents silent, as if they did not answer themselves: their ranks are
+unwatched, and no finding about them is resolved.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+import uuid
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from zmon.errors import Unreachable
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.config import HubConfig
+from zmon.hub.discovery.target import is_url
+from zmon.plain import plain
+from zmon.schema.api import endpoints
+from zmon.schema.api.collected import (
+    CollectedReport,
+    CollectedReports,
+    CollectedSuspectsRequest,
+    CollectRequest,
+    ReportRequest,
+)
+from zmon.schema.api.received import Undecodable
+from zmon.web import client
+
+log = logging.getLogger("zmon.hub")
+
+MAX_AGENTS = 16384  # of all collectors together
+_RETRY_SECONDS = 0.5  # time until the next long poll to a collector that did not answer
+_SHORTEST_POLL_SECONDS = 0.1
+_LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
+
+
+@dataclass
+class CollectorLink:
+    """The link to one collector."""
+
+    url: str
+    error: str | None = "it has not answered yet"
+    agents: dict[str, AgentLink] = field(default_factory=dict)  # by URL
+
+    @property
+    def reachable(self) -> bool:
+        """True if it answered the last request."""
+        return self.error is None
+
+
+class CollectorPoller:
+    """All requests of the hub's passes to the collectors. `links` has all agents of the hub."""
+
+    def __init__(self, config: HubConfig, links: list[AgentLink], suspected: asyncio.Event) -> None:
+        self._config, self._links, self._suspected = config, links, suspected
+        self.collectors = [CollectorLink(url) for url in config.collectors]
+        self._client = uuid.uuid4().hex
+        self._requests: dict[str, asyncio.Task[None]] = {}  # by URL of the collector: not answered yet
+        self._listeners: list[asyncio.Task[None]] = []
+
+    def start(self, session: aiohttp.ClientSession) -> None:
+        """Keep a long poll open to every collector from now on."""
+        self._listeners = [asyncio.create_task(self._listen(session, each)) for each in self.collectors]
+
+    async def ask(self, session: aiohttp.ClientSession) -> None:
+        """Ask every collector. The pass does not wait for collectors that are already silent."""
+        for each in self.collectors:
+            if each.url not in self._requests:
+                self._requests[each.url] = asyncio.create_task(self._ask_collector(session, each))
+        is_first = [each for each in self.collectors if each.reachable or not each.agents]
+        if is_first:
+            await asyncio.wait([self._requests[each.url] for each in is_first])
+        for url in [url for url, task in self._requests.items() if task.done()]:
+            self._requests.pop(url).result()
+
+    async def _ask_collector(self, session: aiohttp.ClientSession, collector: CollectorLink) -> None:
+        config = self._config
+        requests = {
+            link.url: link.snapshot_request(0.9 * config.interval_seconds, config.about_records)
+            for link in collector.agents.values()
+        }
+        agents = tuple(
+            ReportRequest(url, each.since, each.plans, each.known, collector.agents[url].wants_packed)
+            for url, each in requests.items()
+        )
+        body = CollectRequest(self._client, agents, config.about_records, str(config.shard or ""))
+        try:
+            seconds = 2 * config.agent_timeout_seconds  # its agents have one half of it
+            answer = await client.post(session, collector.url, endpoints.COLLECT, body, CollectedReports, seconds)
+        except Unreachable as error:
+            self._record_silence(collector, str(error))
+            return
+        collector.error = None
+        self._set_agents(collector, answer)
+        for report in answer.agents:
+            if (link := collector.agents.get(report.url)) is not None:
+                with_steps = report.url in requests and requests[report.url].since >= 0
+                _record(link, report, with_steps)
+
+    def _record_silence(self, collector: CollectorLink, error: str) -> None:
+        """Record that nothing is known about the agents of a collector, nor about their hosts."""
+        if error != collector.error:
+            log.warning("%s", error)
+        collector.error = error
+        for link in collector.agents.values():
+            link.record_failure(f"its collector does not answer: {error}", host_is_up=True)
+
+    def _set_agents(self, collector: CollectorLink, answer: CollectedReports) -> None:
+        """Follow the agents that the collector has now."""
+        known = {link.url: link for link in self._links}
+        urls = {report.url for report in answer.agents}
+        for url in urls - collector.agents.keys():
+            link = known.get(url)
+            if link is None and is_url(url) and len(known) < MAX_AGENTS:
+                link = known[url] = AgentLink(url, self._config.shard)
+                self._links.append(link)
+            if link is not None and (link.collector or not link.is_target):
+                link.name_again()
+            if link is not None:
+                link.collector, collector.agents[url] = collector.url, link
+        for url in collector.agents.keys() - urls:
+            link = collector.agents.pop(url)
+            if link.collector == collector.url:  # no other collector has it now
+                link.withdraw()
+
+    async def _listen(self, session: aiohttp.ClientSession, collector: CollectorLink) -> None:
+        """Keep a long poll for suspects open to one collector, for ever."""
+        wait, version = self._config.wait_seconds, -1.0
+        while True:
+            begin = time.monotonic()
+            try:
+                request = CollectedSuspectsRequest(wait, version)
+                endpoint = endpoints.COLLECTED_SUSPECTS
+                answer = await client.ask(session, collector.url, endpoint, request, wait + _LATE_SECONDS)
+            except Unreachable:
+                version = -1.0
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            version = answer.version
+            by_url = {each.url: each for each in answer.agents}
+            for url, link in collector.agents.items():
+                each = by_url.get(url)
+                link.record_suspects(each.suspects if each else (), each is not None and each.leaving)
+            if any(each.suspects for each in answer.agents):
+                self._suspected.set()
+            await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))
+
+    async def close(self) -> None:
+        """Cancel the requests that are not answered yet."""
+        tasks = [*self._requests.values(), *self._listeners]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _record(link: AgentLink, report: CollectedReport, with_steps: bool) -> None:
+    """Record what a collector says about one agent."""
+    if report.error:
+        link.record_failure(plain(report.error), report.host_is_up)
+        return
+    try:
+        decoded = link.read(client.RawReport(report.body, report.packed))
+    except Undecodable:
+        return  # its JSON is requested in the next pass
+    except Unreachable as error:
+        link.record_failure(str(error))
+    else:
+        link.record_report(decoded, with_steps)
