@@ -17,7 +17,7 @@ help:
 	@echo "make drills                                    inject faults into real jobs: which culprit zmon names, and how fast (hours)"
 	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
 	@echo "make bench-overhead                            measure the cost of monitoring (7 minutes)"
-	@echo "make bench-dashboard                           measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
+	@echo "make bench-dashboard [RANKS=16384] [STORE=victoriametrics]   measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
 	@echo "make packages                                  build the packages zmon and zmon-probe (for jobs) into dist/"
@@ -77,7 +77,7 @@ bench-overhead: setup-dev
 	@$(BIN)/python -m bench.overhead
 
 bench-dashboard: setup-dev
-	@$(BIN)/python -m bench.dashboard
+	@$(BIN)/python -m bench.dashboard $(if $(RANKS),--ranks $(RANKS)) $(if $(STORE),--store $(STORE))
 
 packages: setup-dev
 	@$(BIN)/python -m scripts.packages

@@ -14,6 +14,7 @@ from typing import TypedDict, Unpack
 
 RANGES = {"5m": 300, "15m": 900, "1h": 3600, "6h": 21600, "24h": 86400, "7d": 604800}
 DEFAULT_RANGE = "15m"
+DEFAULT_ORDER = "urgency"
 REFRESH_SECONDS = 2  # the banner and the ranks of a job that stalls are at most this old
 POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
 # New points reach the viewers at different moments, spread over this part of the time between two updates.
@@ -49,6 +50,8 @@ class Changes(TypedDict, total=False):
     other: str | None
     incident: str | None
     what_if: tuple[tuple[str, float], ...]
+    order: str
+    first: int
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class Address:
     other: str | None = None  # a second job to compare with
     incident: str | None = None
     what_if: tuple[tuple[str, float], ...] = ()  # names with their factors
+    order: str = DEFAULT_ORDER  # of a long table of ranks, as the hub names it
+    first: int = 0  # rows of that table before those that are shown
 
     @classmethod
     def read(cls, params: Mapping[str, str]) -> "Address":
@@ -76,6 +81,8 @@ class Address:
             other=params.get("other") or None,
             incident=params.get("incident") or None,
             what_if=_factors(params.get("what_if", "")),
+            order=params.get("order") or DEFAULT_ORDER,
+            first=_number(params.get("first", "")) or 0,
         )
 
     def params(self) -> dict[str, str]:
@@ -88,14 +95,16 @@ class Address:
             "at": None if self.at is None else int(self.at),
             "other": self.other,
             "incident": self.incident,
+            "order": self.order if self.order != DEFAULT_ORDER else None,
+            "first": self.first or None,
             "what_if": ",".join(f"{name}={factor:g}" for name, factor in self.what_if) or None,
         }
         return {name: str(value) for name, value in values.items() if value is not None}
 
     def moved(self, **changes: Unpack[Changes]) -> "Address":
-        """Return a copy with these changes. If the job changes, rank, host and incident are reset."""
+        """Return a copy with these changes. If the job changes, rank, host, incident and rows are reset."""
         if self.job_id and changes.get("job_id", self.job_id) != self.job_id:
-            changes = {"rank": None, "host": None, "incident": None, **changes}
+            changes = {"rank": None, "host": None, "incident": None, "first": 0, **changes}
         return replace(self, **changes)
 
     def span(

@@ -24,8 +24,8 @@ RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_se
 or zmon_activity{job_id=$job} == 1"""
 JOBS = "count by (job_id) (zmon_rank_info)"
 INTERVALS = f"max by (daemon) ({MADE_FOR})"  # a window that is too long still has samples
-AGENTS = 'up{job=~".*zmon-agent"} == 1'
-MAX_EXPECTED = 4096  # ranks that no agent reports; a page cannot show more
+AGENTS = 'count(up{job=~".*zmon-agent"} == 1)'
+EVIDENCE_RANKS = 16  # rows of ranks in the evidence of a finding, culprits first; its incident has all ranks
 HUB_IS_BLIND = "The hub reaches no agent: this is its last known state{}. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
@@ -42,6 +42,7 @@ class Rank:
     since_step_seconds: float | None = None
     overdue_seconds: float | None = None
     waiting_seconds: float | None = None
+    alive: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,8 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         job_id = glance.job_id or next(iter(urgent_first), None)
         past = hub.findings(job_id) if job_id else []
         job_findings = [finding for finding in findings if finding.job_id == job_id]
-        evidence = {each.id: each.evidence for each in hub.with_evidence(job_id)} if job_id and job_findings else {}
+        with_evidence = hub.with_evidence(job_id, EVIDENCE_RANKS) if job_id and job_findings else ()
+        evidence = {each.id: each.evidence for each in with_evidence}
     except Unreachable as error:
         return replace(glance, blind=(f"{error} Until then no culprit is known.",))
     return replace(
@@ -189,11 +191,10 @@ def _urgency_and_name(firing: Firing) -> tuple[int, str, str]:
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
     """Return a Rank for each rank that agents report or that the job should have by its size. Raises Unreachable.
 
-    A job may claim a size that it does not have: of the ranks that nobody reports only the first MAX_EXPECTED are
-    shown.
+    Only for jobs of few ranks: of a large job, the hub answers with the ranks that stand out.
     """
     reported = prometheus.query(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
-    expected = range(min(glance.job.world_size if glance.job else 0, MAX_EXPECTED))
+    expected = range(glance.job.world_size if glance.job else 0)
     return tuple(reported.get(rank) or Rank(rank) for rank in sorted({*expected, *reported}))
 
 

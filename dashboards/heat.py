@@ -18,19 +18,23 @@ from dashboards.history import grid
 from dashboards.panels import Panel
 
 CULPRIT = "◀"
+ALL_HOSTS = "all hosts: "  # the begin of the name of a row about all hosts
 MAX_ROW_PIXELS = 26
-MAX_MAP_PIXELS = 420  # the limit for all rows together
+MAX_MAP_PIXELS = 468  # the limit for all rows together: 36 rows still have all their labels
+LABEL_PIXELS, LABELLED_ROW_PIXELS = 10, 13  # rows of this height or more all have their labels
 AXIS_AND_LEGEND_PIXELS = 105
 _STOPS = np.array([[int(colour[digit : digit + 2], 16) for digit in (1, 3, 5)] for colour in CIVIDIS])
 
 
 def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Container[str]) -> pd.DataFrame:
-    """Return a row for each series of a FRAME, and one for the image. Culprits come first and have a sign.
+    """Return a row for each series of a FRAME, and one for the image.
+
+    Culprits come first and have a sign, then the values of all hosts.
 
     A value is the mean of the `resolution` seconds before its time, and is drawn over these seconds.
     """
     names, series_values = grid(values)
-    order = sorted(range(len(names)), key=lambda index: names[index] not in culprits)
+    order = sorted(range(len(names)), key=lambda index: _position(names[index], culprits))
     series_values = series_values[order]
     lightest = np.fmin if panel.light_is == "low" else np.fmax
     rows = pd.DataFrame(
@@ -47,6 +51,10 @@ def table(panel: Panel, values: pd.DataFrame, resolution: int, culprits: Contain
     rows_and_image = pd.concat([rows, image], ignore_index=True)
     begin, end = values["time"].iloc[0] - pd.Timedelta(seconds=resolution), values["time"].iloc[-1]
     return rows_and_image.assign(time=begin, until=end)
+
+
+def _position(name: str, culprits: Container[str]) -> int:
+    return 0 if name in culprits else 1 if name.startswith(ALL_HOSTS) else 2
 
 
 def image_bytes(values: np.ndarray, *, is_reversed: bool) -> bytes:
@@ -84,7 +92,12 @@ def specification(panel: Panel, num_series: int, *, is_long: bool) -> dict[str, 
                         "type": "nominal",
                         "sort": {"field": "position", "op": "min"},  # without it, a row that moves keeps its old label
                         "title": None,
-                        "axis": {"labelOverlap": True, "ticks": False, "domain": False},
+                        "axis": {
+                            "labelOverlap": num_series * LABELLED_ROW_PIXELS > MAX_MAP_PIXELS,
+                            "labelFontSize": LABEL_PIXELS,
+                            "ticks": False,
+                            "domain": False,
+                        },
                     },
                     "color": {
                         "field": "value",

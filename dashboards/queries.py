@@ -34,7 +34,7 @@ from zmon.schema.api import (
     IncidentsRequest,
     JobList,
     JobsRequest,
-    RankRow,
+    RankList,
     RanksRequest,
     ScalingAnswer,
     ScalingRequest,
@@ -192,13 +192,14 @@ class Hub:
         request = FindingsRequest(job_id, active=job_id is None, evidence=False)
         return ask(self.source, endpoints.FINDINGS, request).findings
 
-    def with_evidence(self, job_id: str) -> Sequence[Finding]:
-        """Return the open findings of a job with their evidence, newest first."""
-        return ask(self.source, endpoints.FINDINGS, FindingsRequest(job_id, active=True)).findings
+    def with_evidence(self, job_id: str, num_ranks: int) -> Sequence[Finding]:
+        """Return the open findings of a job, newest first. Their evidence has at most so many rows of ranks."""
+        request = FindingsRequest(job_id, active=True, evidence_ranks=num_ranks)
+        return ask(self.source, endpoints.FINDINGS, request).findings
 
-    def ranks(self, job_id: str) -> Sequence[RankRow]:
-        """Return every rank of a job in its last known state."""
-        return ask(self.source, endpoints.RANKS, RanksRequest(job_id)).ranks
+    def ranks(self, request: RanksRequest) -> RankList:
+        """Return ranks of a job in their last known state: all, or one page of them."""
+        return ask(self.source, endpoints.RANKS, request)
 
     def scaling(self, job_id: str, what_if: tuple[str, ...] = ()) -> ScalingAnswer:
         """Return the recorded and the predicted steps of jobs of the same name, by size."""

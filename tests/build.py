@@ -155,6 +155,7 @@ def snapshot(
     agents: Iterable[AgentStatus] | None = None,
     hardware: Iterable[HostWindow] = (),
     flights: dict[int, FlightRecord] | None = None,
+    steps: tuple[AlignedStep, ...] = (),
 ) -> Snapshot:
     """Return the snapshot of a job of these ranks; by default all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -171,6 +172,7 @@ def snapshot(
         agents=tuple(agents) if agents is not None else tuple(agent_status(h) for h in {r.host for r in ranks}),
         hardware=tuple(hardware),
         flights=flights or {},
+        steps=steps,
     )
 
 

@@ -1,12 +1,13 @@
 """The load time of each view of the dashboard, for a job with a thousand ranks.
 
-    python -m bench.dashboard [--ranks N] [--hours N] [--viewers N] [--rounds N] [--keep DIR]
+    python -m bench.dashboard [--ranks N] [--store NAME] [--hours N] [--viewers N] [--rounds N] [--keep DIR]
 
-It uses a real Prometheus with hours of synthetic history, a simulated hub, the dashboard as users start it, and a real
-Chromium. Times end when the whole view is drawn. "first" means that the dashboard's cache has no answer for the time
-range, so Prometheus reads all of it. "again" means that the cache has the answer. On a shared machine, trust the ratios
-within a run more than the milliseconds. At full size it takes 3 to 4 minutes to generate the history, and 9 minutes for
-four rounds.
+It uses a real Prometheus with hours of synthetic history, or with `--store victoriametrics` a real VictoriaMetrics, a
+simulated hub, the dashboard as users start it, and a real Chromium. Times end when the whole view is drawn. "first"
+means that the dashboard's cache has no answer for the time range, so the store reads all of it. "again" means that the
+cache has the answer. On a shared machine, trust the ratios within a run more than the milliseconds. At full size it
+takes 3 to 4 minutes to generate the history, and 9 minutes for four rounds. A job with more than 2,048 ranks, such as
+`--ranks 16384`, has the scrape intervals of a cluster, and a history of recorded series only.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.dashboard import blocks, browser, queries, report, rounds, serving
+from bench.dashboard import browser, history, queries, report, rounds, serving
 from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import shared
 from dashboards.address import RANGES
@@ -34,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     hours = [int(name[:-1]) for name in RANGES if name[-1] == "h"]
     parser.add_argument("--ranks", type=int, default=1024, help="ranks of the job (1024)")
+    parser.add_argument("--store", default=history.PROMETHEUS, choices=history.STORES, help="what keeps the history")
     parser.add_argument("--hours", type=int, default=6, choices=hours, help="hours of history (6)")
     parser.add_argument("--viewers", type=int, default=20, help="viewers of the crowd (20)")
     parser.add_argument("--rounds", type=int, default=10, help="measurements of each view (10)")
@@ -41,13 +43,15 @@ def main() -> None:
     arguments = parser.parse_args()
     sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
     with _folder(arguments.keep) as folder:
-        history = _history(Scene(arguments.ranks, arguments.hours, int(time.time()), AHEAD_SECONDS), folder)
+        scene = _history(
+            arguments.store, Scene(arguments.ranks, arguments.hours, int(time.time()), AHEAD_SECONDS), folder
+        ).scene
         with (
-            serving.prometheus(folder) as prometheus,
-            serving.hub(history.scene) as hub,
+            serving.store(arguments.store, scene, folder) as prometheus,
+            serving.hub(scene) as hub,
             serving.dashboard(hub.url, prometheus.url) as dashboard,
         ):
-            measure(history.scene, folder, prometheus, dashboard, arguments.viewers, arguments.rounds)
+            measure(scene, folder, prometheus, dashboard, arguments.viewers, arguments.rounds)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
@@ -81,13 +85,13 @@ def measure(
         report.unknown(viewer.unknown)
 
 
-def _history(scene: Scene, folder: Path) -> blocks.History:
-    history = blocks.load(folder, scene, time.time())
-    if history is None:
+def _history(store: str, scene: Scene, folder: Path) -> history.History:
+    generated = history.load(store, folder, scene, time.time())
+    if generated is None:
         print(f"generating {scene.hours:g} h of {scene.num_ranks:,} ranks on {len(scene.hosts)} hosts")
-        history = blocks.generate(scene, folder, print)
-    report.history(history)
-    return history
+        generated = history.generate(store, scene, folder, print)
+    report.history(generated)
+    return generated
 
 
 def _floor(folder: Path, num_rounds: int) -> rounds.Times:

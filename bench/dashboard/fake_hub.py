@@ -18,7 +18,8 @@ import zmon
 from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.hub.api.evidence_rows import with_few_rows
+from zmon.hub.api.rank_page import rank_page
 from zmon.hub.api.scaling import curve_point
 from zmon.scaling.fit import Model, fit
 from zmon.scaling.size_table import predict_sizes, size_row
@@ -37,7 +38,6 @@ from zmon.schema.api import (
     JobList,
     JobsRequest,
     RankList,
-    RankRow,
     RanksRequest,
     ScalingAnswer,
     ScalingRequest,
@@ -47,7 +47,7 @@ from zmon.schema.api import (
 from zmon.schema.evidence import Evidence
 from zmon.schema.incident import IncidentSummary
 from zmon.schema.job import JobView
-from zmon.schema.job_snapshot import AgentStatus
+from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.web.server import route
 
 OTHER_JOBS = 7
@@ -62,7 +62,8 @@ class FakeHub:
         self._scene = scene
         self._finding = hub_answers.finding(scene)
         self._job = hub_answers.job(scene, SLOW)
-        self._ranks = [scene.rank(SLOW, rank) for rank in range(scene.num_ranks)]
+        ranks = tuple(scene.rank(SLOW, rank) for rank in range(scene.num_ranks))
+        self._snapshot = Snapshot(JOB, float(scene.now), 0, scene.num_ranks, ranks, (), (), ())
         model = fit(hub_answers.curve(scene).points, tuple(OPS))
         assert isinstance(model, Model), model
         self._model = model
@@ -102,18 +103,20 @@ class FakeHub:
         return JobList([job, *(_other_job(job, number) for number in range(OTHER_JOBS))], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """Answer with a row for each rank. All rows change, because the browser gets unchanged rows only once."""
-        step = self._step()
+        """Answer as the hub does. All rows change, because the browser gets unchanged rows only once."""
+        step, page = self._step(), rank_page(self._snapshot, [self._finding], request)
         rows = [
-            RankRow(
-                **msgspec.structs.asdict(rank_row(replace(state, step=step, state_seconds=0.1 * random.random()))),
+            msgspec.structs.replace(
+                row,
+                step=step,
+                state_seconds=0.1 * random.random(),
                 in_flight_seconds=0.05 * random.random(),
-                self_seconds=STEP_SECONDS[SLOW] * (0.9 if state.rank == self._scene.culprit else 0.35),
+                self_seconds=STEP_SECONDS[SLOW] * (0.9 if row.rank == self._scene.culprit else 0.35),
                 exposed_seconds=0.15 + 0.1 * random.random(),
             )
-            for state in self._ranks
+            for row in page.ranks
         ]
-        return RankList(JOB, rows)
+        return msgspec.structs.replace(page, ranks=rows)
 
     async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
         """Answer with predictions as the hub does, for recorded sizes and for 2, 4 and 8 times the size of the job."""
@@ -140,6 +143,8 @@ class FakeHub:
         findings = [self._finding, *([] if request.active else [resolved])]
         if not request.evidence:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
+        elif request.evidence_ranks >= 0:
+            findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
         return FindingList(findings)
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:

@@ -10,19 +10,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from bench.dashboard import hub_answers
+from bench.dashboard.recorded import STAND_OUT
 from bench.dashboard.scene import JOB, SLOW, Scene
 from dashboards import glance, marks, side
 from dashboards.address import RANGES, Address, Span
-from dashboards.intervals import ONE_MACHINE
 from dashboards.panels import VIEWS, Panel
 from dashboards.panels import ranks as rank_panels
 from dashboards.panels import scaling as scaling_panels
 from dashboards.queries import Hub, Prometheus, quoted
-from dashboards.views import host, hosts, waterfall
+from dashboards.views import host, hosts, tiles, waterfall
 from dashboards.views.context import ViewContext
 
 GLANCE = "every view"
 ONE_RANK = "one rank"
+HOST_TILES = {
+    "host_gpus": hosts.GPUS,
+    "host_processors": hosts.PROCESSORS,
+    "host_ranks": hosts.RANKS,
+    "hosts": hosts.NUMBER,
+}
 _REPEATS = 3
 
 
@@ -50,7 +56,9 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
     # With an empty time account, the queries cover the whole range.
     job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
-    context = ViewContext(glance.Glance(time=now, job_id=JOB, job=job), address, Prometheus(), Hub())
+    context = ViewContext(
+        glance.Glance(time=now, job_id=JOB, job=job, intervals=scene.intervals), address, Prometheus(), Hub()
+    )
     seconds = f"{RANGES[range_]}s"
 
     def instants(**promql: str) -> list[Query]:
@@ -60,22 +68,31 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         ]
 
     def charts(panels: tuple[Panel, ...]) -> list[Query]:
-        return [_chart(panel, context) for panel in panels]
+        return [query for panel in panels for query in _chart(panel, context, scene)]
 
-    tiles = {"host_gpus": hosts.GPUS, "host_processors": hosts.PROCESSORS, "host_ranks": hosts.RANKS}
-    hosts_of_job = f" and on (host) {context.selection(context.span).hosts}"
+    def host_tiles(of_hosts: str) -> list[Query]:
+        fleet, queries = hosts.Fleet(of_hosts=of_hosts), dict(HOST_TILES)
+        if len(scene.hosts) > hosts.MAX_HOSTS:
+            fleet = fleet.of(tuple(scene.hosts[:STAND_OUT]))
+            queries |= {"least_busy": hosts.LEAST_BUSY, "all_hosts": hosts.ALL_HOSTS}
+        return instants(**{name: fleet.query(promql) for name, promql in queries.items()})
+
+    recent = replace(context.selection(context.span), range=hosts.RECENT_SECONDS)
+    hosts_of_job = (recent if len(scene.hosts) > hosts.MAX_HOSTS else context.selection(context.span)).hosts
     names = instants(hosts=host.HOSTS)
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
-    at_end = instants(waterfall=waterfall.TIME_PER_STEP, rank_tiles=glance.RANKS)
+    at_end = instants(waterfall=waterfall.TIME_PER_STEP)
+    if scene.num_ranks <= tiles.MAX_RANKS:  # else the hub answers
+        at_end += instants(rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(
             jobs=glance.JOBS,
             agents=glance.AGENTS,
-            heartbeat=glance.heartbeat(ONE_MACHINE),
+            heartbeat=glance.heartbeat(scene.intervals),
             made_for=glance.INTERVALS,
             firing=glance.FIRING,
         ),
-        "cluster": instants(**tiles),
+        "cluster": host_tiles(""),
         "job": [*charts((*VIEWS["job"], scaling_panels.EFFICIENCY)), *activities, *at_end],
         "ranks": [*names, *charts(rank_panels.PANELS)],
         ONE_RANK: [*names, *charts((*rank_panels.PANELS, *rank_panels.ONE_RANK))],
@@ -83,7 +100,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
         "scaling": [*charts(VIEWS["scaling"]), *activities],
         "hardware": [
             *names,
-            *instants(**{name: promql + hosts_of_job for name, promql in tiles.items()}),
+            *host_tiles(f" and on (host) {hosts_of_job}"),
             *charts(VIEWS["hardware"]),
         ],
         "compare": instants(**{f"side_{number}": promql for number, promql in enumerate(side.QUERIES)}),
@@ -101,11 +118,16 @@ def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
         yield Cost(query, statistics.median(seconds), num_bytes)
 
 
-def _chart(panel: Panel, context: ViewContext) -> Query:
-    """Return the query of a chart, as dashboards/views/panel.py builds it."""
-    rows = panel.shape == "rows"
+def _chart(panel: Panel, context: ViewContext, scene: Scene) -> list[Query]:
+    """Return the queries of a chart, as dashboards/views/panel.py builds them."""
+    rows, before = panel.shape == "rows", []
     span = context.rows_span if rows else context.span
-    return Query(panel.key, panel.query(context.selection(span, panel.source)), span)
+    selection = context.selection(span, panel.source)
+    if panel.has_too_many_hosts(selection):
+        promql = panel.fill(selection.variables(), panel.standing_out)
+        before = [Query(f"{panel.key}, hosts", promql, span, is_range=False)]
+        selection = replace(selection, standing_out=tuple(scene.hosts[:STAND_OUT]))
+    return [*before, Query(panel.key, panel.query(selection), span)]
 
 
 def _answer(url: str, query: Query) -> bytes:

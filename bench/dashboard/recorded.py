@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import nan
-from statistics import median
+from statistics import mean, median
 
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
@@ -20,14 +20,19 @@ _GPU: dict[str, tuple[str, Callable[[GpuSample], float]]] = {  # by the name in 
     "power": ("power:watts", lambda gpu: gpu.power_watts or 0.0),
     "memory": ("memory_used:bytes", lambda gpu: float(gpu.memory_used_bytes or 0)),
 }
+STAND_OUT, FASTEST = 64, 10  # hosts and counters that the rules keep
 _SPREAD: dict[str, Callable[[Sequence[float]], float]] = {"largest": max, "median": median, "smallest": min}
 
 
 def recorded(scene: Scene) -> Iterator[Values]:
     """Yield all recorded series."""
     yield from _ranks(scene)
-    yield from _hosts(scene)
-    yield from _spreads(scene)
+    of_hosts = list(_hosts(scene))
+    yield from of_hosts
+    yield from _of_job(of_hosts)
+    spreads = list(_spreads(scene))
+    yield from spreads
+    yield from _stand_out(each for each in spreads if each[0].startswith("zmon:job_host_"))
     yield from _job(scene)
 
 
@@ -69,6 +74,8 @@ def _hosts(scene: Scene) -> Iterator[Values]:
             yield "zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops, False
         loads = [sample.load for sample in samples]
         yield "zmon:host_cpu_busy:ratio", labels, tuple(_busy(load) for load in loads), False
+        busy = tuple(mean(gpu.utilization_ratio or 0.0 for gpu in by_kind) for by_kind in gpus)
+        yield "zmon:host_busy:ratio", labels, busy, False
         free = tuple(load.memory_available_bytes for load in loads)
         yield "zmon:host_memory_available:bytes", labels, free, False
         yield "zmon:host_swap_used:bytes", labels, (0.0,) * 3, False
@@ -110,6 +117,38 @@ def _spreads(scene: Scene) -> Iterator[Values]:
         yield "zmon:job_host_waiting:min", {"job_id": JOB, "host": host}, exposed, False
         self_time = tuple(max(rank.self_seconds for rank in by_rank) / SIMULATED_SECONDS for by_rank in measures)
         yield "zmon:job_host_own:max", {"job_id": JOB, "host": host}, self_time, False
+
+
+def _stand_out(of_hosts: Iterable[Values]) -> Iterator[Values]:
+    """Yield the spread of these series of hosts, and of the hosts that are farthest from the median the distance."""
+    by_name: dict[str, dict[str, tuple[float, ...]]] = {}
+    for name, labels, values, _ in of_hosts:
+        by_name.setdefault(name.rpartition(":")[0], {})[labels["host"]] = values
+    for name, by_host in by_name.items():
+        sign = -1 if name.endswith("waiting") else 1
+        columns = list(zip(*by_host.values(), strict=True))
+        for spread, statistic in _SPREAD.items():
+            yield f"{name}:spread", {"job_id": JOB, "spread": spread}, tuple(map(statistic, columns)), False
+        gaps = {
+            host: tuple(sign * (value - median(column)) for value, column in zip(values, columns, strict=True))
+            for host, values in by_host.items()
+        }
+        limits = [sorted(column)[-min(STAND_OUT, len(gaps))] for column in zip(*gaps.values(), strict=True)]
+        for host, values in gaps.items():
+            shown = tuple(value if value >= limit else nan for value, limit in zip(values, limits, strict=True))
+            if shown != (nan,) * len(shown):
+                yield f"{name}:gap", {"job_id": JOB, "host": host}, shown, False
+
+
+def _of_job(of_hosts: Sequence[Values]) -> Iterator[Values]:
+    """Yield the number of throttled GPUs, and the counters of links that grow fastest."""
+    throttled = [values for name, _, values, _ in of_hosts if name == "zmon:gpu_throttled:on"]
+    if throttled:
+        numbers = tuple(sum(value == value for value in column) or nan for column in zip(*throttled, strict=True))
+        yield "zmon:job_gpu_throttled:count", {"job_id": JOB, "reason": "sw_power_cap"}, numbers, False
+    errors = [each for each in of_hosts if each[0] == "zmon:nic_errors:rate" and each[2] != (nan,) * 3]
+    for _, labels, values, _ in errors[:FASTEST]:
+        yield "zmon:job_nic_errors:max", {"job_id": JOB, **labels}, values, False
 
 
 def _busy(load: HostLoad) -> float:

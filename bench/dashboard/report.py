@@ -4,30 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bench.dashboard.blocks import History
 from bench.dashboard.browser import MAX_SECONDS
+from bench.dashboard.history import History
 from bench.dashboard.queries import Cost
 from bench.dashboard.rounds import AGAIN, CLICK_AGAIN, CLICK_FIRST, FIRST, OF_PROMETHEUS, Times
 from bench.dashboard.sharing import Crowd
-from bench.dashboard.synthetic import IN_DETAIL, RECENT_EVERY, RECENT_SECONDS, SCRAPE_SECONDS
+from bench.dashboard.synthetic import (
+    AT_AN_INSTANT,
+    IN_DETAIL,
+    LARGE_RECENT_EVERY,
+    LARGE_RECENT_SECONDS,
+    RECENT_EVERY,
+    RECENT_SECONDS,
+)
 from bench.rows import PERCENT, table_line
 from zmon.stats import quantile
 
 TARGET_SECONDS = 1.0
 MILLI = 1000
+_GIGA = 1e-9
 _NUM_SLOWEST = 12  # queries in the list of the slowest
 _NAME_WIDTH = 22
 
 
 def history(generated: History) -> None:
     """Print the size of the history, and where it has fewer samples than a real one."""
-    seconds = f"generated in {generated.seconds:.0f} s"
-    print(f"{generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {seconds}")
-    print(
-        f"thinned: series of agents have a sample every {SCRAPE_SECONDS} s for {IN_DETAIL} ranks and where charts read"
-        f" them; all others have only the last {RECENT_SECONDS // 60} minutes, every {RECENT_EVERY} s."
-        " Recorded series are complete"
-    )
+    scene, minutes = generated.scene, generated.seconds / 60
+    size = f"{generated.num_bytes * _GIGA:.1f} GB on disk, generated in {minutes:.1f} minutes"
+    print(f"{generated.store}: {generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {size}")
+    recent = f"only the last {(LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS) // 60} minutes"
+    agents_seconds, recorded_seconds = scene.intervals.agents_seconds, scene.intervals.recorded.seconds
+    if scene.is_large:
+        print(
+            f"thinned: agents have only {', '.join(AT_AN_INSTANT)}, and {IN_DETAIL} ranks have all series every"
+            f" {agents_seconds} s. The former and the GPUs of all hosts but the culprit's have {recent}, every"
+            f" {LARGE_RECENT_EVERY} s. All other recorded series are complete: every {recorded_seconds} s"
+        )
+    else:
+        print(
+            f"thinned: series of agents have a sample every {agents_seconds} s for {IN_DETAIL} ranks and where charts"
+            f" read them; all others have {recent}, every {RECENT_EVERY} s. Recorded series are complete"
+        )
 
 
 def empty(floor: Times) -> None:
@@ -41,7 +58,7 @@ def empty(floor: Times) -> None:
 def queries(costs: Mapping[str, Sequence[Cost]]) -> None:
     """Print the cost of the queries of each view, sent one after the other, then the slowest queries."""
     heads = ("queries", "total", "slowest", "answers")
-    print("\nPrometheus, queried directly")
+    print("\nThe queries, sent to the store directly")
     print(f"  {'':<{_NAME_WIDTH}}{table_line(heads, heads)}  which")
     for view, view_costs in costs.items():
         slowest = max(view_costs, key=lambda cost: cost.seconds)

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from bench.cluster import RANK, RANKS_PER_AGENT
+from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
 from zmon.schema.host import ClockSample, GpuSample, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
 from zmon.schema.rank import InFlight, Memory, RankState
 from zmon.schema.step import Measures, OpTotals
@@ -21,6 +22,7 @@ JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
 SIMULATED_SECONDS = 1000  # simulated seconds of each kind, so that counts are whole numbers
 STEP_SECONDS = (0.25, 0.40)  # usual, slow
+LARGE_RANKS = 2048  # a job with more ranks runs in a cluster, whose agents are scraped less often, and has fewer series
 EARLIER_SECONDS = 2400  # history before the range of the views, because a view of an earlier moment starts earlier
 PHASES = {
     "forward": 0.30, "backward": 0.38, "embedding": 0.12, "optimizer": 0.08, "data": 0.06, "h2d": 0.03, "other": 0.03,
@@ -59,9 +61,20 @@ class Scene:
         return self.num_ranks // 2 + 1
 
     @property
+    def is_large(self) -> bool:
+        """True if the history has only recorded series, and series of agents that are read at an instant."""
+        return self.num_ranks > LARGE_RANKS
+
+    @property
+    def intervals(self) -> Intervals:
+        """The scrape intervals of the job's agents and hub."""
+        return CLUSTER if self.is_large else ONE_MACHINE
+
+    @cached_property
     def hosts(self) -> list[str]:
         """The names of the hosts. Each has eight ranks, the last may have fewer."""
-        return [f"node-{number:03d}" for number in range(-(-self.num_ranks // RANKS_PER_AGENT))]
+        digits = 4 if self.is_large else 3
+        return [f"node-{number:0{digits}d}" for number in range(-(-self.num_ranks // RANKS_PER_AGENT))]
 
     @cached_property
     def periods(self) -> tuple[Periods, Periods]:

@@ -17,16 +17,18 @@ import psutil
 import yaml
 
 from bench.agent import child, daemon, free_port
-from bench.dashboard import fake_hub
+from bench.dashboard import fake_hub, victoria
+from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
-from bench.dashboard.synthetic import RULES
+from dashboards.rules.render import rendered
 
 NEVER = "1y"  # evaluation interval; the view `armed` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
 _START_SECONDS = 60.0
-_ANSWERS = re.compile(
-    r'^prometheus_http_request_duration_seconds_count\{handler="/api/v1/query(?:_range)?"\} (\S+)', re.M
-)
+_ANSWERS = re.compile(  # of Prometheus, or of VictoriaMetrics
+    r"^(?:prometheus_http|vm)_request_duration_seconds_count"
+    r'\{(?:handler|path)="/api/v1/query(?:_range)?"\} (\S+)', re.M
+)  # fmt: skip
 _SECONDS = re.compile(_ANSWERS.pattern.replace("_count", "_sum"), re.M)
 _BLOCKS = ("--storage.tsdb.min-block-duration=2h", "--storage.tsdb.max-block-duration=2h")  # no compaction
 
@@ -40,9 +42,20 @@ class Server:
 
 
 @contextlib.contextmanager
-def prometheus(folder: Path) -> Iterator[Server]:
+def store(name: str, scene: Scene, folder: Path) -> Iterator[Server]:
+    """Start the store of the history in this folder: Prometheus or VictoriaMetrics."""
+    if name == VICTORIA:
+        with victoria.running(folder) as (url, process):
+            yield Server(url, process)
+    else:
+        with _prometheus(scene, folder) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def _prometheus(scene: Scene, folder: Path) -> Iterator[Server]:
     """Start Prometheus on the blocks in this folder; it scrapes nothing."""
-    rules = [str(_unevaluated(file, folder)) for file in RULES.glob("*.yaml") if not file.name.endswith("_test.yaml")]
+    rules = [str(_unevaluated(name, text, folder)) for name, text in rendered(scene.intervals).items()]
     config = folder / "prometheus.yml"
     config.write_text(yaml.safe_dump({"rule_files": rules}))
     port = free_port()
@@ -93,12 +106,12 @@ def query_totals(prometheus: Server) -> tuple[float, float]:
     return sum(map(float, _ANSWERS.findall(page))), sum(map(float, _SECONDS.findall(page)))
 
 
-def _unevaluated(file: Path, folder: Path) -> Path:
-    """Copy a file of rules, with an interval so long that they are not evaluated during the benchmark."""
-    rules = yaml.safe_load(file.read_text())
+def _unevaluated(name: str, text: str, folder: Path) -> Path:
+    """Write a file of rules, with an interval so long that they are not evaluated during the benchmark."""
+    rules = yaml.safe_load(text)
     for group in rules["groups"]:
         group["interval"] = NEVER
-    copy = folder / file.name
+    copy = folder / name
     copy.write_text(yaml.safe_dump(rules))
     return copy
 

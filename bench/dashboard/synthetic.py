@@ -1,8 +1,9 @@
 """The series that Prometheus would have for the simulated job, with names and labels from zmon's own /metrics pages.
 
 Series of agents and hub come from real pages of /metrics, generated from a thousand seconds of each kind. Series of
-recording rules come from recorded.py, at the intervals in dashboards/rules. Most series of agents that no chart over
-time reads have samples only in the last minutes.
+recording rules come from recorded.py, at the intervals of the rules. Most series of agents that no chart over time
+reads have samples only in the last minutes. For a large job, most agents have only the series that pages read at an
+instant, and most GPUs have samples only in the last minutes.
 """
 
 from __future__ import annotations
@@ -12,28 +13,28 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import nan
-from pathlib import Path
 
 import numpy as np
-import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-import dashboards
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
 from bench.dashboard.recorded import Values, recorded
 from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene, sources
 from dashboards.panels import ALL
+from dashboards.rules.render import recording_seconds
 from zmon import metrics
 from zmon.metrics import STEP_SECONDS_BOUNDS
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.scraping import AGENT, HUB, MADE_FOR
-from zmon.stack.config import INTERVAL
 
-RULES = Path(dashboards.__file__).parent / "rules"
-SCRAPE_SECONDS = 2  # equal to INTERVAL
 RECENT_SECONDS = 600  # instant queries read only the last minutes of a series, so few samples suffice
-RECENT_EVERY = 30
+LARGE_RECENT_SECONDS = 3600  # tiles of hosts at an earlier moment read the GPUs of that moment
+RECENT_EVERY, LARGE_RECENT_EVERY = 30, 240  # below the five minutes for which an instant query finds a sample
+AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
+    "zmon_rank_info", "zmon_steps_total", "zmon_lease_overdue_seconds", "zmon_last_step_timestamp_seconds",
+    "zmon_collective_inflight_seconds", "zmon_activity",
+)  # fmt: skip
 IN_DETAIL = 4  # ranks with complete series, because a view of one rank reads them
 AGO = 0.2  # seconds since the last event, for frequent events
 _POOL = np.random.default_rng(0).random(1 << 16)
@@ -58,7 +59,8 @@ class Series:
 
     def times(self, scene: Scene, start: int, end: int) -> np.ndarray:
         """Return the times of its samples from `start` to before `end`."""
-        first = max(start, scene.now - RECENT_SECONDS if self.is_recent else scene.start)
+        recent = LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS
+        first = max(start, scene.now - recent if self.is_recent else scene.start)
         return np.arange(-(-first // self.every) * self.every, min(end, scene.end), self.every)
 
     def constant(self) -> float | None:
@@ -92,41 +94,50 @@ def _is_state(values: np.ndarray) -> np.ndarray:
 
 def everything(scene: Scene) -> Iterator[Series]:
     """Yield all series of the scene."""
-    over_time = {name for panel in ALL if "$rank" not in panel.promql for name in panel.series()}
-    detailed = {str(rank) for rank in (scene.culprit, *range(IN_DETAIL - 1))}
-    for host in scene.hosts:
-        target = {"job": "zmon-agent", "instance": f"{host}:9780"}
-        for name, labels, values, grows in _parse([_agent(scene, kind, host) for kind in KINDS]):
-            complete = labels.get("rank") in detailed or name in over_time
-            every = SCRAPE_SECONDS if complete else RECENT_EVERY
-            yield Series(name, labels | target, values, grows, every, not complete)
-        yield Series("up", target, (1.0,) * 3, False, RECENT_EVERY, True)
+    yield from _agents(scene)
     target = {"job": "zmon-hub", "instance": "hub:9781"}
+    hub_seconds = scene.intervals.hub_seconds
     for name, labels, values, grows in _parse([_hub(scene, kind) for kind in KINDS]):
-        yield Series(name, labels | target, values, grows, SCRAPE_SECONDS)
+        yield Series(name, labels | target, values, grows, hub_seconds)
     alert = {"alertname": "ZmonFindingWarning", "alertstate": "firing", "severity": "warning", "job_id": JOB}
-    yield Series("ALERTS", alert, (nan, 1.0, nan), False, SCRAPE_SECONDS)
-    rule_intervals = intervals()
-    for daemon in (AGENT, HUB):
-        yield Series(MADE_FOR, {"daemon": daemon}, (float(SCRAPE_SECONDS),) * 3, False, rule_intervals[MADE_FOR])
+    yield Series("ALERTS", alert, (nan, 1.0, nan), False, hub_seconds)
+    rule_seconds = recording_seconds(scene.intervals)
+    for daemon, seconds in ((AGENT, scene.intervals.agents_seconds), (HUB, hub_seconds)):
+        yield Series(MADE_FOR, {"daemon": daemon}, (float(seconds),) * 3, False, rule_seconds[MADE_FOR])
+    culprit_host = scene.hosts[scene.culprit // RANKS_PER_AGENT]
     for name, labels, values, grows in recorded(scene):
-        yield Series(name, labels, values, grows, rule_intervals[name])
+        is_read_over_time = name.endswith(":on") or not name.startswith("zmon:gpu_") or labels["host"] == culprit_host
+        is_recent = scene.is_large and not is_read_over_time
+        yield Series(name, labels, values, grows, LARGE_RECENT_EVERY if is_recent else rule_seconds[name], is_recent)
 
 
-def intervals() -> dict[str, int]:
-    """Return the interval in seconds of each recording rule, by name."""
-    return {
-        rule["record"]: _seconds(group.get("interval", INTERVAL))
-        for file in RULES.glob("*.yaml")
-        if not file.name.endswith("_test.yaml")
-        for group in yaml.safe_load(file.read_text())["groups"]
-        for rule in group["rules"]
-        if "record" in rule
-    }
+def _agents(scene: Scene) -> Iterator[Series]:
+    """Yield the series of all agents."""
+    over_time = {name for panel in ALL if "$rank" not in panel.promql for name in panel.series()}
+    detailed = {scene.culprit, *range(min(scene.num_ranks, IN_DETAIL - 1))}
+    ranks_in_detail = {str(rank) for rank in detailed}
+    in_detail = {scene.hosts[rank // RANKS_PER_AGENT] for rank in detailed}
+    recent_every = LARGE_RECENT_EVERY if scene.is_large else RECENT_EVERY
+    first_page = list(_parse([_agent(scene, kind, scene.hosts[0]) for kind in KINDS]))
+    at_an_instant = [series for series in first_page if series[0] in AT_AN_INSTANT]
+    for number, host in enumerate(scene.hosts):
+        target = {"job": "zmon-agent", "instance": f"{host}:9780"}
+        if scene.is_large and host not in in_detail:
+            page: Iterable[Values] = (_on_host(series, host, number) for series in at_an_instant)
+        else:
+            page = _parse([_agent(scene, kind, host) for kind in KINDS])
+        for name, labels, values, grows in page:
+            complete = (not scene.is_large and name in over_time) or labels.get("rank") in ranks_in_detail
+            every = scene.intervals.agents_seconds if complete else recent_every
+            yield Series(name, labels | target, values, grows, every, not complete)
+        yield Series("up", target, (1.0,) * 3, False, recent_every, True)
 
 
-def _seconds(words: str) -> int:
-    return int(words[:-1]) * {"s": 1, "m": 60}[words[-1]]
+def _on_host(series: Values, host: str, number: int) -> Values:
+    """Return a series of the first host as another host has it."""
+    name, labels, values, grows = series
+    rank = int(labels["rank"]) + number * RANKS_PER_AGENT
+    return name, labels | {"host": host, "rank": str(rank)}, values, grows
 
 
 def _parse(pages: Iterable[bytes]) -> Iterator[Values]:

@@ -72,11 +72,15 @@ class _GrafanaSelection(Selection):
             "job": JOB,
             "rank": '"$rank"',
             "hosts": f"group by (host) (last_over_time({RANKS_OF_HOST}[$__range] @ end()))",
+            "host": OF_HOST.removeprefix(", "),
             "of_host": OF_HOST,
             "range": "$__range",
             "window": self.rate_window,
             "seconds": "($__rate_interval_ms / 1000)",
         }
+
+
+_MANY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)
 
 
 def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
@@ -114,7 +118,12 @@ def _description(panel: Panel, *, is_summed_up: bool) -> str:
     text = f"Drawn from {names}; {UNKNOWN} if there is no series{f': {panel.absent}' if panel.absent else ''}."
     if not is_summed_up:
         return text
-    summary = "a row for each host" if panel.shape == "rows" else "the largest, median and smallest value of the job"
+    summary = "a summary of the job"
+    if panel.shape == "rows":
+        hosts = f"if there are more than {MAX_ROWS}, for each of the 32 that stand out, and for all of them together"
+        summary = f"a row for each host; {hosts}"
+    elif "{spread}" in panel.series_name(_MANY):
+        summary = "the largest, median and smallest value of the job"
     return f"{text} With more than {_max_series(panel)} {panel.grows}: {summary}."
 
 
@@ -124,16 +133,28 @@ def _targets(panel: Panel, intervals: Intervals) -> list[dict[str, object]]:
     def over_time(ref_id: str, promql: str, legend: str) -> dict[str, object]:
         return _target(panel, ref_id, promql, legend) | {"interval": _min_step(promql, intervals)}
 
-    few, many = _GrafanaSelection(), _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)
+    few, many = _GrafanaSelection(), _MANY
     if not panel.grows:
         return [over_time("A", panel.query(few), panel.series_name(few))]
     aggregation = "count" if panel.grows == "hosts" else "sum"
     number = f"{aggregation}({RANKS_OF_HOST if uses_hosts(panel) else RANKS})"
     limit = _max_series(panel)
+    first = over_time("A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few))
+    is_many, promql, name = f"{number} > {limit}", panel.query(many), panel.series_name(many)
+    if not panel.standing_out:
+        return [first, over_time("B", f"(\n{promql}\n)\nand on () ({is_many})", name)]
+    hosts = f"count({RANKS_OF_HOST})"
     return [
-        over_time("A", f"(\n{panel.query(few)}\n)\nand on () ({number} <= {limit})", panel.series_name(few)),
-        over_time("B", f"(\n{panel.query(many)}\n)\nand on () ({number} > {limit})", panel.series_name(many)),
+        first,
+        over_time("B", f"(\n{promql}\n)\nand on () ({is_many} and {hosts} <= {MAX_ROWS})", name),
+        over_time("C", f"(\n{_standing_out(panel, many)}\n)\nand on () ({hosts} > {MAX_ROWS})", name),
     ]
+
+
+def _standing_out(panel: Panel, many: Selection) -> str:
+    """Return the query for the hosts that stand out, and for all hosts together. On the page these are two queries."""
+    selected, band = (panel.fill(many.variables(), text) for text in (panel.standing_out, panel.band))
+    return f"(\n{panel.query(many)}\n)\nand on (host) {selected}\nor {band}"
 
 
 def _min_step(promql: str, intervals: Intervals) -> str:

@@ -35,10 +35,10 @@ IN_FLIGHT = Panel(
     promql="""
 label_replace(
   max by (op) (avg_over_time(zmon:job_collective_exposed_seconds:rate{job_id=$job}[$window]))
-  / on () group_left () sum(zmon:job_host:ranks{job_id=$job}), "what", "exposed", "", "")
+  / on () group_left () sum(max by (activity) (zmon:job_activity:ranks{job_id=$job})), "what", "exposed", "", "")
 or label_replace(
   max by (op) (avg_over_time(zmon:job_collective_seconds:rate{job_id=$job}[$window]))
-  / on () group_left () sum(zmon:job_host:ranks{job_id=$job}), "what", "in flight", "", "")
+  / on () group_left () sum(max by (activity) (zmon:job_activity:ranks{job_id=$job})), "what", "in flight", "", "")
 """,
 )
 
@@ -76,7 +76,7 @@ NIC = Panel(
     grows="hosts",
     many="max by (spread) (avg_over_time(zmon:job_nic_receive_bytes:spread{job_id=$job}[$window]))",
     promql="""
-avg_over_time(zmon:nic_receive_bytes:rate[$window]) and on (host) $hosts
+avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts
 """,
 )
 
@@ -105,7 +105,7 @@ RETRANSMITTED = Panel(
     grows="hosts",
     many="max by (spread) (avg_over_time(zmon:job_tcp_retransmitted:spread{job_id=$job}[$window]))",
     promql="""
-avg_over_time(zmon:tcp_retransmitted_segments:rate[$window]) and on (host) $hosts
+avg_over_time(zmon:tcp_retransmitted_segments:rate{$host}[$window]) and on (host) $hosts
 """,
 )
 
@@ -114,9 +114,11 @@ LINK_ERRORS = Panel(
     question="Which links count errors, drops or congestion?",
     unit="per second",
     legend="{host} {device} {counter}",
+    grows="hosts",
+    many="max by (host, device, counter) (max_over_time(zmon:job_nic_errors:max{job_id=$job}[$window]))",
     absent="no counter of a link has increased, or the links have no counters",
     promql="""
-max_over_time(zmon:nic_errors:rate[$window]) and on (host) $hosts
+max_over_time(zmon:nic_errors:rate{$host}[$window]) and on (host) $hosts
 """,
 )
 

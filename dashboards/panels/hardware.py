@@ -11,7 +11,7 @@ def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
         question,
         unit,
         "{host} GPU {gpu}",
-        f"max by (host, gpu) ({recorded}) and on (host) $hosts",
+        f"max by (host, gpu) ({recorded}{{$host}}) and on (host) $hosts",
         grows="ranks",
         many=f"max by (spread) (zmon:job_gpu_{key}:spread{{job_id=$job}})",
         absent=NO_GPU,
@@ -19,7 +19,7 @@ def _gpu(key: str, question: str, unit: Unit, recorded: str) -> Panel:
 
 
 def _host(key: str, question: str, unit: Unit, recorded: str) -> Panel:
-    promql = f"avg_over_time({recorded}[$window]) and on (host) $hosts"
+    promql = f"avg_over_time({recorded}{{$host}}[$window]) and on (host) $hosts"
     many = f"max by (spread) (avg_over_time(zmon:job_{key}:spread{{job_id=$job}}[$window]))"
     return Panel(key, question, unit, "{host}", promql, grows="hosts", many=many)
 
@@ -32,12 +32,14 @@ GPU_MEMORY = _gpu("memory", "How much memory is used on each GPU?", "bytes", "zm
 
 THROTTLED = Panel(
     key="gpu_throttled",
-    question="Which GPUs are throttled, and why?",
+    question="Which GPUs, or how many, are throttled, and why?",
     unit="",
     legend="{host} GPU {gpu}: {reason}",
+    grows="hosts",
+    many="max by (reason) (max_over_time(zmon:job_gpu_throttled:count{job_id=$job}[$window]))",
     absent="no GPU is throttled, or there are no GPU metrics",
     promql="""
-max_over_time(zmon:gpu_throttled:on[$window]) and on (host) $hosts
+max_over_time(zmon:gpu_throttled:on{$host}[$window]) and on (host) $hosts
 """,
 )
 
@@ -55,7 +57,7 @@ PRESSURE = Panel(
     many="max by (spread, resource) (avg_over_time(zmon:job_pressure:spread{job_id=$job}[$window]))",
     absent="the kernel reports no pressure (PSI is off)",
     promql="""
-avg_over_time(zmon:host_pressure:ratio[$window]) and on (host) $hosts
+avg_over_time(zmon:host_pressure:ratio{$host}[$window]) and on (host) $hosts
 """,
 )
 

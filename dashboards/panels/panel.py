@@ -1,9 +1,9 @@
 """The type of a chart: the question that it answers, its unit, and the PromQL that a reader can paste and check.
 
 The PromQL has variables: `$job` and `$rank` are quoted label values, `$hosts` is a query for the series of the
-selected hosts, `$of_host` is a matcher if one host is selected, `$range` is the whole time range, `$window` the window
-of a rate, and `$seconds` the same as a number. `legend` makes the name of a series from its labels. The page computes
-nothing between Prometheus and the chart.
+selected hosts, `$host` is a matcher if one host is selected, `$of_host` the same after a comma, `$range` is the whole
+time range, `$window` the window of a rate, and `$seconds` the same as a number. `legend` makes the name of a series
+from its labels. The page computes nothing between Prometheus and the chart.
 """
 
 import re
@@ -32,6 +32,7 @@ class Selection:
     window: int = 60  # seconds
     num_ranks: int | None = None
     num_hosts: int | None = None
+    standing_out: tuple[str, ...] = ()  # the hosts that a heat map of too many hosts shows; empty: all
 
     @property
     def hosts(self) -> str:
@@ -44,13 +45,20 @@ class Selection:
             return f"group by (host) (last_over_time({ranks}[{self.range}s] @ end()))"
         return "group by (host) (zmon:host_cpu_busy:ratio)"
 
+    @property
+    def _of_host(self) -> str:
+        if self.host:
+            return f", host={quoted(self.host)}"
+        return f", host=~{quoted('|'.join(map(re.escape, self.standing_out)))}" if self.standing_out else ""
+
     def variables(self) -> dict[str, str]:
         """Return the values of `$job`, `$window` and the other variables of PromQL."""
         return {
             "job": quoted(self.job_id),
             "rank": quoted("" if self.rank is None else str(self.rank)),
             "hosts": self.hosts,
-            "of_host": f", host={quoted(self.host)}" if self.host else "",
+            "host": self._of_host.removeprefix(", "),
+            "of_host": self._of_host,
             "range": f"{self.range}s",
             "window": f"{self.window}s",
             "seconds": str(self.window),
@@ -73,7 +81,8 @@ class Panel:
 
     `grows` tells if the chart has a series for each rank or for each host. If there are too many, the chart shows the
     query `many` instead: a chart of lines shows the largest, the median and the smallest value (label `spread`), and a
-    heat map has a row for each host instead of each rank.
+    heat map has a row for each host instead of each rank. If even the hosts are too many, the page first sends
+    `standing_out`, whose series are the hosts to show, and below their rows it draws `band`: the values of all hosts.
     """
 
     key: str
@@ -84,6 +93,8 @@ class Panel:
     shape: Literal["lines", "areas", "rows"] = "lines"
     grows: Literal["ranks", "hosts"] | None = None
     many: str = ""
+    standing_out: str = ""
+    band: str = ""
     from_zero: bool = True
     shows_nan: bool = False  # True: a NaN is a value that the job reported, not a missing value
     reaches: float | None = None  # the axis reaches at least this value
@@ -93,7 +104,14 @@ class Panel:
 
     def query(self, selection: Selection) -> str:
         """Return the PromQL that is sent to Prometheus."""
-        return self.fill(selection.variables(), self.many if self.is_summed_up(selection) else self.promql)
+        promql = self.many if self.is_summed_up(selection) else self.promql
+        if selection.standing_out:
+            promql = f"{promql.strip()}\nor {self.band.strip()}"
+        return self.fill(selection.variables(), promql)
+
+    def has_too_many_hosts(self, selection: Selection) -> bool:
+        """Return True if a heat map would have more hosts than rows."""
+        return bool(self.standing_out) and self.is_summed_up(selection) and (selection.num_hosts or 0) > MAX_ROWS
 
     def is_summed_up(self, selection: Selection) -> bool:
         """Return True if no host is selected, and there are more ranks or hosts than the chart can show."""

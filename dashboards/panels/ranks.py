@@ -4,6 +4,14 @@ from dashboards.panels.panel import Panel
 
 # A value is shown only while some rank works or waits, so the rows of a job that is done are empty, not light.
 # The counter of exposed time includes a collective only after it ended, so the age of a collective in flight is added.
+BAND = """
+label_replace(label_replace(
+  max by (spread) (avg_over_time(zmon:job_host_%s:spread{job_id=$job}[$window])),
+  "host", "all hosts: $1", "spread", "(.+)"), "spread", "", "", "")
+"""
+# With `@ end()` it is evaluated once, not for each point.
+STANDING_OUT = "topk(32, max by (host) (max_over_time(zmon:job_host_%s:gap{job_id=$job$of_host}[$range] @ end())))"
+
 WAITING = Panel(
     key="waiting",
     question="Which rank does everybody wait for? (light: least exposed)",
@@ -23,6 +31,8 @@ and on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])
 max by (host) (avg_over_time(zmon:job_host_waiting:min{job_id=$job$of_host}[$window]))
 and on () max_over_time(zmon:job_busy:max{job_id=$job}[$window])
 """,
+    standing_out=STANDING_OUT % "waiting",
+    band=f"{BAND.strip() % 'waiting'}\nand on () max_over_time(zmon:job_busy:max{{job_id=$job}}[$window])",
 )
 
 SELF_TIME = Panel(
@@ -38,6 +48,8 @@ SELF_TIME = Panel(
 clamp_max(max by (rank, host) (rate(zmon:rank_self_seconds:total{job_id=$job$of_host}[$window])), 1)
 """,
     many="max by (host) (avg_over_time(zmon:job_host_own:max{job_id=$job$of_host}[$window]))",
+    standing_out=STANDING_OUT % "own",
+    band=BAND % "own",
 )
 
 MEMORY = Panel(

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET
 
+from dashboards.glance import EVIDENCE_RANKS
 from zmon.schema.evidence import Evidence, RankStack
-
-MAX_RANKS = 16  # Culprits are shown first. The incident and the page Ranks have all ranks.
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,14 @@ class EvidenceView:
     def as_json(self, culprits: Collection[int]) -> str:
         """Return all fields except the stacks, with at most 16 ranks, the culprits first."""
         evidence, ranks = msgspec.structs.replace(self.evidence, stacks=UNSET), self.evidence.ranks or ()
-        if len(ranks) > MAX_RANKS:
-            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:MAX_RANKS]
-            shown = msgspec.to_builtins(msgspec.structs.replace(evidence, ranks=ranks))
-            shown["ranks left out"] = len(self.evidence.ranks or ()) - MAX_RANKS
-        else:
-            shown = msgspec.to_builtins(evidence)
+        num_left_out = evidence.num_ranks_left_out or 0
+        if len(ranks) > EVIDENCE_RANKS:  # an older hub answers with all ranks
+            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:EVIDENCE_RANKS]
+            num_left_out = len(self.evidence.ranks or ()) - EVIDENCE_RANKS
+            evidence = msgspec.structs.replace(evidence, ranks=ranks)
+        shown = msgspec.to_builtins(msgspec.structs.replace(evidence, num_ranks_left_out=UNSET))
+        if num_left_out:
+            shown["ranks left out"] = num_left_out
         return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
 
 

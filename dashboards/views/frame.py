@@ -6,10 +6,11 @@ without a new point.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from random import random
+from types import MappingProxyType
 from typing import Literal
 
 import streamlit as st
@@ -121,14 +122,24 @@ def _time_range(address: Address) -> None:
         )
 
 
-def select(label: str, options: list[str], current: str | None, moved: Callable[[str], Address]) -> None:
-    """Draw a list that changes the address. The key contains the current choice, so that a link changes it too."""
+def select(
+    label: str,
+    options: list[str],
+    current: str | None,
+    moved: Callable[[str], Address],
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Draw a list that changes the address; `names` are the names of options for people.
+
+    The key contains the current choice, so that a link changes it too.
+    """
     key = f"{label}: {current}"
     st.selectbox(
         label,
         options,
         index=options.index(current) if current in options else None,
         key=key,
+        format_func=lambda option: names.get(option, option),
         on_change=lambda: go(moved(st.session_state[key])),
         width=260,
     )

@@ -1,28 +1,71 @@
-"""Hosts and their GPUs as tiles. Each GPU is a square, and its colour shows the utilization."""
+"""Hosts and their GPUs as tiles. Each GPU is a square, and its colour shows the utilization.
 
+If there are too many hosts, Prometheus selects the least busy ones, and the other hosts are summed up in one sentence.
+"""
+
+import re
 from collections import defaultdict
+from dataclasses import dataclass, replace
 from html import escape
 
 import streamlit as st
 
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
+from dashboards.queries import Sample, quoted
 from dashboards.views import panel
 from dashboards.views.context import ViewContext
 from dashboards.words import link, share
 from zmon.format import UNKNOWN
 
-GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio)"
-PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio)"
-RANKS = "sum by (host) (zmon:job_host:ranks)"
-MAX_HOSTS = 512
+GPUS = "max by (host, gpu) (zmon:gpu_utilization:ratio{$host})"
+PROCESSORS = "max by (host) (zmon:host_cpu_busy:ratio{$host})"
+RANKS = "sum by (host) (zmon:job_host:ranks{$host})"
+BUSY = "max by (host) (zmon:host_busy:ratio)$of_hosts"  # its GPUs, or without GPU metrics its CPUs
+NUMBER = f"count({BUSY})"
+LEAST_BUSY = f"bottomk(28, {BUSY})"
+ALL_HOSTS = f"""
+label_replace(quantile(0.5, {BUSY}), "what", "median", "", "")
+or label_replace(max({BUSY}), "what", "largest", "", "")
+""".strip()
+MAX_HOSTS = 128  # more are too many to look at; then only the least busy are drawn
+RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this time: a longer range takes a while to read
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The hosts to draw: all, or the least busy ones with the values of all hosts."""
+
+    matcher: str = ""  # of PromQL
+    of_hosts: str = ""  # PromQL that joins with the hosts of the job
+    order: tuple[str, ...] = ()  # the names of the least busy hosts; empty: all hosts, by name
+    summary: str = ""
+
+    def query(self, promql: str) -> str:
+        """Return the PromQL for these hosts."""
+        return promql.replace("$of_hosts", self.of_hosts).replace("$host", self.matcher)
+
+    def of(self, names: tuple[str, ...], summary: str = "") -> "Fleet":
+        """Return these hosts of it."""
+        return replace(self, matcher=f"host=~{quoted('|'.join(map(re.escape, names)))}", order=names, summary=summary)
 
 
 def show(context: ViewContext, *, all_jobs: bool = False) -> bool:
     """Draw a tile for each host with its GPUs, or without GPU metrics its CPUs. Return True if any GPU has metrics."""
-    hosts = "" if all_jobs else f" and on (host) {context.selection(context.span).hosts}"
-    queries = [f"{promql}{hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
-    panel.heading("How busy are the hosts and their GPUs?", "share", "\nor ".join(queries), context, context.span)
+    try:
+        fleet = _fleet(context, all_jobs=all_jobs)
+    except Unreachable as error:
+        st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, {escape(str(error))}</p>')
+        return False
+    of_hosts = "" if fleet.order else fleet.of_hosts
+    queries = [f"{fleet.query(promql)}{of_hosts}" for promql in (GPUS, PROCESSORS, RANKS)]
+    panel.heading(
+        "How busy are the hosts and their GPUs?",
+        "share",
+        "\nor ".join([fleet.query(LEAST_BUSY)] if fleet.order else queries),
+        context,
+        context.span,
+    )
     try:
         gpus, processors, ranks = (context.prometheus.query_at(promql, context.span.end) for promql in queries)
     except Unreachable as error:
@@ -36,14 +79,37 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> bool:
         if sample.labels["host"] not in with_gpus:
             parts[sample.labels["host"]].append(("CPUs", sample.value))
     num_ranks = {sample.labels["host"]: int(sample.value) for sample in ranks}
-    names = sorted({*parts, *num_ranks})
+    by_name = sorted({*parts, *num_ranks})
+    names = fleet.order or tuple(by_name[:MAX_HOSTS])
     if not names:
         st.html(f'<p class="zmon-unknown">Hosts: {UNKNOWN}, Prometheus has no zmon:host_cpu_busy:ratio.</p>')
         return False
-    tiles = "".join(_tile(host, parts[host], num_ranks.get(host, 0), context) for host in names[:MAX_HOSTS])
+    tiles = "".join(_tile(host, parts[host], num_ranks.get(host, 0), context) for host in names)
     st.html(f'<div class="zmon-hosts" style="--tint:{BLUE}" data-testid="zmon-hosts">{tiles}</div>')
-    st.caption("Empty: idle. Full: busy. Grey: unknown." + _hidden_hosts(len(names) - MAX_HOSTS))
+    hidden = f" {len(by_name) - len(names)} more hosts." if not fleet.order and len(by_name) > len(names) else ""
+    st.caption(f"Empty: idle. Full: busy. Grey: unknown.{fleet.summary}{hidden}")
     return bool(with_gpus)
+
+
+def _fleet(context: ViewContext, *, all_jobs: bool) -> Fleet:
+    """Return the hosts to draw. Raises Unreachable."""
+    selection, end = context.selection(context.span), context.span.end
+    recent = replace(selection, range=min(selection.range, RECENT_SECONDS))
+    if (selection.num_hosts or 0) > MAX_HOSTS:
+        selection = recent
+    fleet = Fleet(of_hosts="" if all_jobs else f" and on (host) {selection.hosts}")
+    num_hosts = sum(int(sample.value) for sample in context.prometheus.query_at(fleet.query(NUMBER), end))
+    if num_hosts <= MAX_HOSTS:
+        return fleet
+    least = sorted(context.prometheus.query_at(fleet.query(LEAST_BUSY), end), key=_value)
+    of_all = context.prometheus.query_at(fleet.query(ALL_HOSTS), end)
+    words = ", ".join(f"the {sample.labels['what']} value is {share(_number(sample.value))}" for sample in of_all)
+    summary = f" The {len(least)} least busy of {num_hosts:,} hosts; of all hosts, {words or UNKNOWN}."
+    return fleet.of(tuple(sample.labels["host"] for sample in least), summary)
+
+
+def _value(sample: Sample) -> float:
+    return sample.value
 
 
 def _tile(host: str, parts: list[tuple[str, float]], num_ranks: int, context: ViewContext) -> str:
@@ -71,7 +137,3 @@ def _number(value: float) -> float | None:
 
 def _by_number(part: tuple[str, float]) -> tuple[int, str]:
     return len(part[0]), part[0]
-
-
-def _hidden_hosts(number: int) -> str:
-    return f" {number} more hosts." if number > 0 else ""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from html import escape
 
@@ -13,12 +14,13 @@ from dashboards.asking import Unreachable
 from dashboards.colours import in_order
 from dashboards.history import History
 from dashboards.marks import Mark
-from dashboards.panels import Panel
+from dashboards.panels import Panel, Selection
 from dashboards.views.context import ViewContext
 from dashboards.words import escaped_html, moment
 from zmon.format import UNKNOWN
 
 A_DAY = 86400
+MAX_NAMED = 16  # hosts of one finding that are rows of a heat map of too many hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
 _EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 
@@ -26,12 +28,20 @@ _EXECUTOR = ThreadPoolExecutor(4, "ask")  # shared by all viewers
 def prefetch(panels: tuple[Panel, ...], context: ViewContext) -> None:
     """Send the queries of these panels in parallel while the page is drawn, so that the answers are cached in time."""
     for panel in panels:
-        _EXECUTOR.submit(_query(panel, context)[2])
+        _EXECUTOR.submit(_ask, panel, context)
+
+
+def _ask(panel: Panel, context: ViewContext) -> None:
+    _query(panel, context)[2]()
 
 
 def show(panel: Panel, context: ViewContext) -> None:
     """Draw the panel for the selection of the reader."""
-    promql, span, ask = _query(panel, context)
+    try:
+        promql, span, ask = _query(panel, context)
+    except Unreachable as error:
+        unknown(panel.key, f"{panel.question} {UNKNOWN}: {error}")
+        return
     heading(panel.question, panel.unit, promql, context, span)
     try:
         history = ask()
@@ -60,10 +70,15 @@ def grid(panels: tuple[Panel, ...], context: ViewContext) -> None:
 
 
 def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], History]]:
-    """Return the PromQL, its time range, and the function that sends it and raises Unreachable."""
+    """Return the PromQL, its time range, and the function that sends it. Raises Unreachable, and so does the function.
+
+    A heat map of too many hosts first asks which hosts stand out. If Prometheus has not recorded that, it asks for all.
+    """
     are_rows = panel.shape == "rows"
     span = context.rows_span if are_rows else context.span
     selection = context.selection(span, panel.source)
+    if panel.has_too_many_hosts(selection):
+        selection = replace(selection, standing_out=_standing_out(panel, selection, span, context))
     promql, name = panel.query(selection), panel.series_name(selection)
     keep_low = are_rows and panel.light_is == "low"
     return (
@@ -71,6 +86,14 @@ def _query(panel: Panel, context: ViewContext) -> tuple[str, Span, Callable[[], 
         span,
         partial(context.prometheus.query_range, promql, name, span, panel.max_series, keep_low=keep_low),
     )
+
+
+def _standing_out(panel: Panel, selection: Selection, span: Span, context: ViewContext) -> tuple[str, ...]:
+    """Return the hosts that stand out in the range, and those that a finding names. Raises Unreachable."""
+    promql = panel.fill(selection.variables(), panel.standing_out)
+    hosts = {sample.labels["host"] for sample in context.prometheus.query_at(promql, span.end)}
+    named = {host for finding in context.findings for host in finding.hosts[:MAX_NAMED]}
+    return tuple(sorted(hosts | named)) if hosts else ()
 
 
 def _lines(panel: Panel, context: ViewContext, history: History, span: Span, marks: tuple[Mark, ...]) -> None:

@@ -65,6 +65,8 @@ CSS = """
   border-left: 6px solid var(--tint); border-radius: 6px; padding: .4rem .7rem;
   display: flex; flex-direction: column; line-height: 1.35; }
 .zmon-ranks > .culprit { background: color-mix(in srgb, var(--tint) 22%, transparent); border-width: 2px 2px 2px 8px; }
+.zmon-states p { margin: 0 0 .3rem; font-variant-numeric: tabular-nums; }
+.zmon-states i { display: block; height: .8rem; border-radius: 3px; }
 .zmon-ranks b { font-size: 1.1rem; }
 .zmon-ranks i { font-style: normal; font-weight: 600; }
 .zmon-ranks span { font-size: .85rem; opacity: .85; }

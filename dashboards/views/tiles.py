@@ -1,4 +1,8 @@
-"""Ranks as tiles: the activity of each rank, the end of its last step, and the culprit."""
+"""Ranks as tiles: the activity of each rank, the end of its last step, and the culprit.
+
+Of a large job, the hub answers with the ranks that stand out, and with the number of ranks in each state. So neither
+the page nor its refresh every two seconds grows with the job.
+"""
 
 from dataclasses import dataclass
 from html import escape
@@ -9,21 +13,15 @@ from dashboards.asking import Unreachable
 from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
 from dashboards.glance import Glance, Rank, ranks
 from dashboards.severity import CRITICAL, is_info
+from dashboards.views import states
 from dashboards.views.context import ViewContext
 from dashboards.words import escaped_html, link, number
 from zmon.format import UNKNOWN, duration
+from zmon.schema.api import RankRow, RanksRequest
 
 SHOWN_WAIT_SECONDS = 1  # shorter waits are part of every step and would only flicker
+MAX_RANKS = 512  # a larger job has tiles only for the ranks that stand out
 MAX_TILES = 24  # people do not read more; the most urgent ranks are shown
-ACTIVITY_WORDS = {
-    "init": "starting",
-    "train": "training",
-    "eval": "evaluating",
-    "checkpoint": "checkpointing",
-    "compile": "compiling",
-    "loader_start": "starting its loader",
-    "done": "done",
-}
 URGENCY = (VERMILLION, ORANGE, GREY, GREEN)
 
 
@@ -40,21 +38,64 @@ class Tile:
 def show(context: ViewContext) -> None:
     """Draw the tiles in the order of ranks. If there are too many, draw the most urgent ones."""
     glance = context.now
+    if (glance.num_ranks or 0) > MAX_RANKS:
+        _show_urgent(context)
+        return
     try:
-        states = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
+        reported = ranks(context.prometheus, glance) if glance.prometheus_answers else ()
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
-    if not any(rank.host for rank in states):
+    if not any(rank.host for rank in reported):
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {_reason_without_ranks(glance)}.</p>')
         return
-    tiles = [_tile(rank, glance) for rank in states]
+    tiles = [_tile(rank, glance) for rank in reported]
     if len(tiles) > MAX_TILES:
         tiles.sort(key=lambda tile: URGENCY.index(tile.colour))
-    tiles_html = "".join(_html(tile, context) for tile in tiles[:MAX_TILES])
-    st.html(f'<div class="zmon-ranks" data-testid="zmon-ranks">{tiles_html}</div>')
+    _draw(tiles[:MAX_TILES], context)
     if len(tiles) > MAX_TILES:
         st.caption(f"The {MAX_TILES} most urgent of {len(tiles)} ranks.")
+
+
+def _show_urgent(context: ViewContext) -> None:
+    """Draw how many ranks are in each state, and a tile for each of the ranks that stand out."""
+    request = RanksRequest(context.job_id or "", limit=MAX_TILES, order="urgency", standing_out=True)
+    try:
+        page = context.hub.ranks(request)
+    except Unreachable as error:
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        return
+    if page.summary is None:
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, the hub is older than this page.</p>')
+        return
+    st.html(states.html(page.summary, blind=bool(context.now.blind)))
+    urgent = [_rank(row) for row in page.ranks]
+    urgent += [Rank(rank) for rank in page.summary.missing[: MAX_TILES - len(urgent)]]
+    _draw([_tile(rank, context.now) for rank in urgent], context)
+    num_urgent = page.summary.num_standing_out + page.summary.num_missing
+    if not num_urgent:
+        st.caption("No rank stands out: all are alive, watched and within their leases, and no finding names one.")
+    elif num_urgent > len(urgent):
+        st.caption(f"The {len(urgent)} most urgent of {num_urgent:,} ranks that stand out.")
+
+
+def _rank(row: RankRow) -> Rank:
+    """Return the state of a rank from the hub. The host of an unwatched rank is its last known one."""
+    return Rank(
+        row.rank,
+        row.host if row.watched else None,
+        activity=row.activity,
+        step=row.step,
+        since_step_seconds=row.step_seconds,
+        overdue_seconds=row.overdue_seconds,
+        waiting_seconds=row.in_flight_seconds,
+        alive=row.alive,
+    )
+
+
+def _draw(tiles: list[Tile], context: ViewContext) -> None:
+    tiles_html = "".join(_html(tile, context) for tile in tiles)
+    st.html(f'<div class="zmon-ranks" data-testid="zmon-ranks">{tiles_html}</div>')
 
 
 def _reason_without_ranks(glance: Glance) -> str:
@@ -75,13 +116,15 @@ def _tile(rank: Rank, glance: Glance) -> Tile:
         return Tile(rank, finding.cause, ORANGE)
     if rank.host is None:
         return Tile(rank, "unwatched", GREY)
+    if rank.alive is False and rank.activity != "done":
+        return Tile(rank, "dead", VERMILLION)
     if waiting >= SHOWN_WAIT_SECONDS:
         return Tile(rank, f"waiting {duration(waiting)}", ORANGE)
     if overdue > 0:
         return Tile(rank, f"overdue {duration(overdue)}", ORANGE)
     if rank.activity is None:
         return Tile(rank, UNKNOWN, GREY)
-    return Tile(rank, ACTIVITY_WORDS.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
+    return Tile(rank, states.ACTIVITY_WORDS.get(rank.activity, rank.activity), GREY if glance.blind else GREEN)
 
 
 def _html(tile: Tile, context: ViewContext) -> str:

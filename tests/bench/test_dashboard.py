@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
@@ -13,12 +14,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 import dashboards
-from bench.dashboard import blocks, queries, report, rounds
+from bench.dashboard import blocks, queries, report, rounds, victoria
+from bench.dashboard import history as histories
 from bench.dashboard.fake_hub import FakeHub
-from bench.dashboard.scene import JOB, SLOW, Scene
-from bench.dashboard.synthetic import everything, intervals
+from bench.dashboard.scene import JOB, LARGE_RANKS, SLOW, Scene
+from bench.dashboard.synthetic import AT_AN_INSTANT, everything
 from dashboards.panels import ALL
 from dashboards.panels.panel import SERIES
+from dashboards.rules.render import recording_seconds
 from zmon.schema.api import HubHealth, JobList, RankList
 
 SCENE = Scene(num_ranks=4, hours=1 / 6, now=1_800_000_000, ahead_seconds=60)
@@ -60,7 +63,7 @@ def test_history_has_every_series_of_other_queries_of_views(history):
 
 def test_counters_never_fall_and_recorded_series_have_their_interval(history):
     last: dict[str, tuple[float, int]] = {}
-    seconds = intervals()
+    seconds = recording_seconds(SCENE.intervals)
     for line in history.read_text().splitlines()[:-1]:
         head, value, time = line.rsplit(" ", 2)
         name = head[: head.index("{")]
@@ -120,6 +123,63 @@ def test_every_view_of_the_dashboard_is_measured():
     app = (Path(dashboards.__file__).parent / "app.py").read_text()
     paths = set(re.findall(r'^    "(\w+)": \(', app, re.MULTILINE))
     assert paths == {view.path for view in rounds.views("6h", 3)}
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Return the series of a job that is just large."""
+    scene = Scene(num_ranks=LARGE_RANKS + 8, hours=1 / 6, now=SCENE.now, ahead_seconds=60)
+    return scene, list(everything(scene))
+
+
+def test_large_job_has_series_of_agents_only_at_an_instant_and_of_ranks_in_detail(large):
+    scene, series = large
+    agents = [each for each in series if each.labels.get("job") == "zmon-agent"]
+    others = [each for each in agents if each.labels.get("rank") == "100"]
+    assert {each.name for each in others} == set(AT_AN_INSTANT)
+    assert {each.labels["host"] for each in others} == {"node-0012"}
+    assert {each.name for each in agents if each.labels.get("rank") == str(scene.culprit)} > set(AT_AN_INSTANT)
+    assert len({each.labels["rank"] for each in agents if each.name == "zmon_rank_info"}) == scene.num_ranks
+
+
+def test_large_job_has_five_recorded_series_per_rank_at_the_interval_of_a_cluster(large):
+    scene, series = large
+    of_ranks = [each for each in series if each.name.startswith("zmon:rank_")]
+    assert len(of_ranks) == 5 * scene.num_ranks
+    assert {each.every for each in of_ranks} == {15}
+
+
+def test_large_job_has_every_series_of_views(large):
+    scene, series = large
+    views = queries.by_view(scene, "1h", scene.now)
+    promql = " ".join(_unquoted(query.promql) for view_queries in views.values() for query in view_queries)
+    assert set(SERIES.findall(promql)) <= {each.name for each in series}
+    assert "zmon:job_host_own:gap" in promql
+
+
+def test_host_that_stands_out_is_the_one_of_the_slow_rank(large):
+    scene, series = large
+    gaps = [each for each in series if each.name == "zmon:job_host_own:gap"]
+    largest = max(gaps, key=lambda each: np.nan_to_num(each.by_kind[SLOW]))
+    assert largest.labels["host"] == scene.hosts[scene.culprit // 8]
+
+
+def test_lines_for_victoriametrics_have_all_samples_in_milliseconds():
+    content, samples = victoria.write(everything(SCENE), SCENE)
+    lines = [json.loads(line) for line in content.splitlines()]
+    assert samples == sum(len(line["values"]) for line in lines) == sum(len(line["timestamps"]) for line in lines)
+    assert {line["metric"]["__name__"] for line in lines} >= {"zmon:rank_self_seconds:total", "zmon_rank_info"}
+    assert all(SCENE.start * 1000 <= line["timestamps"][0] < SCENE.end * 1000 for line in lines)
+
+
+def test_history_is_used_again_only_for_the_same_store_and_size(tmp_path):
+    scene = Scene(num_ranks=4, hours=1 / 6, now=int(time.time()), ahead_seconds=7200)
+    made = histories.History("prometheus", 4, 1 / 6, scene.now, 7200, histories.names(), 10, 100, 1.0, 1000)
+    (tmp_path / histories.MANIFEST).write_text(json.dumps(asdict(made)))
+    assert histories.load("prometheus", tmp_path, scene, scene.now) == made
+    assert histories.load("victoriametrics", tmp_path, scene, scene.now) is None
+    assert histories.load("prometheus", tmp_path, replace(scene, num_ranks=8), scene.now) is None
+    assert histories.load("prometheus", tmp_path, scene, scene.now + 7200) is None
 
 
 def _unquoted(promql: str) -> str:

@@ -18,6 +18,7 @@ NOW = 1_795_217_275.4
         Address(job_id="ads", rank=0, range="6h", at=1_795_000_000),
         Address(job_id="ads", host="node-1", other="video", incident="f1"),
         Address(job_id="ads", what_if=(("net", 2), ("own", 0.25))),
+        Address(job_id="ads", order="-self_seconds", first=50),
     ],
 )
 def test_address_is_read_back_from_its_url_unchanged(address):
@@ -44,7 +45,7 @@ def test_what_if_that_cannot_be_parsed_is_ignored_and_others_are_kept(text):
 
 
 def test_move_to_another_job_clears_rank_host_and_incident():
-    address = Address(job_id="ads", rank=3, host="node-1", incident="f1", range="1h", at=5.0)
+    address = Address(job_id="ads", rank=3, host="node-1", incident="f1", range="1h", at=5.0, first=50)
     assert address.moved(job_id="video") == Address(job_id="video", range="1h", at=5.0)
     assert address.moved(job_id="ads") == address
 

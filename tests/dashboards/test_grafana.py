@@ -18,7 +18,7 @@ from dashboards.grafana import dashboards, rendered
 from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, UNITS
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.panels import ALL, VIEWS
-from dashboards.panels.panel import MAX_SERIES, Unit, series_names
+from dashboards.panels.panel import MAX_ROWS, MAX_SERIES, Unit, series_names
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.dashboards.sampling import SETS, sampling_seconds
 from tests.places import REPOSITORY
@@ -191,9 +191,19 @@ def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
     series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MAX_LABELS + 1)}
     series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
-    each, hosts = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
-    _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}})
-    assert BY_TITLE[SELF_TIME.question]["targets"][1]["legendFormat"] == "{{host}}"
+    each, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})
+
+
+def test_row_panel_of_many_hosts_has_those_that_stand_out_and_all_together(tmp_path):
+    numbers = range(MAX_ROWS + 1)
+    series = {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': 0.2 for host in numbers}
+    series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 1 for host in numbers}
+    series |= {'zmon:job_host_own:gap{job_id="ads", host="n7"}': 0.1}
+    series |= {'zmon:job_host_own:spread{job_id="ads", spread="median"}': 0.3}
+    each, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
+    shown = {'{host="n7"}': 0.2, '{host="all hosts: median"}': 0.3}
+    _assert_answers(tmp_path, series, {each: {}, hosts: {}, standing_out: shown})
 
 
 def test_annotation_of_finding_names_rank_host_or_job(tmp_path):

@@ -55,6 +55,12 @@ def test_row_of_culprit_is_first_with_its_pixels():
     assert [tuple(row[0, :3]) for row in pixels(table)] == [LIGHT, DARK, DARK]
 
 
+def test_rows_of_all_hosts_come_after_culprits():
+    names = {f"{heat.ALL_HOSTS}median": [0.5], "node-1": [1.0], "a-node": [0.0]}
+    table = heat.table(SELF_TIME, series_table(**names), 10, {"node-1"})
+    assert list(table["series"].dropna()) == [f"node-1 {heat.CULPRIT}", f"{heat.ALL_HOSTS}median", "a-node"]
+
+
 def test_image_begins_one_interval_before_first_point():
     table = heat.table(SELF_TIME, series_table(a=[0.1, 0.2, 0.3]), 10, ())
     seconds = table[["time", "until"]].map(lambda time: time.timestamp())
@@ -69,3 +75,9 @@ def test_row_has_mean_and_lightest_of_its_known_values():
 
 def test_heat_map_specification_contains_no_image():
     assert "data:image" not in str(heat.specification(SELF_TIME, 4, is_long=False))
+
+
+@pytest.mark.parametrize(("num_series", "leaves_out"), [(36, False), (37, True)])
+def test_every_row_of_the_hosts_that_stand_out_has_its_label(num_series, leaves_out):
+    _, rows = heat.specification(WAITING, num_series, is_long=False)["layer"]
+    assert rows["encoding"]["y"]["axis"]["labelOverlap"] is leaves_out

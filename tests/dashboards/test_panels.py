@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -16,9 +17,12 @@ from tests.places import REPOSITORY
 from zmon import metrics
 
 RULES = REPOSITORY / "dashboards" / "rules"
+OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUMBER, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
+FLEETS = (hosts.Fleet(), hosts.Fleet(of_hosts=f" and on (host) {Selection('ads').hosts}").of(("n.1", 'n"2')))
 FIXED = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
-    marks.ACTIVITIES, hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
+    marks.ACTIVITIES, host.HOSTS, waterfall.TIME_PER_STEP, *side.QUERIES,
+    *(fleet.query(promql) for fleet in FLEETS for promql in OF_HOSTS),
 )  # fmt: skip
 HISTOGRAM = {f"{metrics.STEP_HISTOGRAM}_{part}" for part in ("bucket", "sum", "count")}
 STRING = r'"(?:[^"\\]|\\.)*"'
@@ -28,12 +32,19 @@ SELECTIONS = (
     Selection("ads", num_ranks=MAX_SERIES + 1, num_hosts=MAX_SERIES + 1),
     Selection("ads", num_ranks=MAX_ROWS + 1, num_hosts=2),
     Selection("ads", host="n1", num_ranks=MAX_ROWS + 1),
+    Selection("ads", num_ranks=8 * MAX_ROWS + 8, num_hosts=MAX_ROWS + 1, standing_out=("n.1", 'n"2')),
 )
 
 
 def all_queries() -> list[str]:
     """Return every PromQL that a page sends, for few ranks and for many."""
-    of_panels = [panel.query(selection) for panel in ALL for selection in SELECTIONS]
+    of_panels = [
+        panel.query(selection)
+        for panel in ALL
+        for selection in SELECTIONS
+        if panel.standing_out or not selection.standing_out
+    ]
+    of_panels += [panel.fill(SELECTIONS[0].variables(), panel.standing_out) for panel in ALL if panel.standing_out]
     return [*of_panels, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
 
 
@@ -92,9 +103,9 @@ def test_panel_with_too_many_series_queries_recorded_summary(panel):
         Selection("ads", num_ranks=number, num_hosts=number) for number in (panel.max_series, panel.max_series + 1)
     )
     assert panel.series_name(few) == panel.legend
-    assert panel.series_name(many).startswith("{host}" if panel.shape == "rows" else "{spread}")
+    assert panel.series_name(many).startswith("{host}" if panel.shape == "rows" else ("{spread}", "{reason}", "{host}"))
     assert panel.query(few) == panel.query(Selection("ads", host=None, num_ranks=1))
-    assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max)\b", panel.query(many))) >= 1
+    assert len(re.findall(r"zmon:job_\w+:(?:spread|min|max|count)\b", panel.query(many))) >= 1
     assert not re.search(r"zmon:(rank|gpu|host)_", panel.query(many))
 
 
@@ -119,6 +130,17 @@ def test_row_panel_of_many_ranks_has_hosts_unless_host_is_selected():
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows], ids=lambda panel: panel.key)
 def test_panel_with_selected_host_queries_this_host(panel):
     assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MAX_ROWS + 1))
+
+
+@pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape == "rows"], ids=lambda panel: panel.key)
+def test_heat_map_of_too_many_hosts_has_those_that_stand_out_and_all_together(panel):
+    few, many = (Selection("ads", num_ranks=4096, num_hosts=number) for number in (MAX_ROWS, MAX_ROWS + 1))
+    assert not panel.has_too_many_hosts(few)
+    assert panel.has_too_many_hosts(many)
+    assert not panel.has_too_many_hosts(Selection("ads", host="n1", num_ranks=4096, num_hosts=4096))
+    promql = panel.query(replace(many, standing_out=("n.1", "n2")))
+    assert 'host=~"n\\\\.1|n2"' in promql
+    assert ":spread" in promql
 
 
 def test_hostile_name_stays_within_quotes_of_promql():

@@ -12,7 +12,7 @@ from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.asking import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
 from tests.dashboards.world import FakeServer
-from zmon.schema.api import JobList
+from zmon.schema.api import JobList, RanksRequest
 
 NOWHERE = "http://me:secret@127.0.0.1:9"
 
@@ -158,5 +158,5 @@ def test_answer_and_failure_of_hub_are_cached(server):
 def test_job_id_from_address_bar_stays_within_its_path(server):
     url, requests, body = server
     body |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
-    Hub(url).ranks("../../metrics")
+    Hub(url).ranks(RanksRequest("../../metrics"))
     assert requests[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"

@@ -36,6 +36,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "views/host.py": {"sample.labels": LABELS},
     "views/hosts.py": {"sample.labels": LABELS},
     "views/panel.py": {
+        "sample.labels": LABELS,
         "table": TABLE,
         "tables[charts.MARKS]": TABLE,
         "values": TABLE,

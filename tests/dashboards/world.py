@@ -117,6 +117,7 @@ class World:
         self.past: list[Finding] = []  # resolved findings of the job
         self.incidents: list[IncidentSummary] = []
         self.scaling: ScalingAnswer = SCALING
+        self.ranks: RankList | None = None  # the answer about ranks; None: two healthy ranks
         self.hub_is_blind = False
         self.as_of: float | None = None
         self.made_for: dict[str, float] = {}  # the scrape intervals that the rules are made for, by daemon
@@ -124,6 +125,8 @@ class World:
         self.delay_seconds = 0.0  # before Prometheus answers a query
         self.delayed_queries: list[str] = []
         self.gpu_utilization = 0.5
+        self.num_hosts = 1  # with metrics
+        self.has_standing_out = True  # the rules record the hosts that stand out
         self.job_error = ""  # the error of the hub to requests about one job
         self.alerts: list[dict[str, str]] = []  # the labels of alerts that fire
         self.queries: list[str] = []  # PromQL
@@ -139,7 +142,7 @@ class World:
             case ["jobs", _, _] if self.job_error:
                 return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:
-                return RankList(job_id, RANKS)
+                return self.ranks or RankList(job_id, RANKS)
             case ["jobs", _, "scaling"]:
                 return self.scaling
             case ["incidents"]:
@@ -175,7 +178,7 @@ class World:
             return [sample(5)] if self.heartbeat else []
         if MADE_FOR in promql:
             return [sample(seconds, daemon=daemon) for daemon, seconds in self.made_for.items()]
-        if promql.startswith("up{"):
+        if promql.startswith("count(up{"):
             return [sample(1)]
         if "ALERTS" in promql:
             return [sample(1, **labels) for labels in self.alerts]
@@ -183,6 +186,14 @@ class World:
             return []
         if "by (job_id)" in promql:
             return [sample(2, job_id="ads")]
+        if promql.startswith("count("):
+            return [sample(self.num_hosts)]
+        if promql.startswith("bottomk("):
+            return [sample(0.01 * number, host=f"node-{number}") for number in reversed(range(28))]
+        if promql.startswith("label_replace(quantile("):
+            return [sample(0.5, what="median"), sample(0.9, what="largest")]
+        if promql.startswith("topk("):
+            return [sample(0.3, host="node-7")] if self.has_standing_out else []
         if "by (host" in promql:
             return [sample(self.gpu_utilization if "gpu" in promql else 0.5, host="node-1", gpu="0")]
         if "by (cause)" in promql:

@@ -13,7 +13,7 @@ from tests.metrics.scene import FULL_HOST, SOURCES
 from zmon.detectors import ALL
 from zmon.detectors.unread import Unread
 from zmon.hub.agent_link import AgentLink
-from zmon.hub.api.answers import rank_rows
+from zmon.hub.api.rank_page import rank_rows
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
 from zmon.job.timeline import snapshots, superseded

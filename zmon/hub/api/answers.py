@@ -7,16 +7,16 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
 from aiohttp import web
 
 import zmon
 from zmon import detectors, metrics
-from zmon.detectors.parts.new_finding import rank_row
 from zmon.errors import UsageError
+from zmon.hub.api.evidence_rows import with_few_rows
 from zmon.hub.api.exported import exported_jobs
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, without_output
+from zmon.hub.api.rank_page import rank_page
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
 from zmon.schema.api import (
@@ -32,7 +32,6 @@ from zmon.schema.api import (
     PlanRequest,
     PlanTable,
     RankList,
-    RankRow,
     RanksRequest,
     ScalingAnswer,
     ScalingRequest,
@@ -83,8 +82,12 @@ class Answers:
         return JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
 
     async def ranks(self, request: RanksRequest) -> RankList:
-        """Return every rank of one job as last reported, with the times of its last step."""
-        return RankList(request.job_id, rank_rows(self._snapshot(request.job_id)))
+        """Return ranks of one job as last reported, with the times of its last step."""
+        findings = [finding for finding in self._hub.journal.active() if finding.job_id == request.job_id]
+        try:
+            return rank_page(self._snapshot(request.job_id), findings, request)
+        except UsageError as error:
+            raise Refusal(400, str(error)) from error
 
     async def plan(self, request: PlanRequest) -> PlanTable:
         """Return the planned and the measured amounts of every rank of one job."""
@@ -115,6 +118,8 @@ class Answers:
         ]
         if not request.evidence:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
+        elif request.evidence_ranks >= 0:
+            findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
         return FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
 
     async def detectors(self, request: DetectorsRequest) -> DetectorList:
@@ -170,22 +175,3 @@ class Answers:
             hub.reload_success,
             [job for job in jobs if job.job_id not in shown],
         )
-
-
-def rank_rows(snapshot: Snapshot) -> list[RankRow]:
-    """Return a row for each rank that an agent has reported.
-
-    The times of the last step are None while no step is known of all ranks.
-    """
-    last = snapshot.steps[-1] if snapshot.steps else None
-    watched = {r.rank for r in snapshot.ranks}
-    return [
-        RankRow(
-            **msgspec.structs.asdict(rank_row(state)),
-            watched=state.rank in watched,
-            in_flight_seconds=state.in_flight.seconds if state.in_flight else None,
-            self_seconds=last.self_seconds[state.rank] if last else None,
-            exposed_seconds=last.exposed_of(state.rank) if last else None,
-        )
-        for state in snapshot.reported_ranks
-    ]

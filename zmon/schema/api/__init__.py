@@ -37,6 +37,7 @@ from zmon.schema.api.jobs import (
     RankList,
     RankRow,
     RanksRequest,
+    RankSummary,
 )
 from zmon.schema.api.problem import Problem
 from zmon.schema.api.scaling import (
@@ -53,7 +54,8 @@ __all__ = [
     "AgentHealth", "AgentHealthRequest", "Amounts", "CurvePoint", "DetectorList", "DetectorState", "DetectorsRequest",
     "EfficiencyAnswer", "Endpoint", "EvidenceRequest", "FindingList", "FindingsRequest", "HubHealth",
     "HubHealthRequest", "IncidentList", "IncidentRequest", "IncidentsRequest", "JobList", "JobsRequest", "PlanRequest",
-    "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow", "RanksRequest", "ScalingAnswer",
+    "PlanRow", "PlanTable", "Problem", "RankEvidence", "RankList", "RankRow",
+    "RankSummary", "RanksRequest", "ScalingAnswer",
     "ScalingRequest", "SizeNow", "SizeRow", "SnapshotRequest", "SourceDown", "StepAnswer", "Suspects",
     "SuspectsRequest", "Suspicion", "endpoints",
 ]  # fmt: skip

@@ -35,7 +35,9 @@ AGENT_HEALTH = Endpoint(
 )
 
 JOBS = Endpoint("hub", "/api/v1/jobs", jobs.JobsRequest, jobs.JobList, "Every job that an agent reports.")
-RANKS = Endpoint("hub", "/api/v1/jobs/{job_id}/ranks", jobs.RanksRequest, jobs.RankList, "Every rank of one job.")
+RANKS = Endpoint(
+    "hub", "/api/v1/jobs/{job_id}/ranks", jobs.RanksRequest, jobs.RankList, "Ranks of one job: all, or one page."
+)
 PLAN = Endpoint(
     "hub", "/api/v1/jobs/{job_id}/plan", jobs.PlanRequest, jobs.PlanTable, "Plan and measurement, rank by rank."
 )

@@ -27,9 +27,16 @@ class JobList(msgspec.Struct, frozen=True):
 
 
 class RanksRequest(msgspec.Struct, frozen=True):
-    """`GET /api/v1/jobs/{job_id}/ranks`."""
+    """`GET /api/v1/jobs/{job_id}/ranks`. Without `limit`, the answer has all ranks."""
 
     job_id: str
+    limit: int = -1  # rows in the answer; negative: all
+    offset: int = 0  # rows before them
+    # `urgency`: culprits of findings, then dead, overdue and unwatched ranks. Else a column: rank, step, self_seconds,
+    # exposed_seconds, in_flight_seconds, state_seconds or overdue_seconds. With `-` before it, the largest is first.
+    order: str = "rank"
+    standing_out: bool = False  # True: only the ranks that `urgency` names
+    host: str | None = None  # only the ranks of this host
 
 
 class RankRow(RankStatus, frozen=True):
@@ -39,13 +46,26 @@ class RankRow(RankStatus, frozen=True):
     in_flight_seconds: float | None = None
     self_seconds: float | None = None
     exposed_seconds: float | None = None
+    step_seconds: float | None = None  # since its last step ended; None: an older hub
+
+
+class RankSummary(msgspec.Struct, frozen=True):
+    """The numbers of ranks of a job in each state, whichever rows were requested."""
+
+    num_ranks: int  # that an agent has reported
+    num_standing_out: int  # of them: culprits, dead, overdue or unwatched ranks
+    num_missing: int  # ranks that no agent has reported, by the size of the job
+    missing: Sequence[int]  # the first of them
+    by_state: Mapping[str, int]  # by activity, or dead, unwatched, overdue, or waiting for a second or longer
 
 
 class RankList(msgspec.Struct, frozen=True):
-    """Every rank of one job."""
+    """Ranks of one job: all, or those that were requested."""
 
     job_id: str
     ranks: Sequence[RankRow]
+    num_rows: int | None = None  # of all pages; None: an older hub, which answers with all ranks
+    summary: RankSummary | None = None  # None: an older hub
     schema: int = SCHEMA
 
 

@@ -1,0 +1,128 @@
+"""The table of ranks: a row for each rank in its last known state, or for a large job one page of rows.
+
+The hub sorts the rows of a large job and answers with one page of them. A table of 16,384 rows would take seconds to
+draw, every two seconds.
+"""
+
+import pandas as pd
+import streamlit as st
+
+from dashboards import heat
+from dashboards.asking import Unreachable
+from dashboards.severity import is_info
+from dashboards.views import frame, tiles
+from dashboards.views.context import ViewContext
+from dashboards.words import escaped_html
+from zmon.format import UNKNOWN
+from zmon.schema.api import RankList, RankRow, RanksRequest
+
+COLUMNS = {  # by field of the hub's answer: the head of the column
+    "rank": "rank",
+    "host": "host",
+    "activity": "activity",
+    "phase": "phase",
+    "step": "step",
+    "self_seconds": "self time (s)",
+    "exposed_seconds": "exposed time (s)",
+    "op": "in flight",
+    "in_flight_seconds": "in flight for (s)",
+    "state_seconds": "unchanged for (s)",
+    "overdue_seconds": "overdue (s)",
+    "alive": "alive",
+    "process_state": "process",
+    "last_words": "last words",
+}
+PAGE_ROWS = 50  # of a large job
+SHORT_ROWS, TABLE_PIXELS = 8, 330
+CULPRIT_PIXELS = 90
+
+
+ORDERS = {  # by order of the hub: its name for people
+    "urgency": "what stands out",
+    "rank": "rank",
+    "-self_seconds": "longest self time",
+    "exposed_seconds": "least exposed time",
+    "-in_flight_seconds": "longest in flight",
+    "-overdue_seconds": "longest overdue",
+    "-state_seconds": "longest unchanged",
+    "step": "furthest behind",
+}
+
+
+def show(context: ViewContext) -> None:
+    """Draw a row for each rank in its last known state. Self time and exposed time are from its last step."""
+    is_large = (context.now.num_ranks or 0) > tiles.MAX_RANKS
+    sorting = "choose the order below" if is_large else "click a column to sort"
+    st.markdown(f"**What does each rank do now?** Select a row for details; {sorting}")
+    address = context.address
+    request = RanksRequest(context.job_id or "")
+    if is_large:
+        request = RanksRequest(context.job_id or "", PAGE_ROWS, address.first, address.order, host=address.host)
+    try:
+        page = context.hub.ranks(request)
+    except Unreachable as error:
+        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
+        return
+    if is_large and page.num_rows is not None:
+        _draw(context, list(page.ranks))
+        _turn_pages(context, page)
+        return
+    rows = list(page.ranks)
+    if address.host:
+        rows = [row for row in rows if row.host == address.host]
+    culprits = _culprits(context)
+    _draw(context, sorted(rows, key=lambda row: (row.rank not in culprits, row.rank)))
+
+
+def _turn_pages(context: ViewContext, page: RankList) -> None:
+    """Draw the order of the rows, their position among all rows, and links to the pages before and after."""
+    address, num_rows = context.address, page.num_rows or 0
+    first = min(address.first, num_rows)
+    last = first + len(page.ranks)
+    with st.container(horizontal=True, vertical_alignment="center", key="zmon-rows"):
+        names = [*dict.fromkeys([*ORDERS, address.order])]
+        frame.select("Order", names, address.order, lambda order: address.moved(order=order, first=0), ORDERS)
+        for label, start, is_off in (
+            ("Previous", max(0, first - PAGE_ROWS), first == 0),
+            ("Next", last, last >= num_rows),
+        ):
+            moved = address.moved(first=start)
+            st.button(label, disabled=is_off, on_click=frame.go, args=(moved,), key=f"{label} of {first}")
+        rows = f"Ranks {first + 1:,} to {last:,}" if page.ranks else "No more ranks"
+        st.caption(f"{rows} of {num_rows:,}{f' on {address.host}' if address.host else ''}")
+
+
+def _culprits(context: ViewContext) -> set[int]:
+    return {rank for each in context.now.findings if not is_info(each.severity) for rank in each.ranks}
+
+
+def _draw(context: ViewContext, rows: list[RankRow]) -> None:
+    """Draw these rows. A selected row opens the details of its rank."""
+    culprits = _culprits(context)
+    table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
+    row_ranks = [row.rank for row in rows]
+    rank, host, address = context.address.rank, context.address.host, context.address
+    # Streamlit stores the index of the selected row, so a new order of rows needs a new table.
+    selected_row = row_ranks.index(rank) if rank in row_ranks else None
+    position = f"{address.order} from {address.first}, {selected_row}"
+    key = f"ranks of {context.job_id} {host}: {rank} of {len(row_ranks)}, {position}, first {sorted(culprits)}"
+
+    def on_select() -> None:
+        selected = st.session_state[key].selection.rows
+        frame.go(context.address.moved(rank=row_ranks[selected[0]] if selected else None))
+
+    st.dataframe(
+        table,
+        hide_index=True,
+        height="content" if len(table) <= SHORT_ROWS else TABLE_PIXELS,
+        key=key,
+        on_select=on_select,
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [row_ranks.index(rank)]}} if rank in row_ranks else None,
+        column_config={"": st.column_config.TextColumn(width=CULPRIT_PIXELS)},
+    )
+
+
+def _cells(row: RankRow, *, is_culprit: bool) -> dict[str, object]:
+    cells = {head: getattr(row, field) for field, head in COLUMNS.items()}
+    return {"": f"{heat.CULPRIT} culprit" if is_culprit else "", **cells}

@@ -1,0 +1,137 @@
+"""Tests of pages about a job of 16,384 ranks: what they draw and request does not grow with the job."""
+
+import pytest
+
+from tests.dashboards.world import JOB, RANKS, STALL, changed, page_text, selectbox
+from zmon.schema.api import RankList, RankSummary
+
+NUM_RANKS, NUM_HOSTS = 16_384, 2_048
+HOSTS = tuple(f"node-{number:04d}" for number in range(NUM_HOSTS))
+LARGE = changed(JOB, world_size=NUM_RANKS, ranks_seen=NUM_RANKS, hosts=HOSTS)
+QUIET = RankSummary(NUM_RANKS, 0, 0, (), {"train": NUM_RANKS})
+VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare")
+
+
+@pytest.fixture
+def large(world):
+    world.jobs = [LARGE]
+    world.ranks, world.num_hosts = RankList("ads", [], 0, QUIET), NUM_HOSTS
+    return world
+
+
+def urgent(*changes: dict, **numbers: int) -> RankList:
+    """Return the answer of the hub about these ranks, which stand out."""
+    rows = [changed(RANKS[0], rank=100 + number, **change) for number, change in enumerate(changes)]
+    summary = changed(QUIET, num_standing_out=len(rows), by_state={**numbers, "train": NUM_RANKS - len(rows)})
+    return RankList("ads", rows, len(rows), summary)
+
+
+def rank_queries(world) -> list[dict[str, str]]:
+    return [query for path, query in world.hub_requests if path.endswith("/ranks")]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_no_page_requests_all_ranks(open_page, large, view):
+    large.findings = [STALL]
+    open_page(view, job_id="ads")
+    assert all(0 <= int(query.get("limit", -1)) <= 50 for query in rank_queries(large))
+    assert not any("zmon_rank_info|" in promql or "zmon_activity{" in promql for promql in large.queries)
+    evidence = [q for path, q in large.hub_requests if path.endswith("/findings") and q.get("evidence") != "0"]
+    assert all(int(query["evidence_ranks"]) <= 16 for query in evidence)
+
+
+def test_tiles_of_a_quiet_job_are_one_bar_and_a_sentence(open_page, large):
+    app = open_page("job", job_id="ads")
+    page = page_text(app)
+    assert "16,384 ranks: <b>16,384</b> training" in page
+    assert 'data-testid="zmon-rank-' not in page
+    assert any("No rank stands out" in caption.value for caption in app.caption)
+    assert rank_queries(large) == [{"limit": "24", "order": "urgency", "standing_out": "1"}]
+
+
+def test_tiles_show_the_ranks_that_stand_out(open_page, large):
+    large.ranks = urgent({"alive": False, "process_state": None}, {"watched": False}, dead=1, unwatched=1)
+    page = page_text(open_page("job", job_id="ads"))
+    assert "<b>1</b> dead · <b>1</b> unwatched · <b>16,382</b> training" in page
+    assert page.count('data-testid="zmon-rank-') == 2
+    assert "<i>dead</i>" in page
+    assert "<i>unwatched</i>" in page
+
+
+def test_ranks_that_nobody_reports_are_unwatched(open_page, large):
+    large.ranks = RankList(
+        "ads", [], 0, changed(QUIET, num_missing=9000, missing=tuple(range(64)), by_state={"train": 1})
+    )
+    app = open_page("job", job_id="ads")
+    assert "9,001 ranks: <b>9,000</b> unwatched · <b>1</b> training" in page_text(app)
+    assert page_text(app).count('data-testid="zmon-rank-') == 24
+    assert any(caption.value == "The 24 most urgent of 9,000 ranks that stand out." for caption in app.caption)
+
+
+def test_tiles_of_an_older_hub_are_unknown(open_page, large):
+    large.ranks = RankList("ads", RANKS)
+    assert "Ranks: unknown, the hub is older than this page" in page_text(open_page("job", job_id="ads"))
+
+
+def test_tiles_are_unknown_if_the_hub_rejects_the_request(open_page, large):
+    large.job_error = "no agent reports a job ads"
+    assert "no agent reports a job ads" in page_text(open_page("job", job_id="ads"))
+
+
+def test_table_has_one_page_of_ranks_in_the_order_of_the_url(open_page, large):
+    large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
+    app = open_page("ranks", job_id="ads", order="-self_seconds", first="50", host="node-0003")
+    assert rank_queries(large) == [{"limit": "50", "offset": "50", "order": "-self_seconds", "host": "node-0003"}]
+    assert list(app.dataframe[0].value["rank"]) == list(range(50, 100))
+    assert any(caption.value == "Ranks 51 to 100 of 16,384 on node-0003" for caption in app.caption)
+
+
+def test_buttons_turn_pages_and_the_order_begins_at_the_first(open_page, large):
+    large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
+    app = open_page("ranks", job_id="ads", first="50")
+    buttons = {button.label: button for button in app.button}
+    assert not buttons["Previous"].disabled
+    buttons["Next"].click().run()
+    assert app.query_params["first"] == "100"
+    selectbox(app, "Order").set_value("rank").run()
+    assert app.query_params["order"] == "rank"
+    assert "first" not in app.query_params
+
+
+def test_first_page_has_no_page_before_it_and_the_last_none_after(open_page, large):
+    large.ranks = RankList("ads", [RANKS[0]], 1, QUIET)
+    buttons = {button.label: button for button in open_page("ranks", job_id="ads").button}
+    assert buttons["Previous"].disabled
+    assert buttons["Next"].disabled
+
+
+def test_table_of_an_older_hub_has_all_ranks(open_page, large):
+    large.ranks = RankList("ads", RANKS)
+    assert list(open_page("ranks", job_id="ads").dataframe[0].value["rank"]) == [0, 1]
+
+
+@pytest.mark.parametrize("view", ["cluster", "hardware"])
+def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large, view):
+    app = open_page(view, job_id="ads")
+    page = page_text(app)
+    assert page.count("host=node-") == 28
+    assert page.index(">node-0<") < page.index(">node-27<")
+    summary = "The 28 least busy of 2,048 hosts; of all hosts, the median value is 50.0 %, the largest value is 90.0 %."
+    assert any(summary in caption.value for caption in app.caption)
+    of_gpus = [promql for promql in large.queries if promql.startswith("max by (host, gpu) (zmon:gpu_utilization")]
+    assert all('host=~"node' in promql for promql in of_gpus[:1])
+
+
+def test_heat_map_of_many_hosts_queries_those_that_stand_out_and_culprits(open_page, large):
+    large.findings = [changed(STALL, hosts=("node-1", "node-2"))]
+    open_page("ranks", job_id="ads")
+    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert 'host=~"node\\\\-1|node\\\\-2|node\\\\-7"' in own
+    assert "zmon:job_host_own:spread" in own
+
+
+def test_heat_map_of_many_hosts_has_all_if_no_rule_says_which_stand_out(open_page, large):
+    large.has_standing_out = False
+    open_page("ranks", job_id="ads")
+    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert "host=~" not in own

@@ -1,0 +1,132 @@
+"""Tests of the rows of a job's ranks: their order, pages of them, and the summary of all ranks."""
+
+import pytest
+
+from tests.build import JOB, dead, finding, finished, job_steps, rank_state, snapshot, waiting
+from tests.hub.fakes import FakeAgent, frozen, healthy, poll
+from zmon.errors import UsageError
+from zmon.hub.api.evidence_rows import with_few_rows
+from zmon.hub.api.rank_page import rank_page
+from zmon.schema.api import RanksRequest
+
+STRANGE = snapshot(
+    rank_state(0), waiting(1, 3.0), dead(2), waiting(3, 9.0), finished(4), rank_state(5),
+    unwatched=[rank_state(6, host="node-b")],
+)  # fmt: skip
+
+
+def page(view=STRANGE, findings=(), **request):
+    return rank_page(view, findings, RanksRequest(JOB, **request))
+
+
+def ranks(answer) -> list[int]:
+    return [row.rank for row in answer.ranks]
+
+
+def test_answer_without_limit_has_all_ranks_in_their_order():
+    answer = page()
+    assert ranks(answer) == [0, 1, 2, 3, 4, 5, 6]
+    assert answer.num_rows == 7
+
+
+def test_urgent_ranks_are_culprits_then_dead_then_overdue_then_unwatched():
+    open_findings = [finding(ranks=(5,), severity="warning"), finding(ranks=(4,), severity="critical")]
+    assert ranks(page(findings=open_findings, order="urgency")) == [4, 5, 2, 3, 1, 6, 0]
+
+
+def test_finding_of_severity_info_makes_no_rank_urgent():
+    assert ranks(page(findings=[finding(ranks=(5,), severity="info")], order="urgency"))[0] == 2
+
+
+def test_rank_that_finished_does_not_stand_out():
+    assert ranks(page(order="urgency", standing_out=True)) == [2, 3, 1, 6]
+
+
+def test_no_rank_of_a_healthy_job_stands_out():
+    answer = page(snapshot(rank_state(0), rank_state(1)), standing_out=True)
+    assert (ranks(answer), answer.num_rows, answer.summary.num_standing_out) == ([], 0, 0)
+
+
+def test_pages_follow_each_other():
+    assert ranks(page(limit=3)) == [0, 1, 2]
+    assert ranks(page(limit=3, offset=6)) == [6]
+    assert ranks(page(limit=3, offset=9)) == []
+    assert page(limit=3, offset=9).num_rows == 7
+
+
+def test_rows_of_one_host():
+    answer = page(host="node-b")
+    assert (ranks(answer), answer.num_rows, answer.summary.num_ranks) == ([6], 1, 7)
+
+
+@pytest.mark.parametrize(("order", "first"), [("-rank", 6), ("-in_flight_seconds", 3), ("in_flight_seconds", 1)])
+def test_rows_in_order_of_a_column(order, first):
+    assert ranks(page(order=order))[0] == first
+
+
+def test_ranks_with_unknown_value_come_last_in_either_direction():
+    assert ranks(page(order="in_flight_seconds"))[2:] == ranks(page(order="-in_flight_seconds"))[2:] == [0, 2, 4, 5, 6]
+
+
+def test_largest_self_time_is_first():
+    steps = job_steps(1, {"phases": {"forward": 0.1}}, {"phases": {"forward": 0.3}})
+    answer = page(snapshot(rank_state(0), rank_state(1), steps=steps), order="-self_seconds")
+    assert ranks(answer) == [1, 0]
+    assert answer.ranks[0].self_seconds == pytest.approx(0.3)
+
+
+def test_unknown_order_is_refused():
+    with pytest.raises(UsageError, match="no order colour"):
+        page(order="colour")
+
+
+def test_summary_counts_each_rank_once():
+    summary = page(limit=0).summary
+    assert summary.by_state == {"train": 2, "overdue": 2, "dead": 1, "done": 1, "unwatched": 1}
+    assert (summary.num_ranks, summary.num_standing_out, sum(summary.by_state.values())) == (7, 4, 7)
+
+
+def test_ranks_that_no_agent_reported_are_counted_and_the_first_are_named():
+    missing = page(snapshot(rank_state(0, world_size=200))).summary
+    assert (missing.num_missing, missing.missing[0], len(missing.missing)) == (199, 1, 64)
+
+
+def test_rank_that_waits_within_its_lease_is_waiting():
+    summary = page(snapshot(waiting(0, 1.2), rank_state(1))).summary
+    assert summary.by_state == {"waiting": 1, "train": 1}
+
+
+def test_hub_answers_with_a_page_and_refuses_an_unknown_order(run_scenario):
+    async def scenario(hub_client):
+        await hub_client.passes()
+        answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=2&offset=1&order=-rank")
+        assert [row["rank"] for row in answer["ranks"]] == [2, 1]
+        assert (answer["num_rows"], answer["summary"]["by_state"]) == (4, {"train": 4})
+        await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?order=colour", status=400)
+
+    run_scenario(scenario, FakeAgent(*healthy()))
+
+
+def test_culprit_of_an_open_finding_is_the_first_urgent_rank(run_scenario):
+    async def scenario(hub_client):
+        await poll(hub_client.findings)
+        answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=1&order=urgency&standing_out=1")
+        assert [row["rank"] for row in answer["ranks"]] == [2]
+
+    run_scenario(scenario, FakeAgent(*frozen()))
+
+
+def test_evidence_has_few_rows_the_culprits_first():
+    rows = page().ranks
+    whole = finding(ranks=(4,), evidence={"ranks": [row_of_evidence(row) for row in rows]})
+    few = with_few_rows(whole, 2).evidence
+    assert ([row.rank for row in few.ranks], few.num_ranks_left_out) == ([4, 0], 5)
+    assert with_few_rows(whole, 7) is whole
+    assert with_few_rows(finding(evidence={}), 2).evidence.names == ()
+
+
+def row_of_evidence(row) -> dict:
+    """Return a row of evidence, as in JSON."""
+    names = ("rank", "host", "pid", "alive", "process_state", "exit_status", "activity", "phase", "step", "op",
+             "sequence", "state_seconds", "overdue_seconds")  # fmt: skip
+    return {name: getattr(row, name) for name in names}

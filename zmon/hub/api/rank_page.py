@@ -1,0 +1,154 @@
+"""The rows of a job's ranks: all of them, or one page of those that stand out, with a summary of all ranks.
+
+A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads them all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from math import inf
+
+import msgspec
+
+from zmon.detectors.parts.new_finding import rank_row
+from zmon.errors import UsageError
+from zmon.schema.api import RankList, RankRow, RanksRequest, RankSummary
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import severity_order
+from zmon.schema.rank import RankState
+
+MAX_MISSING = 64  # numbers of ranks in the list of those that no agent has reported
+WAITING_SECONDS = 1.0  # shorter waits in a collective are part of every step
+_CULPRIT, _DEAD, _OVERDUE, _UNWATCHED, _USUAL = range(5)  # the urgency of a rank
+
+Key = Callable[[RankState], float | None]
+
+
+def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksRequest) -> RankList:
+    """Return the rows that are requested, and a summary of all ranks.
+
+    `findings` are the open findings of the job. Raises UsageError if the order is unknown.
+    """
+    watched = {state.rank for state in snapshot.ranks}
+    urgency = _urgency(snapshot.reported_ranks, watched, findings)
+    states = [
+        state
+        for state in snapshot.reported_ranks
+        if request.host in (None, state.host) and (not request.standing_out or urgency[state.rank][0] < _USUAL)
+    ]
+    states = _in_order(states, request.order, urgency, snapshot)
+    first = max(0, request.offset)
+    last = len(states) if request.limit < 0 else first + request.limit
+    rows = _rows(snapshot, states[first:last], watched)
+    return RankList(request.job_id, rows, len(states), _summary(snapshot, watched, urgency))
+
+
+def rank_rows(snapshot: Snapshot) -> list[RankRow]:
+    """Return a row for each rank that an agent has reported."""
+    return _rows(snapshot, snapshot.reported_ranks, {state.rank for state in snapshot.ranks})
+
+
+def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[int]) -> list[RankRow]:
+    """Return a row for each of these ranks.
+
+    The times of the last step are None while no step is known of all ranks.
+    """
+    last = snapshot.steps[-1] if snapshot.steps else None
+    return [
+        RankRow(
+            **msgspec.structs.asdict(rank_row(state)),
+            watched=state.rank in watched,
+            in_flight_seconds=state.in_flight.seconds if state.in_flight else None,
+            self_seconds=last.self_seconds[state.rank] if last else None,
+            exposed_seconds=last.exposed_of(state.rank) if last else None,
+            step_seconds=round(state.step_seconds, 3),
+        )
+        for state in states
+    ]
+
+
+def _urgency(
+    states: Sequence[RankState], watched: Collection[int], findings: Sequence[Finding]
+) -> dict[int, tuple[int, float]]:
+    """Return for each rank how urgent it is: the smallest first, and among equals the longest overdue."""
+    culprits: dict[int, int] = {}
+    for finding in findings:
+        if finding.severity != "info":
+            for rank in finding.ranks:
+                order = -severity_order(finding.severity)  # the most severe first
+                culprits[rank] = min(order, culprits.get(rank, order))
+    return {
+        state.rank: (_CULPRIT, culprits[state.rank])
+        if state.rank in culprits
+        else (_DEAD, 0.0)
+        if not state.alive and state.activity != "done"
+        else (_OVERDUE, -state.overdue_seconds)
+        if state.overdue_seconds > 0
+        else (_UNWATCHED if state.rank not in watched else _USUAL, 0.0)
+        for state in states
+    }
+
+
+def _in_order(
+    states: list[RankState], order: str, urgency: dict[int, tuple[int, float]], snapshot: Snapshot
+) -> list[RankState]:
+    """Return the states in this order: `urgency`, or the name of a column, largest first if it begins with `-`.
+
+    Ranks whose value is unknown come last.
+    """
+    states = sorted(states, key=lambda state: state.rank)
+    if order == "urgency":
+        return sorted(states, key=lambda state: urgency[state.rank])
+    sign, name = (-1, order[1:]) if order.startswith("-") else (1, order)
+    key = _keys(snapshot).get(name)
+    if key is None:
+        raise UsageError(
+            f"no order {name}: use urgency, or one of {', '.join(_keys(snapshot))}, with - for largest first"
+        )
+
+    def position(state: RankState) -> float:
+        value = key(state)
+        return inf if value is None else sign * value
+
+    return sorted(states, key=position)
+
+
+def _keys(snapshot: Snapshot) -> dict[str, Key]:
+    """Return the columns by which rows can be ordered."""
+    last = snapshot.steps[-1] if snapshot.steps else None
+    return {
+        "rank": lambda state: state.rank,
+        "step": lambda state: state.step,
+        "self_seconds": lambda state: last.self_seconds[state.rank] if last else None,
+        "exposed_seconds": lambda state: last.exposed_of(state.rank) if last else None,
+        "in_flight_seconds": lambda state: state.in_flight.seconds if state.in_flight else None,
+        "state_seconds": lambda state: state.state_seconds,
+        "overdue_seconds": lambda state: state.overdue_seconds,
+    }
+
+
+def _summary(snapshot: Snapshot, watched: Collection[int], urgency: dict[int, tuple[int, float]]) -> RankSummary:
+    """Return the numbers of ranks in each state. Each rank that an agent has reported counts once."""
+    states = snapshot.reported_ranks
+    numbers = Counter(_state_word(state, watched) for state in states)
+    return RankSummary(
+        num_ranks=len(states),
+        num_standing_out=sum(level < _USUAL for level, _ in urgency.values()),
+        num_missing=snapshot.num_missing,
+        missing=snapshot.missing[:MAX_MISSING],
+        by_state=dict(numbers.most_common()),
+    )
+
+
+def _state_word(state: RankState, watched: Collection[int]) -> str:
+    if not state.alive and state.activity != "done":
+        return "dead"
+    if state.rank not in watched:
+        return "unwatched"
+    if state.overdue_seconds > 0:
+        return "overdue"
+    if state.in_flight and state.in_flight.seconds >= WAITING_SECONDS:
+        return "waiting"
+    return state.activity
