@@ -1,4 +1,4 @@
-"""The flight table in the evidence of a stall: what every rank of the job has in flight. Pure."""
+"""The flight table in the evidence of a stall: what the ranks of the job have in flight. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MAX_PENDING = 4  # collectives in flight that a row shows
 
 
 def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
-    """Return a row for each rank of the job: the collectives in flight and the last completed one, or an error."""
-    rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks}
+    """Return a row for each rank that was asked, with its collectives in flight, and for each that nobody could ask."""
+    rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks if not r.alive}
     rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
     rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}
     rows |= {rank: _row(answer) for rank, answer in answers.items()}

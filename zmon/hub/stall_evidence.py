@@ -8,7 +8,6 @@ costs them time. The agent is also asked about a dead culprit, because it has th
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from zmon.hub.flight_table import flight_table
 from zmon.hub.job_state import JobStates, StandingFrame
 from zmon.hub.journal import Journal
 from zmon.job.own_frame import own_frame
+from zmon.job.standing_out import standing_out
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence, RankStack, StderrTail
 from zmon.schema.finding import Finding
@@ -81,19 +81,11 @@ class StallEvidence:
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         launch = self._job_states.state_of(snapshot)
-        launch.flights = flights(await self._ask(session, snapshot, self._standing_out(snapshot)))
+        launch.flights = flights(await self._ask(session, snapshot, self._with_flights(snapshot)))
 
-    def _standing_out(self, snapshot: Snapshot) -> list[RankState]:
-        """Return the living ranks whose flight records are gathered: at most `max_flights`, in order of ranks.
-
-        Where thousands of ranks wait in the same collective, those count that do something else.
-        """
-        alive = [r for r in snapshot.ranks if r.alive]
-        if len(alive) <= self._config.max_flights:
-            return alive
-        number_alike = Counter(map(_place, alive))
-        rarest = sorted(alive, key=lambda r: number_alike[_place(r)])[: self._config.max_flights]
-        return sorted(rarest, key=lambda r: r.rank)
+    def _with_flights(self, snapshot: Snapshot) -> Sequence[RankState]:
+        """Return the living ranks whose flight records are gathered."""
+        return standing_out([r for r in snapshot.ranks if r.alive], self._config.max_flights)
 
     async def _ask(
         self,
@@ -112,7 +104,7 @@ class StallEvidence:
         These are of all living ranks, or of those that stand out in a job with more than `max_flights`.
         """
         launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
-        alive = self._standing_out(snapshot)
+        alive = self._with_flights(snapshot)
         ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
         stack_ranks = {r.rank for r in ranks}
         asked = {r.rank: r for r in (*alive, *ranks)}
@@ -129,15 +121,6 @@ class StallEvidence:
             owners=tuple(dict.fromkeys(r.owner for r in ranks)) if stack_ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
-
-
-def _place(state: RankState) -> tuple[object, ...]:
-    """Return where a rank stands: ranks that wait for the same rank in the same collective stand alike."""
-    inside = state.in_flight
-    return (
-        state.activity, state.phase, state.step, state.process_state, tuple(sorted(state.sequences.items())),
-        None if inside is None else (inside.op, inside.group, inside.sequence),
-    )  # fmt: skip
 
 
 def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:

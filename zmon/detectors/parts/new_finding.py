@@ -6,12 +6,16 @@ import hashlib
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
+from zmon.job.standing_out import standing_out
 from zmon.schema.evidence import Checkpoint, Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState, RankStatus
+
+MAX_ROWS = 1024  # ranks in the table of a finding; 16,384 rows have 5 MB, and a finding is written at each change
 
 
 def drain(host: str) -> str:
@@ -56,6 +60,7 @@ def new_finding(
         detail = f"{detail} {_checkpoint_text(saved)}"
         checkpoint = None if saved is None else Checkpoint(round(saved, 1))
         evidence = msgspec.structs.replace(evidence, last_checkpoint=checkpoint)
+    rows = standing_out(snapshot.ranks, MAX_ROWS, first=ranks)
     launch = (uid, detector, fault, ranks or culprit_hosts, onset_step)
     key = "|".join(map(str, (snapshot.job_id, *((detector, lasting_fault) if lasting_fault else launch))))
     return Finding(
@@ -76,7 +81,11 @@ def new_finding(
         op=op.op if op else None,
         sequence=op.sequence if op else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
-        evidence=msgspec.structs.replace(evidence, ranks=tuple(map(rank_row, snapshot.ranks))),
+        evidence=msgspec.structs.replace(
+            evidence,
+            ranks=tuple(map(rank_row, rows)),
+            num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET,
+        ),
         as_of=snapshot.time,
     )
 

@@ -82,7 +82,7 @@ def follows(current: Finding, later: Finding) -> bool:
     culprits = [(before.get(rank), now.get(rank)) for rank in current.ranks]
     stands_still = all(row and later_row and _place(row) == _place(later_row) for row, later_row in culprits)
     struck = [now[rank] for rank in later.ranks if rank in now]
-    others = len(now) - len(current.ranks)
+    others = len(now) + (later.evidence.num_ranks_left_out or 0) - len(current.ranks)
     hits_some = len(struck) == len(later.ranks) and (len(struck) == 1 or len(struck) < others)
     by_others = all(killed_from_outside(row) or _is_stopped(row) for row in struck)
     return stands_still and hits_some and later.onset > current.detected and by_others
@@ -106,7 +106,12 @@ def are_victims(current: Finding, finding: Finding) -> bool:
         for row in current.evidence.ranks or ()
         if row.op or flights.get(str(row.rank), unknown).num_pending
     }
-    return all(rank in waiting and waiting[rank] == exited.get(rank) for rank in finding.ranks)
+    shown = {row.rank for row in current.evidence.ranks or ()}
+    alike = current.evidence.num_ranks_left_out and bool(waiting)  # those left out stood where most ranks did
+    return all(
+        (rank in waiting and waiting[rank] == exited.get(rank)) or (bool(alike) and rank not in shown)
+        for rank in finding.ranks
+    )
 
 
 def killed_from_outside(row: RankStatus | RankState) -> bool:

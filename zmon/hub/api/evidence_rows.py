@@ -23,7 +23,7 @@ def with_few_rows(finding: Finding, limit: int) -> Finding:
     evidence = msgspec.structs.replace(
         finding.evidence,
         ranks=tuple(first),
-        num_ranks_left_out=len(rows) - len(first),
+        num_ranks_left_out=len(rows) - len(first) + (finding.evidence.num_ranks_left_out or 0),
         in_flight=_few_in_flight(finding, first),
     )
     return replace(finding, evidence=evidence)

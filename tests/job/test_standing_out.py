@@ -1,0 +1,25 @@
+"""Tests of the choice of ranks that stand out in a large job."""
+
+from tests.build import rank_state, waiting
+from zmon.job.standing_out import standing_out
+
+
+def numbers(ranks):
+    return [r.rank for r in ranks]
+
+
+def test_all_ranks_of_a_small_job_are_chosen():
+    ranks = [waiting(rank, 1.0) for rank in range(4)]
+    assert standing_out(ranks, 4) is ranks
+
+
+def test_ranks_that_do_something_else_than_most_are_chosen_first():
+    ranks = [waiting(rank, 1.0, world_size=100) for rank in range(100)]
+    ranks[70], ranks[20] = rank_state(70, phase="data", world_size=100), rank_state(20, step=3, world_size=100)
+    assert numbers(standing_out(ranks, 3)) == [0, 20, 70]
+
+
+def test_culprits_are_always_chosen():
+    ranks = [waiting(rank, 1.0, world_size=100) for rank in range(100)]
+    ranks[70] = rank_state(70, phase="data", world_size=100)
+    assert numbers(standing_out(ranks, 2, first=(55,))) == [55, 70]
