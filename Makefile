@@ -1,5 +1,5 @@
 # The commands people and CI run. `make demo` and `make test` install what is missing first.
-.PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard
+.PHONY: help setup setup-dev demo test test-all test-slow check drills generate bench bench-overhead bench-dashboard bench-scale
 .PHONY: test-matrix gpu-check gpu-wheels packages image-versions
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -17,6 +17,7 @@ help:
 	@echo "make drills                                    inject faults into real jobs: which culprit zmon names, and how fast (hours)"
 	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
 	@echo "make bench-overhead                            measure the cost of monitoring (7 minutes)"
+	@echo "make bench-scale                               measure a hub with up to 16,384 ranks, ten quiet minutes at each size, and 100,000 replayed (75 minutes)"
 	@echo "make bench-dashboard [RANKS=16384] [STORE=victoriametrics]   measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
@@ -78,6 +79,13 @@ bench-overhead: setup-dev
 
 bench-dashboard: setup-dev
 	@$(BIN)/python -m bench.dashboard $(if $(RANKS),--ranks $(RANKS)) $(if $(STORE),--store $(STORE))
+
+bench-scale: setup-dev
+	@$(BIN)/python -m bench.reports
+	@$(BIN)/python -m bench.hub --quiet $(or $(QUIET),10)
+	@$(BIN)/python -m bench.hub --ranks 16384 --collectors 8
+	@$(BIN)/python -m bench.collectors
+	@$(BIN)/python -m bench.replay
 
 packages: setup-dev
 	@$(BIN)/python -m scripts.packages

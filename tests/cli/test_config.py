@@ -22,7 +22,7 @@ def read_config(tmp_path):
 
 def test_every_flag_is_a_key_with_dashes_or_underscores(read_config):
     """Check that `--ready-file` is the key `ready-file` or `ready_file`, and `--json` the key `json`."""
-    for command in COMMANDS:
+    for command in COMMANDS.values():
         for option in [option for option in command.params if option.opts[0].startswith("--")]:
             flag = option.opts[0].removeprefix("--")
             for key in (flag, flag.replace("-", "_")):

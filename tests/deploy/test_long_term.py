@@ -28,7 +28,7 @@ def run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
-def kept(file):
+def store_filter(file):
     """Return a function that tells if a store keeps a series of this name."""
     (rule,) = yaml.safe_load((FOLDER / file).read_text())
     assert (rule["action"], rule["source_labels"]) == ("keep", ["__name__"])
@@ -82,7 +82,7 @@ def test_a_rank_has_five_recorded_series():
 
 
 def test_store_of_a_month_keeps_recorded_series_and_jobs_and_nothing_that_is_scraped_from_agents():
-    keeps = kept("month.yml")
+    keeps = store_filter("month.yml")
     jobs = {"zmon_job_info", "zmon_job_time_seconds_total", "zmon_job_step_duration_seconds_bucket", "zmon_finding"}
     assert all(map(keeps, RECORDED | jobs | {"ALERTS"}))
     assert not any(
@@ -92,7 +92,7 @@ def test_store_of_a_month_keeps_recorded_series_and_jobs_and_nothing_that_is_scr
 
 def test_store_of_a_year_keeps_exactly_the_series_of_a_year():
     of_year = {rule["record"] for group, rule in RULES if group == "zmon-year"}
-    assert {name for name in RECORDED if kept("year.yml")(name)} == of_year
+    assert {name for name in RECORDED if store_filter("year.yml")(name)} == of_year
 
 
 def test_each_store_has_the_filter_of_its_retention():

@@ -137,3 +137,24 @@ def test_flight_records_are_forgotten_when_a_rank_goes_on(run_scenario):
         assert len(agent.evidence_requests()) == 4
 
     run_scenario(scenario, agent)
+
+
+def test_only_ranks_that_stand_out_are_asked_in_a_large_job(run_scenario):
+    """Where thousands wait in the same collective, their flight records are all alike."""
+    ranks = [waiting(rank, 8.0, world_size=40) for rank in range(40)]
+    ranks[23] = rank_state(23, world_size=40, step_seconds=8.0, state_seconds=8.0, overdue_seconds=6.0)
+    agent = FakeAgent(*ranks)
+
+    async def scenario(hub_client):
+        assert await poll(hub_client.findings)
+
+        async def asked_ranks():
+            return len(agent.evidence_requests()) >= 4
+
+        assert await poll(asked_ranks)
+        await hub_client.passes(3)
+        numbers = {int(request.partition("?")[0]) for request in agent.evidence_requests()}
+        assert 23 in numbers
+        assert len(numbers) == 4
+
+    run_scenario(scenario, agent, max_flights=4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,7 +15,7 @@ from zmon.errors import UsageError
 T = TypeVar("T")
 
 
-def read(path: Path, commands: Collection[click.Command]) -> dict[str, dict[str, Any]]:
+def read(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
     """Return the file as defaults for click: subcommand → parameter → text or mapping of thresholds.
 
     Raises UsageError if the file cannot be read or has a key that does not exist.
@@ -26,9 +26,8 @@ def read(path: Path, commands: Collection[click.Command]) -> dict[str, dict[str,
         raise UsageError(f"cannot read {path}", str(error).splitlines()[0]) from error
     if not isinstance(loaded, dict):
         raise UsageError(f"cannot use {path}", "it is not a YAML mapping", "Write for example `hub: {port: 9999}`")
-    by_name = {str(command.name): command for command in commands}
     try:
-        return {name: _defaults(name, flags, _look_up(by_name, name)) for name, flags in loaded.items()}
+        return {name: _defaults(name, flags, _look_up(commands, name)) for name, flags in loaded.items()}
     except ValueError as error:
         raise UsageError(f"cannot use {path}", str(error)) from error
 
@@ -57,7 +56,7 @@ def _defaults(name: str, flags: Any, command: click.Command) -> dict[str, Any]:
     return defaults
 
 
-def _look_up(by_name: dict[str, T], name: Any) -> T:
+def _look_up(by_name: Mapping[str, T], name: Any) -> T:
     if name not in by_name:
         raise ValueError(f"unknown key {name!r}; the keys are {', '.join(sorted(by_name))}")
     return by_name[name]

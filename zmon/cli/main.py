@@ -10,47 +10,11 @@ import click
 
 import zmon
 from zmon.cli import config
-from zmon.cli.agent import agent
-from zmon.cli.analyze import analyze
-from zmon.cli.bench_comm import bench_comm_command
-from zmon.cli.check import check
-from zmon.cli.compare import compare_command
-from zmon.cli.dashboard import dashboard
-from zmon.cli.demo import demo
-from zmon.cli.doctor import doctor
-from zmon.cli.drill import drill
-from zmon.cli.hub import hub
-from zmon.cli.incident import incident
-from zmon.cli.predict import predict_command
-from zmon.cli.run import run_command
-from zmon.cli.scaling import scaling_command
-from zmon.cli.status import status
-from zmon.cli.steps import steps
-from zmon.cli.top import top
-from zmon.cli.up import up
+from zmon.cli.commands import Commands
 from zmon.errors import UsageError, ZmonError
 from zmon.stack import manual
 
-COMMANDS = (
-    run_command,
-    demo,
-    up,
-    agent,
-    hub,
-    dashboard,
-    status,
-    top,
-    incident,
-    doctor,
-    check,
-    steps,
-    analyze,
-    compare_command,
-    scaling_command,
-    bench_comm_command,
-    predict_command,
-    drill,
-)
+COMMANDS = Commands()
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
@@ -63,6 +27,7 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 
 
 @click.group(
+    commands=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=f"\b\nPages such as docs/runbooks.md are in {manual.folder()}.",
 )
@@ -80,13 +45,6 @@ def cli() -> None:
 
     Exit codes: 0 success, 1 failure, 2 misuse. If a command gives them another meaning, its help says so.
     """
-
-
-for command in COMMANDS:
-    cli.add_command(command)
-    for parameter in command.params:
-        if isinstance(parameter, click.Option):
-            parameter.show_envvar = True
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import yaml
 
-from zmon import detectors
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.thresholds import PAGE, build
@@ -38,9 +37,16 @@ class Settings(click.ParamType[Any]):
             ) from error
 
 
+def _configured(settings: object) -> object:
+    """Return the detectors with the thresholds of a site."""
+    from zmon import detectors  # an agent has leases only, and does without the arrays of detectors
+
+    return detectors.configured(settings)
+
+
 detectors_option = click.option(
     "--detectors",
-    type=Settings(lambda settings, _: detectors.configured(settings)),
+    type=Settings(lambda settings, _: _configured(settings)),
     envvar="ZMON_DETECTORS",
     default="{}",
     metavar="YAML",

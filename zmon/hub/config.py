@@ -13,6 +13,7 @@ from zmon.schema.shard import Shard
 from zmon.web.live_config import LiveConfig
 
 _MAX_DISCOVERED = 2048  # agents; more need another hub
+_AGENTS_OF_COLLECTOR = 512  # at most
 _OWN_FILES = 96  # its log, libraries, and the files of findings and incidents that its threads have open at a time
 
 
@@ -28,6 +29,7 @@ class HubConfig:
     about_records: int = 8  # approximate step records per rank and request; detectors compare ranks by them
     agent_timeout_seconds: float = 1.0
     wait_seconds: float = 30.0  # duration of a long poll for suspects
+    max_flights: int = 512  # ranks whose flight records are gathered: those of a larger job that stand out
     max_stacks: int = 8  # ranks whose stacks are gathered for one finding
     evidence_seconds: float = 5.0  # time limit for the evidence of all ranks of a job
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
@@ -46,8 +48,11 @@ class HubConfig:
 
     @property
     def max_connections(self) -> int:
-        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
-        return 2 * self.max_agents + 2 * self.max_requests
+        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents.
+
+        The agents of collectors are asked for evidence only.
+        """
+        return 2 * self.max_agents + 2 * self.max_requests + _AGENTS_OF_COLLECTOR * len(self.collectors)
 
     @property
     def reserved_files(self) -> int:

@@ -8,6 +8,7 @@ costs them time. The agent is also asked about a dead culprit, because it has th
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -80,7 +81,19 @@ class StallEvidence:
 
     async def _gather_flights(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         launch = self._job_states.state_of(snapshot)
-        launch.flights = flights(await self._ask(session, snapshot, [r for r in snapshot.ranks if r.alive]))
+        launch.flights = flights(await self._ask(session, snapshot, self._standing_out(snapshot)))
+
+    def _standing_out(self, snapshot: Snapshot) -> list[RankState]:
+        """Return the living ranks whose flight records are gathered: at most `max_flights`, in order of ranks.
+
+        Where thousands of ranks wait in the same collective, those count that do something else.
+        """
+        alive = [r for r in snapshot.ranks if r.alive]
+        if len(alive) <= self._config.max_flights:
+            return alive
+        number_alike = Counter(map(_place, alive))
+        rarest = sorted(alive, key=lambda r: number_alike[_place(r)])[: self._config.max_flights]
+        return sorted(rarest, key=lambda r: r.rank)
 
     async def _ask(
         self,
@@ -94,14 +107,16 @@ class StallEvidence:
         return await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests)
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Gather the stacks of the culprits, or of all ranks if there is no culprit, and the flight records of all."""
+        """Gather the stacks of the culprits, or of all ranks if there is no culprit, and flight records.
+
+        These are of all living ranks, or of those that stand out in a job with more than `max_flights`.
+        """
         launch = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
-        alive = [r for r in snapshot.ranks if r.alive]
+        alive = self._standing_out(snapshot)
         ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
         stack_ranks = {r.rank for r in ranks}
-        answers = await self._ask(
-            session, snapshot, [r for r in snapshot.ranks if r.alive or r.rank in stack_ranks], stack_ranks
-        )
+        asked = {r.rank: r for r in (*alive, *ranks)}
+        answers = await self._ask(session, snapshot, [asked[rank] for rank in sorted(asked)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
         launch.flights = flights(alive_answers)
         launch.frames = {r.rank: frame for r in ranks if (frame := _standing_frame(r, answers[r.rank]))}
@@ -114,6 +129,15 @@ class StallEvidence:
             owners=tuple(dict.fromkeys(r.owner for r in ranks)) if stack_ranks else UNSET,
         )
         self._journal.attach(finding.id, gathered)
+
+
+def _place(state: RankState) -> tuple[object, ...]:
+    """Return where a rank stands: ranks that wait for the same rank in the same collective stand alike."""
+    inside = state.in_flight
+    return (
+        state.activity, state.phase, state.step, state.process_state, tuple(sorted(state.sequences.items())),
+        None if inside is None else (inside.op, inside.group, inside.sequence),
+    )  # fmt: skip
 
 
 def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:

@@ -91,7 +91,11 @@ HUB: tuple[Endpoint[Any, object], ...] = (
     INCIDENT,
     HUB_HEALTH,
 )
+COLLECTOR: tuple[Endpoint[Any, object], ...] = (COLLECTED_SUSPECTS, COLLECTOR_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
-ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB, COLLECTED_SUSPECTS)}}
-ROLES[COLLECT] = "read"
+ROLES: dict[str, Role] = {
+    METRICS: "metrics",
+    COLLECT: "read",
+    **{each.path: each.role for each in (*AGENT, *HUB, *COLLECTOR)},
+}

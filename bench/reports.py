@@ -1,0 +1,66 @@
+"""The size of an agent's report, and the time to encode and decode it: JSON against the packed form. Takes seconds.
+
+    python -m bench.reports
+
+The agent has eight ranks with five phases and four ops, as in bench.cluster, and no GPUs. `records` is the number of
+sampled steps of each rank. The packed report is a later one: the hub has what rests about its ranks. The last column is
+the columns alone, for each rank and sampled step.
+"""
+
+from __future__ import annotations
+
+import timeit
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
+from bench.rows import MICRO, table_line
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import Resting, pack, unpack, with_columns
+from zmon.schema.api.received import decode
+
+_HEADS = ("records", "form", "bytes a rank", "encode a rank", "decode a rank", "bytes a step")
+_CALLS, _TRIES = 300, 5
+
+
+def main() -> None:
+    """Measure and print the table."""
+    print(table_line(_HEADS, _HEADS))
+    cluster = Cluster(16384)
+    cluster.elapsed = 1000 * STEP_SECONDS
+    for number in (0, 4, 8):
+        report = msgspec.json.decode(msgspec.json.encode(cluster.report(3, 1000 - number)), type=AgentReport)
+        for cells in compare(report, number):
+            print(table_line(cells, _HEADS))
+
+
+def compare(report: AgentReport, num_records: int) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of both forms of a report."""
+    _, resting = unpack(pack(with_columns(report, "f"), ""), Resting())
+    text, packed = msgspec.json.encode(report), pack(with_columns(report, "f"), resting.version)
+    cells = _cells(text, lambda: msgspec.json.encode(report), lambda: decode(text, AgentReport))
+    yield (str(num_records), "JSON", *cells, "")
+    cells = _cells(packed, lambda: pack(with_columns(report, "f"), resting.version), lambda: unpack(packed, resting))
+    columns = len(msgspec.msgpack.encode(with_columns(report, "f").columns))
+    yield (
+        str(num_records), "packed", *cells, f"{columns / RANKS_PER_AGENT / num_records:.0f}" if num_records else "",
+    )  # fmt: skip
+
+
+def _cells(body: bytes, encode: Callable[[], object], decode_: Callable[[], object]) -> tuple[str, str, str]:
+    """Return the bytes, and the microseconds to encode and to decode, for each rank."""
+    return (
+        f"{len(body) / RANKS_PER_AGENT:.0f}",
+        f"{_seconds(encode) / RANKS_PER_AGENT * MICRO:.1f} us",
+        f"{_seconds(decode_) / RANKS_PER_AGENT * MICRO:.1f} us",
+    )
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    """Return the time of one call: the best of some tries."""
+    return min(timeit.repeat(function, number=_CALLS, repeat=_TRIES)) / _CALLS
+
+
+if __name__ == "__main__":
+    main()
