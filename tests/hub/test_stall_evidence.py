@@ -140,7 +140,7 @@ def test_flight_records_are_forgotten_when_a_rank_goes_on(run_scenario):
 
 
 def test_only_ranks_that_stand_out_are_asked_in_a_large_job(run_scenario):
-    """Where thousands wait in the same collective, their flight records are all alike."""
+    """The flight records of thousands that wait in one collective are all alike."""
     ranks = [waiting(rank, 8.0, world_size=40) for rank in range(40)]
     ranks[23] = rank_state(23, world_size=40, step_seconds=8.0, state_seconds=8.0, overdue_seconds=6.0)
     agent = FakeAgent(*ranks)

@@ -107,8 +107,8 @@ class StallEvidence:
         alive = self._with_flights(snapshot)
         ranks = _with_stacks(snapshot, finding)[: self._config.max_stacks]
         stack_ranks = {r.rank for r in ranks}
-        asked = {r.rank: r for r in (*alive, *ranks)}
-        answers = await self._ask(session, snapshot, [asked[rank] for rank in sorted(asked)], stack_ranks)
+        targets = {r.rank: r for r in (*alive, *ranks)}
+        answers = await self._ask(session, snapshot, [targets[rank] for rank in sorted(targets)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
         launch.flights = flights(alive_answers)
         launch.frames = {r.rank: frame for r in ranks if (frame := _standing_frame(r, answers[r.rank]))}
