@@ -182,9 +182,7 @@ class Evidence(msgspec.Struct, frozen=True):
     # every detector
     last_checkpoint: Checkpoint | UnsetType | None = UNSET  # set if the job stalls; None: no checkpoint was seen
     ranks: tuple[RankStatus, ...] | UnsetType = UNSET
-    num_ranks_left_out: int | UnsetType = (
-        UNSET  # set if `ranks` has only some: of a large job, or in an answer
-    )
+    num_ranks_left_out: int | UnsetType = UNSET  # set if `ranks` has only some: of a large job, or in an answer
     # gathered by the hub, by rank
     in_flight: Mapping[str, FlightRow] | UnsetType = UNSET
     stacks: Mapping[str, RankStack] | UnsetType = UNSET

@@ -9,7 +9,10 @@ one: ranks that run the same program never pass each other like this.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from zmon.format import counted
@@ -31,41 +34,67 @@ class Skipped(NamedTuple):
 
 def skipped_collective(ranks: Sequence[RankState]) -> Skipped | None:
     """Return the collective that exactly one rank skipped; None if the order of no rank, or of several, differs."""
+    places = _Places(ranks)
     for rule in (_by_order, _by_number):
-        skipped = [skip for rank in ranks if (skip := rule(rank, ranks))]
+        skipped = [*islice((skip for rank in ranks if (skip := rule(rank, places))), 2)]
         if skipped:
             return skipped[0] if len(skipped) == 1 else None
     return None
 
 
-def _by_order(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
+class _Places:
+    """The collectives in which ranks are, so that no rank must be compared with all others."""
+
+    def __init__(self, ranks: Sequence[RankState]) -> None:
+        self.ranks = ranks
+        self._kinds: defaultdict[tuple[str, int], Counter[_Kind]] = defaultdict(Counter)
+        self._insides: defaultdict[str, dict[InFlight, int]] = defaultdict(dict)  # by group, with the first place
+        for place, state in enumerate(ranks):
+            if state.in_flight is not None and (position := _position(state.in_flight)):
+                self._kinds[position][_Kind(_numbers(state), _op_before(state))] += 1
+                inside = state.in_flight
+                self._insides[inside.group].setdefault(replace(inside, num_bytes=0, seconds=0.0), place)
+
+    def peers(self, state: RankState) -> set[_Kind]:
+        """Return the kinds of the other ranks that are in the same collective as this one."""
+        position = _position(state.in_flight)
+        if position is None:
+            return set()
+        kinds = self._kinds[position] - Counter([_Kind(_numbers(state), _op_before(state))])
+        return set(kinds)
+
+    def awaiting(self, state: RankState) -> list[InFlight]:
+        """Return the collectives in which ranks are, and which this one has not entered although it is in the group."""
+        first: dict[InFlight, int] = {}
+        for group, count in state.sequences.items():
+            if count > 0 and group in self._insides:
+                first |= {inside: at for inside, at in self._insides[group].items() if inside.sequence > count}
+        return sorted(first, key=first.__getitem__)
+
+
+def _by_order(state: RankState, places: _Places) -> Skipped | None:
     """Return what the rank skipped if the ranks in the same collective entered it just before, and the rank did not."""
     own = _op_before(state)
     if own is None:
         return None
-    awaiting = [
-        r.in_flight
-        for r in ranks
-        if r.in_flight and 0 < state.sequences.get(r.in_flight.group, r.in_flight.sequence) < r.in_flight.sequence
-    ]
-    peers = [_op_before(r) for r in _peers(state, ranks)]
-    for inside in awaiting:
-        if peers and own != inside.op and all(op == inside.op for op in peers):
+    ops = {kind.op_before for kind in places.peers(state)}
+    for inside in places.awaiting(state):
+        if own != inside.op and ops == {inside.op}:
             reason = f"the ranks that are there with it entered {inside.op} before"
             return Skipped(state, inside.op, inside.group, inside.sequence, reason)
     return None
 
 
-def _by_number(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
+def _by_number(state: RankState, places: _Places) -> Skipped | None:
     """Return what the rank skipped if it entered fewer collectives than all ranks that are in the same one."""
-    peers = _peers(state, ranks)
-    if len({(_numbers(r), _op_before(r)) for r in peers}) != 1:
+    peers = places.peers(state)
+    if len(peers) != 1:
         return None  # nobody is there with it, or those who are there have different roles
-    usual, own = _numbers(peers[0]), _numbers(state)
+    usual, own = next(iter(peers)).numbers, _numbers(state)
     fewer = sum(usual) - sum(own)
     if len(usual) != len(own) or fewer <= 0 or fewer * _STEPS_PER_SKIP > state.step:
         return None  # it has another role, in which a step has fewer collectives
-    for other in ranks:
+    for other in places.ranks:
         behind = [group for group, count in other.sequences.items() if 0 < state.sequences.get(group, count) < count]
         if behind and any(0 < other.sequences.get(group, n) < n for group, n in state.sequences.items()):
             group, sequence = behind[0], other.sequences[behind[0]]
@@ -75,15 +104,16 @@ def _by_number(state: RankState, ranks: Sequence[RankState]) -> Skipped | None:
     return None
 
 
+class _Kind(NamedTuple):
+    """The history of a rank, as far as its peers must share it."""
+
+    numbers: tuple[int, ...]
+    op_before: str | None
+
+
 def _numbers(state: RankState) -> tuple[int, ...]:
     """Return how many collectives of each of its groups the rank has entered; ranks of one role have equal numbers."""
     return tuple(sorted(state.sequences.values()))
-
-
-def _peers(state: RankState, ranks: Sequence[RankState]) -> list[RankState]:
-    """Return the other ranks that are in the same collective as this one."""
-    position = _position(state.in_flight)
-    return [r for r in ranks if position and r is not state and _position(r.in_flight) == position]
 
 
 def _op_before(state: RankState) -> str | None:
