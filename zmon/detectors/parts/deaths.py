@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zmon.detectors.parts.beginnings import Beginnings
 from zmon.detectors.parts.connection_errors import is_timeout
 from zmon.detectors.parts.own_death import (
     Death,
@@ -240,7 +241,10 @@ def culprits(dead: Sequence[Dead], together_seconds: float) -> list[RankState]:
     killed = [s for s, kind in dead if kind is Death.KILLED and gone_seconds(s) >= first_gone - together_seconds]
     raised = [s for s, kind in dead if kind is Death.RAISED]
     signalled = [s for s, kind in dead if kind is Death.CANCELLED]
-    raised = [s for s in raised if not any(precedes(other, s, together_seconds) for other in (*signalled, *raised))]
-    killed = [s for s in killed if not any(began_seconds(r) > gone_seconds(s) + together_seconds for r in raised)]
-    killed = [s for s in killed if not any(precedes(other, s, together_seconds) for other in signalled)]
+    earlier = Beginnings((*signalled, *raised))
+    raised = [s for s in raised if not earlier.precede(s, together_seconds)]
+    first_raised = max(map(began_seconds, raised), default=0.0)
+    killed = [s for s in killed if first_raised <= gone_seconds(s) + together_seconds]
+    by_signal = Beginnings(signalled)
+    killed = [s for s in killed if not by_signal.precede(s, together_seconds)]
     return hung or killed or raised

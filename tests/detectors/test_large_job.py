@@ -1,0 +1,90 @@
+"""Tests of the stalls and ends of a job of 16,384 ranks: the detectors name the same as in a small one.
+
+A detector that compared each rank with all others would take minutes here, and the hub would stand still meanwhile.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import DISCONNECT, agent_status, dead, killed, rank_state, snapshot, terminated, waiting, words
+from zmon.detectors import ALL
+from zmon.schema.rank import InFlight
+
+SIZE = 16_384
+HOSTS = [f"node-{number}" for number in range(SIZE // 8)]
+
+
+def job(make, **others):
+    """Return the ranks of a job: those in `others`, by number, and for the others what `make` returns."""
+    ranks = [others.get(f"rank_{rank}") or make(rank) for rank in range(SIZE)]
+    return [replace(r, world_size=SIZE, host=HOSTS[r.rank // 8], run_uid=f"uid-{r.rank:05}") for r in ranks]
+
+
+def stuck(rank):
+    return waiting(rank, 30.0)
+
+
+def alone(rank, **changes):
+    return rank_state(rank, **{"step_seconds": 30.0, "state_seconds": 30.0, "overdue_seconds": 28.0, **changes})
+
+
+def raised(rank):
+    return dead(rank, 8.0, last_words=words("exception", "ValueError", "bad batch"))
+
+
+def cut_off(rank):
+    return dead(rank, 8.0, last_words=words("exception", "RuntimeError", DISCONNECT))
+
+
+def in_own_group(rank):
+    inside = InFlight("all_reduce", f"dp{rank % 2048}", 601, 4096, 30.0)
+    return waiting(rank, 30.0, sequences={"0": 300, inside.group: 600}, in_flight=inside)
+
+
+def found(*snapshots):
+    return {(finding.cause, finding.ranks) for each in snapshots for d in ALL for finding in d.detect(each)}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("ranks", "cause", "culprits"),
+    [
+        (lambda: job(stuck), "unknown", ()),
+        (lambda: job(stuck, rank_5=alone(5)), "compute_hang", (5,)),
+        (lambda: job(stuck, rank_9=alone(9, process_state="T", stopped_seconds=20.0)), "rank_frozen", (9,)),
+        (lambda: job(stuck, rank_3=killed(3, 2.0)), "rank_exited", (3,)),
+        (lambda: job(cut_off, rank_0=killed(0, 9.0)), "rank_exited", (0,)),
+        (lambda: job(in_own_group), "unknown", ()),
+    ],
+    ids=["all wait", "one computes", "one is stopped", "one was killed", "one was killed, others broke", "many groups"],
+)
+def test_stall_of_a_large_job_is_named_as_in_a_small_one(ranks, cause, culprits):
+    assert found(snapshot(*ranks())) == {(cause, culprits)}
+
+
+@pytest.mark.timeout(120)
+def test_all_ranks_of_a_large_job_that_raise_are_named():
+    ((cause, culprits),) = found(snapshot(*job(raised)))
+    assert (cause, len(culprits)) == ("rank_exited", SIZE)
+
+
+@pytest.mark.timeout(120)
+def test_cancelled_large_job_is_quiet():
+    assert found(snapshot(*job(lambda rank: terminated(rank, 8.0)))) == set()
+
+
+@pytest.mark.timeout(120)
+def test_host_of_a_large_job_that_falls_silent_is_lost():
+    ranks = job(stuck)
+    agents = [agent_status(host, silent=20.0 * (host == "node-0")) for host in HOSTS]
+    causes = found(snapshot(*ranks[8:], unwatched=ranks[:8], agents=agents))
+    assert {cause for cause, _ in causes} == {"host_lost", "agent_unreachable"}
+
+
+@pytest.mark.timeout(120)
+def test_table_of_a_finding_has_the_ranks_that_stand_out():
+    (finding,) = (f for d in ALL for f in d.detect(snapshot(*job(stuck, rank_9000=alone(9000)))))
+    assert len(finding.evidence.ranks) == 1024
+    assert 9000 in {row.rank for row in finding.evidence.ranks}
+    assert finding.evidence.num_ranks_left_out == SIZE - 1024
