@@ -65,6 +65,7 @@ class Hub:
         self.job_states = JobStates(config.data_dir)
         self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
         self.snapshots: tuple[Snapshot, ...] = ()
+        self._views: list[JobView] | None = None  # None: not made since the last pass
         self.errors: dict[tuple[str, str], str] = {}  # the last error, by detector (or other part) and job
         self.pass_seconds = 0.0
         self.last_pass_time: float | None = None
@@ -133,7 +134,7 @@ class Hub:
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
-        self.last_pass_time = now
+        self.last_pass_time, self._views = now, None
 
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
@@ -146,6 +147,7 @@ class Hub:
         self._record_earlier_ends(superseded(reports, aligned, now))
         self.snapshots = tuple(self.judge(snapshot, reports, now) for snapshot in aligned)
         self._unread_jobs.update(self.links, now)
+        self._views = None
 
     def _record_earlier_ends(self, launches: Iterable[Snapshot]) -> None:
         """Record the faults that ended these launches, which others followed before the hub saw their ends."""
@@ -245,7 +247,12 @@ class Hub:
         return {part: error for part, error in errors.items() if error}
 
     def reported_jobs(self) -> list[JobView]:
-        """Return a view of every job that an agent reports."""
+        """Return a view of every job that an agent reports; made once for each pass."""
+        if self._views is None:
+            self._views = self._new_views()
+        return self._views
+
+    def _new_views(self) -> list[JobView]:
         active, now = self.journal.active(), time.time()
         return [
             replace(

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from zmon.errors import ZmonError
 from zmon.hub.baseline_store import BaselineStore
+from zmon.job.columns import total_samples
 from zmon.job.efficiency import step_categories
 from zmon.scaling.expected import JobSize, expected_step
 from zmon.scaling.fit import Model, fit
@@ -164,8 +165,8 @@ def _host_capacity(snapshot: Snapshot, curve: ScalingCurve) -> int:
 
 def _with_samples(steps: Sequence[AlignedStep], samples: int) -> list[AlignedStep]:
     """Return the steps with about this number of samples, since the batch size may have changed a moment ago."""
-    reported = [(step, [n for n in step.samples if n is not None]) for step in steps]
-    return [step for step, counts in reported if len(counts) == len(step.samples) and are_similar(sum(counts), samples)]
+    totals = [(step, total_samples(step)) for step in steps]
+    return [step for step, total in totals if total is not None and are_similar(total, samples)]
 
 
 def _categories(steps: Sequence[AlignedStep], seconds: float) -> dict[str, float]:

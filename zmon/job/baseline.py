@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median, median_low
 
-from zmon.job.columns import middle
+from zmon.job.columns import middle, total_samples
 from zmon.job.lost_time import lost_ratio
 from zmon.schema import curve
-from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow, total_samples
+from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
 WINDOW_SECONDS = 5.0  # contention and pauses of two seconds affect less than half of it
 WINDOW_STEPS = 10  # fewer steps have no meaningful median

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -25,8 +26,19 @@ def middle(column: Sequence[float]) -> float:
 
 
 def middle_rank(column: Sequence[float]) -> int:
-    """Return the median rank: of an even number of ranks, the lower one of the two in the middle."""
-    return int(np.argsort(values(column), kind="stable")[(len(column) - 1) // 2])
+    """Return the median rank: of an even number of ranks, the lower one of the two in the middle.
+
+    Of ranks with equal values, it is the one that a sort of all ranks would have there.
+    """
+    own, place = values(column), (len(column) - 1) // 2
+    value = np.partition(own, place)[place]
+    return int(np.flatnonzero(own == value)[place - np.count_nonzero(own < value)])
+
+
+def total_samples(step: AlignedStep) -> int | None:
+    """Return the samples of all ranks in a step; None if a rank does not report its samples."""
+    is_known = isinstance(step.samples, array) or None not in step.samples  # an array has no unknown number
+    return int(np.asarray(step.samples).sum()) if is_known else None
 
 
 def exposed_by_rank(step: AlignedStep) -> Values:

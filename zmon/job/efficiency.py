@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.job.columns import middle_rank
-from zmon.schema.aligned_step import AlignedStep, total_samples
+from zmon.job.columns import middle_rank, total_samples
+from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 
 

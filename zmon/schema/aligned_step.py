@@ -64,12 +64,6 @@ class StepWindow:
 Baseline = StepWindow  # a window in which the job was healthy
 
 
-def total_samples(step: AlignedStep) -> int | None:
-    """Return the samples of all ranks in a step; None if a rank does not report its samples."""
-    known = [number for number in step.samples if number is not None]
-    return sum(known) if len(known) == len(step.samples) else None
-
-
 def sent_bytes_by_op(steps: Sequence[AlignedStep]) -> dict[str, float]:
     """Return the bytes that a rank sends in a step, by op: the mean over ranks and steps."""
     ops = sorted({op for step in steps for op in step.sent_bytes})
