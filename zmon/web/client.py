@@ -13,6 +13,7 @@ import asyncio
 import base64
 import contextlib
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
@@ -147,7 +148,7 @@ async def _answer(
     accept: str = "*/*",
     body: bytes | None = None,
 ) -> _Answer:
-    limit = aiohttp.ClientTimeout(total=timeout)
+    limit = _timeout(timeout)
     headers, method = {**HEADERS, "Accept": accept}, "GET" if body is None else "POST"
     with unreachable(url, timeout):
         async with session.request(
@@ -163,10 +164,17 @@ async def _answer(
             return _Answer(response.status, await read(response, url, max_bytes), response.content_type)
 
 
+@lru_cache(16)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds)
+
+
 async def read(response: aiohttp.ClientResponse, url: str, max_bytes: int) -> bytes:
     """Return the body of a response. Raises Unreachable once it is longer than `max_bytes`; the rest is not read."""
     if response.headers.get("Content-Encoding", "identity") != "identity":
         raise Unreachable(f"{url} answered in an encoding that was not asked for")
+    if response.content_length is not None and response.content_length <= max_bytes:
+        return await response.read()  # no more than announced
     parts, size = [], 0
     async for part in response.content.iter_chunked(_PART_BYTES):
         parts.append(part)

@@ -42,17 +42,17 @@ class Endpoint(Generic[Request, Answer]):
     def query_of(self, request: Request) -> list[tuple[str, str]]:
         """Return the query of one request. A field that is None or has its default value is left out."""
         pairs: list[tuple[str, str]] = []
-        for field in _fields(self.request):
+        for field in _fields_of_query(self):
             value = getattr(request, field.name)
-            if field.name not in self.in_path and value is not None and value != field.default:
+            if value is not None and value != field.default:
                 values = value if isinstance(value, tuple) else (value,)
                 pairs += [(field.encode_name, _word(item)) for item in values]
         return pairs
 
 
 @cache
-def _fields(request: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    return msgspec.structs.fields(request)
+def _fields_of_query(endpoint: Endpoint[Any, Any]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    return tuple(field for field in msgspec.structs.fields(endpoint.request) if field.name not in endpoint.in_path)
 
 
 def _word(value: Any) -> str:
