@@ -42,7 +42,7 @@ def in_own_group(rank):
     return waiting(rank, 30.0, sequences={"0": 300, inside.group: 600}, in_flight=inside)
 
 
-def found(*snapshots):
+def faults_of(*snapshots):
     return {(finding.cause, finding.ranks) for each in snapshots for d in ALL for finding in d.detect(each)}
 
 
@@ -60,25 +60,25 @@ def found(*snapshots):
     ids=["all wait", "one computes", "one is stopped", "one was killed", "one was killed, others broke", "many groups"],
 )
 def test_stall_of_a_large_job_is_named_as_in_a_small_one(ranks, cause, culprits):
-    assert found(snapshot(*ranks())) == {(cause, culprits)}
+    assert faults_of(snapshot(*ranks())) == {(cause, culprits)}
 
 
 @pytest.mark.timeout(120)
 def test_all_ranks_of_a_large_job_that_raise_are_named():
-    ((cause, culprits),) = found(snapshot(*job(raised)))
+    ((cause, culprits),) = faults_of(snapshot(*job(raised)))
     assert (cause, len(culprits)) == ("rank_exited", SIZE)
 
 
 @pytest.mark.timeout(120)
 def test_cancelled_large_job_is_quiet():
-    assert found(snapshot(*job(lambda rank: terminated(rank, 8.0)))) == set()
+    assert faults_of(snapshot(*job(lambda rank: terminated(rank, 8.0)))) == set()
 
 
 @pytest.mark.timeout(120)
 def test_host_of_a_large_job_that_falls_silent_is_lost():
     ranks = job(stuck)
     agents = [agent_status(host, silent=20.0 * (host == "node-0")) for host in HOSTS]
-    causes = found(snapshot(*ranks[8:], unwatched=ranks[:8], agents=agents))
+    causes = faults_of(snapshot(*ranks[8:], unwatched=ranks[:8], agents=agents))
     assert {cause for cause, _ in causes} == {"host_lost", "agent_unreachable"}
 
 
