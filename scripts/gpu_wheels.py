@@ -22,9 +22,9 @@ _GLIBCS = ("_2_28", "_2_17", "2014", "_2_12", "2010", "_2_5", "1")
 
 
 def dependencies() -> list[str]:
-    """Return the requirements of zmon itself; the extras need torch, or are for people."""
+    """Return the requirements of zmon itself without numpy; the extras need torch, or are for people."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    return list(project["dependencies"])
+    return [requirement for requirement in project["dependencies"] if not requirement.startswith("numpy")]
 
 
 def command(folder: Path) -> list[str]:
