@@ -13,6 +13,7 @@ from zmon.hub import HubConfig
 from zmon.hub.collector import Collector
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
+from zmon.schema.shard import Shard
 from zmon.web import client
 
 
@@ -271,3 +272,54 @@ def test_collector_is_healthy_while_a_hub_asks_and_an_agent_answers(tmp_path):
         assert "zmon_collector_agents_answering 2.0" in lines
 
     run(scenario, tmp_path, [a, b])
+
+
+def test_answer_says_which_steps_it_has(tmp_path):
+    """The answer of a slow agent may be that to an earlier request."""
+    agent = FakeAgent(*(rank_state(rank) for rank in range(4)))
+
+    async def main():
+        async with contexts([agent]):
+            collector = RunningCollector(tmp_path, agent)
+            await collector.start()
+            async with aiohttp.ClientSession() as session:
+                for since in (7, -1):
+                    request = CollectRequest("hub", (ReportRequest(agent.url, since=since),), about=8)
+                    path = endpoints.COLLECT
+                    answer = await client.post(session, collector.url, path, request, CollectedReports, 1.0)
+                    assert [each.since for each in answer.agents] == [since]
+            await collector.stop()
+
+    asyncio.run(main())
+
+
+def test_two_requests_of_one_hub_at_a_time_are_both_answered(tmp_path):
+    agent = FakeAgent(*(rank_state(rank) for rank in range(4)))
+
+    async def main():
+        async with contexts([agent]):
+            collector = RunningCollector(tmp_path, agent)
+            await collector.start()
+            async with aiohttp.ClientSession() as session:
+                ask = (CollectRequest("hub"), CollectedReports, 1.0)
+                answers = await asyncio.gather(
+                    *(client.post(session, collector.url, endpoints.COLLECT, *ask) for _ in range(2))
+                )
+            assert [len(answer.agents) for answer in answers] == [1, 1]
+            assert "" in {answer.agents[0].error for answer in answers}
+            await collector.stop()
+
+    asyncio.run(main())
+
+
+def test_hub_of_a_shard_judges_only_its_jobs(tmp_path):
+    a, b = two_agents()
+    a.ranks = [replace(r, job_id="a") for r in a.ranks]
+    b.ranks = [replace(r, job_id="b") for r in b.ranks]
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        assert [snapshot.job_id for snapshot in hub_client.hub.snapshots] == ["b"]
+        assert all("shard=1%2F4" in path or "shard=1/4" in path for path in a.requests if "snapshot" in path)
+
+    run(scenario, tmp_path, [a, b], shard=Shard(1, 4))

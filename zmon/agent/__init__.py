@@ -29,7 +29,7 @@ from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
+from zmon.agent.snapshot import NodeRanks, check, is_history, node_ranks, packed, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -48,7 +48,6 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import pack, with_columns
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
@@ -208,12 +207,11 @@ class Agent:
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
         """Answer with every rank and the hardware of this node, and the records that the request selects."""
+        check(request)
         try:
             return await self.report(request)
         except Unreachable as error:
             raise Refusal(503, str(error)) from error
-        except ValueError as error:  # of the shard
-            raise Refusal(400, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
@@ -264,12 +262,7 @@ class Agent:
             [
                 web.get(endpoints.METRICS, self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
-                route(
-                    endpoints.SNAPSHOT,
-                    self.snapshot,
-                    turn=self._snapshot_turn,
-                    packed=lambda request, report: pack(with_columns(report, "f"), request.known),
-                ),
+                route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn, packed=packed),
                 route(endpoints.SUSPECTS, self.suspects),
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]

@@ -19,11 +19,13 @@ from zmon.agent.sources.plans import TrainerPlan, plans_version
 from zmon.agent.sources.rank_box import RankBox
 from zmon.errors import BoxError
 from zmon.schema.api import SnapshotRequest
-from zmon.schema.api.agent import UnreadRank
+from zmon.schema.api.agent import AgentReport, UnreadRank
+from zmon.schema.api.packed import pack, with_columns
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.shard import parse
 from zmon.schema.step import StepRecord
+from zmon.web.refusal import Refusal
 
 _Records: TypeAlias = "tuple[StepRecord, ...] | None"
 _MAX_ABOUT = 64  # the hub asks for 8; so many are read in less than a millisecond
@@ -39,6 +41,20 @@ class NodeRanks(NamedTuple):
     plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
+
+
+def check(request: SnapshotRequest) -> None:
+    """Raise Refusal if the request names a shard that cannot be."""
+    try:
+        if request.shard:
+            parse(request.shard)
+    except ValueError as error:
+        raise Refusal(400, str(error)) from error
+
+
+def packed(request: SnapshotRequest, report: AgentReport) -> bytes:
+    """Return the packed form of a report, for a hub that may have its resting rows already."""
+    return pack(with_columns(report, "f"), request.known)
 
 
 def is_history(request: SnapshotRequest) -> bool:

@@ -122,8 +122,12 @@ def hub(
     words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
-    if collect and collectors:
-        raise UsageError("--collect and --collectors exclude each other", "a collector asks agents only")
+    if collect and (collectors or shard):
+        raise UsageError(
+            f"--collect and {'--collectors' if collectors else '--shard'} exclude each other",
+            "a collector only asks agents, for hubs of any shard",
+            "Give --agents to the collector, and the other option to the hub",
+        )
     if not (words or agents or agents_file or collectors):
         words = [AGENT_URL]
     urls, sources = discovery.agents(words, scheme) if words or not collectors else ((), ())

@@ -90,13 +90,6 @@ class Hub:
         """Return True if no agent answers. A blind hub opens and resolves nothing."""
         return not any(link.reachable for link in self.links)
 
-    def _follow(self, targets: tuple[str, ...]) -> None:
-        """Ask the agents that discovery names, beside those on the command line."""
-        known, most = {link.url for link in self.links}, self._config.max_agents
-        urls = sorted(dict.fromkeys((*self._config.agents, *targets)), key=lambda url: url not in known)
-        self.discovery.note_left_out(len(urls) - most)
-        self._agents.set_targets(urls[:most])
-
     # -- loops -----------------------------------------------------------------------------------------
 
     async def run_passes(self, session: aiohttp.ClientSession) -> None:
@@ -279,7 +272,7 @@ class Hub:
     async def _run(self, app: web.Application) -> Any:
         async with http_client.session(self._config.http, self._config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
-            tasks.append(asyncio.create_task(self.discovery.run(session, self._follow)))
+            tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)
             self._collectors.start(session)
             yield

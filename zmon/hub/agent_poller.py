@@ -16,6 +16,7 @@ import aiohttp
 from zmon.errors import NotListening, Unreachable
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
+from zmon.hub.discovery import Discovery
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.api.packed import ColumnReport
 from zmon.schema.api.received import Undecodable
@@ -24,9 +25,9 @@ from zmon.web import client
 log = logging.getLogger("zmon.hub")
 
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
-_RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
-_SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
-_LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
+RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
+SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
+LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
 class AgentPoller:
@@ -55,6 +56,17 @@ class AgentPoller:
                 link.withdraw()
         self.links[:] = [link for link in self.links if not link.is_forgotten]  # other parts have the same list
         self._listen_to_targets()
+
+    async def follow(self, discovery: Discovery, session: aiohttp.ClientSession) -> None:
+        """Ask the agents that discovery names, beside those on the command line, for ever."""
+
+        def publish(targets: tuple[str, ...]) -> None:
+            known, most = {link.url for link in self.links}, self._config.max_agents
+            urls = sorted(dict.fromkeys((*self._config.agents, *targets)), key=lambda url: url not in known)
+            discovery.note_left_out(len(urls) - most)
+            self.set_targets(urls[:most])
+
+        await discovery.run(session, publish)
 
     def start(self, session: aiohttp.ClientSession) -> None:
         """Keep a long poll open to every agent from now on."""
@@ -119,10 +131,10 @@ class AgentPoller:
             begin = time.monotonic()
             try:
                 request = SuspectsRequest(wait, version)
-                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + _LATE_SECONDS)
+                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + LATE_SECONDS)
             except Unreachable:
                 version = _NO_VERSION
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             before, version = (link.suspects, link.is_leaving), answer.version
             link.record_suspects(tuple(answer.suspects), answer.leaving)
@@ -130,7 +142,7 @@ class AgentPoller:
                 self._on_change()
             if link.suspects:
                 self.suspected.set()
-            await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))
+            await asyncio.sleep(max(0.0, begin + SHORTEST_POLL_SECONDS - time.monotonic()))
 
     async def close(self) -> None:
         """Cancel the requests that are not answered yet."""

@@ -44,7 +44,6 @@ log = logging.getLogger("zmon.hub")
 
 _MAX_CLIENTS = 16
 _FORGET_SECONDS = 60.0  # a hub that has not asked for so long is gone
-_MAX_REQUEST_BYTES = 4 << 20
 _MAX_WAIT_SECONDS = 60.0
 _Pending = dict[AgentLink, asyncio.Task[CollectedReport]]
 
@@ -97,8 +96,10 @@ class Collector:
         return self._pending.setdefault(name, {})
 
     def _taken(self, link: AgentLink, pending: _Pending) -> CollectedReport:
-        if pending[link].done():
-            return pending.pop(link).result()
+        task = pending.get(link)  # None: another request of the same client took the answer
+        if task is not None and task.done():
+            del pending[link]
+            return task.result()
         return CollectedReport(link.url, link.error or "it has not answered yet", link.host_is_up)
 
     async def _ask(
@@ -118,7 +119,7 @@ class Collector:
             link.record_failure(str(error), host_is_up=isinstance(error, NotListening))
             return CollectedReport(link.url, str(error), link.host_is_up)
         link.record_answer()
-        return CollectedReport(link.url, packed=raw.is_packed, body=raw.body)
+        return CollectedReport(link.url, packed=raw.is_packed, body=raw.body, since=single.since)
 
     # -- suspects --------------------------------------------------------------------------------------
 
@@ -158,7 +159,7 @@ class Collector:
         try:
             typed = msgspec.msgpack.decode(await request.read(), type=CollectRequest)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return problem(f"this is no request of a hub: {error}", 400)
+            return problem(f"this is no request of a hub: {error}. Only zmon hub --collectors asks here", 400)
         return web.Response(body=msgspec.msgpack.encode(await self.collect(typed)), content_type=CONTENT_TYPE)
 
     async def _get_metrics(self, request: web.Request) -> web.Response:
@@ -170,7 +171,6 @@ class Collector:
     def app(self) -> web.Application:
         """Return the HTTP application; the long polls to the agents are open while it is served."""
         app = application(self._config.allowed_hosts, self._config.web)
-        app._client_max_size = _MAX_REQUEST_BYTES
         app.add_routes(
             [
                 web.get(endpoints.METRICS, self._get_metrics),
@@ -184,7 +184,7 @@ class Collector:
 
     async def _run(self, app: web.Application) -> AsyncIterator[None]:
         async with http_client.session(self._config.http, self._config.max_connections) as self._session:
-            discovery = asyncio.create_task(self._discovery.run(self._session, self._follow))
+            discovery = asyncio.create_task(self._agents.follow(self._discovery, self._session))
             self._agents.start(self._session)
             yield
             discovery.cancel()
@@ -193,9 +193,3 @@ class Collector:
                 task.cancel()
             await asyncio.gather(discovery, *tasks, return_exceptions=True)
             await self._agents.close()
-
-    def _follow(self, targets: tuple[str, ...]) -> None:
-        """Ask the agents that discovery names, beside those on the command line."""
-        urls, most = dict.fromkeys((*self._config.agents, *targets)), self._config.max_agents
-        self._discovery.note_left_out(len(urls) - most)
-        self._agents.set_targets([*urls][:most])

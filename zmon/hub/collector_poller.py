@@ -16,6 +16,7 @@ import aiohttp
 
 from zmon.errors import Unreachable
 from zmon.hub.agent_link import AgentLink
+from zmon.hub.agent_poller import LATE_SECONDS, RETRY_SECONDS, SHORTEST_POLL_SECONDS
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery.target import is_url
 from zmon.plain import plain
@@ -33,9 +34,6 @@ from zmon.web import client
 log = logging.getLogger("zmon.hub")
 
 MAX_AGENTS = 16384  # of all collectors together
-_RETRY_SECONDS = 0.5  # time until the next long poll to a collector that did not answer
-_SHORTEST_POLL_SECONDS = 0.1
-_LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
 @dataclass
@@ -98,8 +96,7 @@ class CollectorPoller:
         self._set_agents(collector, answer)
         for report in answer.agents:
             if (link := collector.agents.get(report.url)) is not None:
-                with_steps = report.url in requests and requests[report.url].since >= 0
-                _record(link, report, with_steps)
+                _record(link, report)
 
     def _record_silence(self, collector: CollectorLink, error: str) -> None:
         """Record that nothing is known about the agents of a collector, nor about their hosts."""
@@ -135,10 +132,10 @@ class CollectorPoller:
             try:
                 request = CollectedSuspectsRequest(wait, version)
                 endpoint = endpoints.COLLECTED_SUSPECTS
-                answer = await client.ask(session, collector.url, endpoint, request, wait + _LATE_SECONDS)
+                answer = await client.ask(session, collector.url, endpoint, request, wait + LATE_SECONDS)
             except Unreachable:
                 version = -1.0
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(RETRY_SECONDS)
                 continue
             version = answer.version
             by_url = {each.url: each for each in answer.agents}
@@ -147,7 +144,7 @@ class CollectorPoller:
                 link.record_suspects(each.suspects if each else (), each is not None and each.leaving)
             if any(each.suspects for each in answer.agents):
                 self._suspected.set()
-            await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))
+            await asyncio.sleep(max(0.0, begin + SHORTEST_POLL_SECONDS - time.monotonic()))
 
     async def close(self) -> None:
         """Cancel the requests that are not answered yet."""
@@ -157,7 +154,7 @@ class CollectorPoller:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _record(link: AgentLink, report: CollectedReport, with_steps: bool) -> None:
+def _record(link: AgentLink, report: CollectedReport) -> None:
     """Record what a collector says about one agent."""
     if report.error:
         link.record_failure(plain(report.error), report.host_is_up)
@@ -169,4 +166,4 @@ def _record(link: AgentLink, report: CollectedReport, with_steps: bool) -> None:
     except Unreachable as error:
         link.record_failure(str(error))
     else:
-        link.record_report(decoded, with_steps)
+        link.record_report(decoded, with_steps=report.since >= 0)

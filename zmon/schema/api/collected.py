@@ -37,6 +37,7 @@ class CollectedReport(msgspec.Struct, frozen=True, array_like=True):
     host_is_up: bool = False  # no agent listens there, and its host said so
     packed: bool = True  # False: `body` is JSON
     body: bytes = b""
+    since: int = -1  # as in the request that it answers, which may be an earlier one of a slow agent
 
 
 class CollectedReports(msgspec.Struct, frozen=True):
