@@ -5,10 +5,11 @@ import os
 import aiohttp
 import pytest
 
-from tests.agent.agent_client import get_snapshot, poll
+from tests.agent.agent_client import get_json, get_snapshot, poll
 from tests.boxes import IDENTITY
 from tests.build import JOB
 from zmon.job.lease import Leases
+from zmon.schema.api.packed import CONTENT_TYPE, Resting, unpack
 
 UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
@@ -144,3 +145,41 @@ def test_lease_is_the_configured_lease(make_live_box, run_scenario):
         assert (await get_snapshot(client)).ranks[0].lease_seconds == 7200.0  # the rank is still in `init`
 
     run_scenario(scenario, leases=Leases(init_seconds=7200.0))
+
+
+def test_shard_selects_jobs(make_live_box, run_scenario):
+    make_live_box()
+    shards = [f"{index}/4" for index in range(4)]
+
+    async def scenario(client):
+        reports = [await get_snapshot(client, f"?shard={shard}") for shard in shards]
+        assert sorted(len(report.ranks) for report in reports) == [0, 0, 0, 1]
+
+    run_scenario(scenario)
+
+
+def test_shard_that_cannot_be_is_refused_with_one_line(make_live_box, run_scenario):
+    make_live_box()
+
+    async def scenario(client):
+        assert "is no shard: write 0/4" in (await get_json(client, "/api/v1/snapshot?shard=4/4", status=400))["error"]
+
+    run_scenario(scenario)
+
+
+def test_hub_of_the_same_version_gets_a_packed_report(make_live_box, run_scenario):
+    box = make_live_box()
+    box.clock.ns = -10_000_000_000
+    box.steps(10)
+
+    async def scenario(client):
+        as_json = await get_snapshot(client, "?since=0&about=8")
+        async with client.get("/api/v1/snapshot?since=0&about=8", headers={"Accept": CONTENT_TYPE}) as answer:
+            assert answer.content_type == CONTENT_TYPE
+            report, resting = unpack(await answer.read(), Resting())
+        assert [r.run_uid for r in report.ranks] == [r.run_uid for r in as_json.ranks] == [UID]
+        assert report.columns[JOB].num_records == len(as_json.records[JOB][UID]) > 0
+        async with client.get(f"/api/v1/snapshot?known={resting.version}", headers={"Accept": CONTENT_TYPE}) as answer:
+            assert unpack(await answer.read(), resting)[1] is resting
+
+    run_scenario(scenario)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.build import DISCONNECT, agent_status, dead, killed, rank_state, snapshot, terminated, waiting, words
 from zmon.detectors import ALL
+from zmon.detectors.parts.overlap import are_victims
+from zmon.detectors.stall import Stall
 from zmon.schema.rank import InFlight
 
 SIZE = 16_384
@@ -88,3 +90,21 @@ def test_table_of_a_finding_has_the_ranks_that_stand_out():
     assert len(finding.evidence.ranks) == 1024
     assert 9000 in {row.rank for row in finding.evidence.ranks}
     assert finding.evidence.num_ranks_left_out == SIZE - 1024
+
+
+@pytest.mark.timeout(120)
+def test_rank_of_a_large_job_that_gave_up_waiting_is_a_victim_although_its_row_was_left_out():
+    stopped = alone(9, process_state="T", stopped_seconds=700.0)
+    frozen = detected(snapshot(*job(stuck, rank_9=stopped)))
+    shown = {row.rank for row in frozen.evidence.ranks}
+    left_out = next(rank for rank in range(SIZE) if rank not in shown)
+    aborted = dead(left_out, 2.0, exit_status="signal SIGKILL")
+    exited = detected(snapshot(*job(stuck, **{f"rank_{left_out}": aborted})))
+    assert exited.cause == "rank_exited"
+    assert are_victims(frozen, exited)
+
+
+def detected(large):
+    """Return the one finding of the stall detector."""
+    (finding,) = Stall().detect(large)
+    return finding
