@@ -19,15 +19,15 @@ def report():
 
 
 def test_only_the_jobs_of_the_shard_are_kept():
-    kept = of_shard(report(), OURS)
-    assert [r.job_id for r in kept.ranks] == ["b"]
-    assert [*kept.columns] == ["b"]
-    assert [rank.job_id for rank in kept.unread] == ["b"]
+    own = of_shard(report(), OURS)
+    assert [r.job_id for r in own.ranks] == ["b"]
+    assert [*own.columns] == ["b"]
+    assert [rank.job_id for rank in own.unread] == ["b"]
 
 
 def test_each_job_is_kept_by_one_of_all_shards():
-    kept = [r.job_id for index in range(4) for r in of_shard(report(), Shard(index, 4)).ranks]
-    assert sorted(kept) == ["a", "b"]
+    job_ids = [r.job_id for index in range(4) for r in of_shard(report(), Shard(index, 4)).ranks]
+    assert sorted(job_ids) == ["a", "b"]
 
 
 def test_job_that_an_agent_has_renamed_keeps_its_shard():
