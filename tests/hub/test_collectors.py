@@ -139,6 +139,7 @@ def test_dead_collector_is_lost_coverage_and_resolves_nothing(tmp_path):
         assert ("rank_frozen", [2]) in await causes(hub_client)
         (lost,) = [link for link in hub_client.hub.links if not link.reachable]
         assert lost.error.startswith("its collector does not answer: ")
+        assert lost.status().silent_collector == lost.collector != ""
         a.ranks = [rank_state(rank, step=200) for rank in (0, 1)]
         b.ranks = [rank_state(rank, step=200, host="node-b") for rank in (2, 3)]
         b.suspects, b.version = [], b.version + 1
@@ -151,6 +152,7 @@ def test_dead_collector_is_lost_coverage_and_resolves_nothing(tmp_path):
 
         assert await poll(resolved, 15)
         assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
+        assert lost.status().silent_collector == ""
 
     run(scenario, tmp_path, [a], [b])
 

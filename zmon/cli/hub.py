@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
@@ -41,6 +42,9 @@ from zmon.web.live_config import LiveConfig
 # A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
 # searches for cycles every 700 objects, which takes a quarter of the time of decoding.
 OBJECTS_PER_PASS = 100_000
+
+_OF_A_HUB = {"collectors", "shard"}
+_OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels"}
 
 
 @click.command()
@@ -122,12 +126,8 @@ def hub(
     words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
-    if collect and (collectors or shard):
-        raise UsageError(
-            f"--collect and {'--collectors' if collectors else '--shard'} exclude each other",
-            "a collector only asks agents, for hubs of any shard",
-            "Give --agents to the collector, and the other option to the hub",
-        )
+    if collect:
+        _refuse_options_of_a_judge()
     if not (words or agents or agents_file or collectors):
         words = [AGENT_URL]
     urls, sources = discovery.agents(words, scheme) if words or not collectors else ((), ())
@@ -151,6 +151,24 @@ def hub(
     listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
     make = (lambda: Collector(config).app()) if collect else (lambda: Hub(config).app())
     serve("collector" if collect else "hub", listening, make, config.reserved_files)
+
+
+def _refuse_options_of_a_judge() -> None:
+    """Raise UsageError if a collector has options that only a hub that judges uses.
+
+    A variable of the environment may be there for the hub of the same host, unless it says what the hub is to ask.
+    """
+    context = click.get_current_context()
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if (source is ParameterSource.COMMANDLINE and option.name in _OF_A_JUDGE) or (
+            source is ParameterSource.ENVIRONMENT and option.name in _OF_A_HUB
+        ):
+            raise UsageError(
+                f"--collect and {option.opts[0]} exclude each other",
+                "a collector only asks agents, for hubs of any shard",
+                "Give --agents to the collector, and the other option to the hub",
+            )
 
 
 def _urls(text: str) -> tuple[str, ...]:

@@ -52,6 +52,7 @@ class AgentLink:
         self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
         self._packed_at = -math.inf  # monotonic time from which on packed reports are requested
         self.collector = ""  # URL of the collector that asks the agent; empty: the hub asks it itself
+        self.silent_collector = ""  # the same URL while that collector does not answer
         self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
         self.consecutive_failures = 0
@@ -112,12 +113,14 @@ class AgentLink:
             shard=str(self._shard or ""),
         )
 
-    def record_failure(self, error: str, host_is_up: bool = False) -> None:
+    def record_failure(self, error: str, host_is_up: bool = False, silent_collector: str = "") -> None:
         """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour.
 
-        `host_is_up`: its host did answer, and refused the connection.
+        `host_is_up`: its host did answer, and refused the connection. `silent_collector`: the URL of its collector, if
+        that does not answer and so nothing is known about the agent.
         """
         self.error, self.suspects, self.host_is_up = error, (), host_is_up
+        self.silent_collector = silent_collector
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
@@ -142,7 +145,7 @@ class AgentLink:
     def record_answer(self) -> None:
         """Record that the agent has answered now."""
         self._answered_at = time.monotonic()
-        self.error, self.host_is_up, self.consecutive_failures = None, False, 0
+        self.error, self.host_is_up, self.silent_collector, self.consecutive_failures = None, False, "", 0
 
     def record_stay(self) -> None:
         """Record that the agent does not end now: its restart is over, and a later silence is one of its own."""
@@ -235,6 +238,7 @@ class AgentLink:
             left_out=self.report.left_out if self.report else (),
             host_is_up=self.host_is_up,
             is_restarting=not self.reachable and self.is_leaving,
+            silent_collector=self.silent_collector,
         )
 
 

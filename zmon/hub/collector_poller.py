@@ -104,7 +104,7 @@ class CollectorPoller:
             log.warning("%s", error)
         collector.error = error
         for link in collector.agents.values():
-            link.record_failure(f"its collector does not answer: {error}", host_is_up=True)
+            link.record_failure(f"its collector does not answer: {error}", True, collector.url)
 
     def _set_agents(self, collector: CollectorLink, answer: CollectedReports) -> None:
         """Follow the agents that the collector has now."""

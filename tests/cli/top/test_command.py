@@ -145,8 +145,16 @@ def fetch(url, job_id):
 def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
     state = fetch(http_hub[0], "dlrm-7")
     assert ([job.job_id for job in state.jobs], [f.id for f in state.findings]) == (["dlrm-7"], ["f1"])
-    assert ([r.rank for r in state.ranks], state.ranks_error) == ([0, 1], "")
+    assert ([r.rank for r in state.ranks], state.ranks_note) == ([0, 1], "")
     assert fetch(http_hub[0], None).ranks == ()
+
+
+def test_large_job_says_how_many_ranks_are_left_out(http_hub):
+    url, answers = http_hub
+    answers["/api/v1/jobs/dlrm-7/ranks"] = {**answers["/api/v1/jobs/dlrm-7/ranks"], "num_rows": 16_384}
+    state = fetch(url, "dlrm-7")
+    assert len(state.ranks) == 2
+    assert "16,382 more ranks" in state.ranks_note
 
 
 def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
@@ -154,14 +162,14 @@ def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
     del answers["/api/v1/jobs/dlrm-7/ranks"]
     state = fetch(url, "dlrm-7")
     assert state.ranks == ()
-    assert "another version, or no longer knows the job" in state.ranks_error
+    assert "another version, or no longer knows the job" in state.ranks_note
     assert state.jobs
 
 
 def test_malformed_answer_about_ranks_is_shown_as_unknown(http_hub):
     url, answers = http_hub
     answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
-    assert "ranks unknown" in fetch(url, "dlrm-7").ranks_error
+    assert "ranks unknown" in fetch(url, "dlrm-7").ranks_note
 
 
 def test_stopped_hub_is_unreachable():

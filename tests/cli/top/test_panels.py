@@ -89,7 +89,7 @@ def test_selected_job_has_its_full_name_and_time_categories():
 
 
 def test_missing_ranks_have_a_reason():
-    state = replace(healthy(), ranks=(), ranks_error="ranks unknown: why")
+    state = replace(healthy(), ranks=(), ranks_note="ranks unknown: why")
     assert "ranks unknown: why" in job_line(state, "dlrm-7", {}).plain
 
 

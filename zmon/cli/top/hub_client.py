@@ -8,11 +8,12 @@ from contextlib import asynccontextmanager
 
 from zmon.cli.top.panels import HubState
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
+from zmon.schema.api import FindingsRequest, JobsRequest, RankList, RankRow, RanksRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.web import client, http_client
 
 TIMEOUT_SECONDS = 2.0
+MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
 
 Ask = Callable[[str | None, float], Awaitable[HubState]]
 
@@ -28,13 +29,14 @@ async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
             if job_id is None:
                 return (), ""
+            request = RanksRequest(job_id, MAX_RANKS, order="urgency")
             try:
-                answer = await client.ask(session, url, endpoints.RANKS, RanksRequest(job_id), TIMEOUT_SECONDS)
-                return tuple(answer.ranks), ""
+                answer = await client.ask(session, url, endpoints.RANKS, request, TIMEOUT_SECONDS)
             except NotServed:
                 return (), "ranks unknown: the hub has another version, or no longer knows the job"
             except Unreachable as error:
                 return (), f"ranks unknown: {error}"
+            return tuple(answer.ranks), _omission(answer)
 
         async def ask(job_id: str | None, now: float) -> HubState:
             jobs, findings, (rows, why) = await asyncio.gather(
@@ -45,3 +47,9 @@ async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask
             return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
 
         yield ask
+
+
+def _omission(answer: RankList) -> str:
+    """Return a line about the ranks that the answer leaves out."""
+    more = (answer.num_rows or 0) - len(answer.ranks)
+    return f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all" if more > 0 else ""

@@ -30,7 +30,7 @@ Row = tuple[tuple[str, ...], bool]  # cells, and True if the row is highlighted
 
 @dataclass(frozen=True)
 class HubState:
-    """The hub's answers at one moment. `ranks` belong to `ranks_job_id`; `ranks_error` says why they are missing."""
+    """The hub's answers at one moment. `ranks` are of `ranks_job_id`; `ranks_note` says which are missing, and why."""
 
     time: float  # unix seconds
     blind: bool
@@ -38,7 +38,7 @@ class HubState:
     findings: tuple[Finding, ...]
     ranks_job_id: str | None = None
     ranks: tuple[RankRow, ...] = ()
-    ranks_error: str = ""
+    ranks_note: str = ""
     hub_as_of: float | None = None  # unix seconds of the hub's last pass
 
     @property
@@ -113,8 +113,8 @@ def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[s
     )
     line = Text(f"{job.job_id}", style="bold")
     line.append(f": {categories}", style="not bold")
-    if state.ranks_job_id == job.job_id and state.ranks_error:
-        line.append(f"\n{state.ranks_error}", style="not bold")
+    if state.ranks_job_id == job.job_id and state.ranks_note:
+        line.append(f"\n{state.ranks_note}", style="not bold")
     return line
 
 
