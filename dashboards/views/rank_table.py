@@ -99,8 +99,10 @@ def _culprits(context: ViewContext) -> set[int]:
 def _draw(context: ViewContext, rows: list[RankRow]) -> None:
     """Draw these rows. A selected row opens the details of its rank."""
     culprits = _culprits(context)
-    table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
     row_ranks = [row.rank for row in rows]
+    table = pd.DataFrame([_cells(row, is_culprit=row.rank in culprits) for row in rows])
+    if culprits.isdisjoint(row_ranks):
+        table = table.drop(columns="", errors="ignore")
     rank, host, address = context.address.rank, context.address.host, context.address
     # Streamlit stores the index of the selected row, so a new order of rows needs a new table.
     selected_row = row_ranks.index(rank) if rank in row_ranks else None

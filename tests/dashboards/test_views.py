@@ -117,6 +117,10 @@ def test_ranks_page_has_table_and_stack_of_selected_rank(open_page, world):
     assert "train.py, line 7</pre>" in page_text(app)
 
 
+def test_ranks_page_without_a_culprit_has_no_column_for_it(open_page):
+    assert "" not in open_page("ranks", job_id="ads").dataframe[0].value.columns
+
+
 def test_evidence_of_many_ranks_shows_culprit_and_counts_ranks_left_out(open_page, world):
     rows = tuple(rank_row(rank_state(rank, phase=f"phase-{rank}")) for rank in range(40))
     world.findings = [changed(STALL, ranks=[39], evidence=Evidence(ranks=rows, out_of_memory="the kernel"))]
