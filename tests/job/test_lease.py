@@ -39,6 +39,18 @@ def test_lease_of_training_follows_from_slow_steps_not_the_median():
     assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
 
 
+@pytest.mark.parametrize("number", [20, 60, 99, 100])
+def test_one_pause_does_not_lengthen_the_lease_of_training(number):
+    assert LEASES.seconds("train", [0.3] * (number - 1) + [13.0]) == pytest.approx(4.5, rel=0.5)
+
+
+@pytest.mark.parametrize("number", [5, 19, 40])
+def test_long_first_steps_and_a_second_pause_lengthen_the_lease_of_training(number):
+    """Kernels are chosen and memory is allocated in the first steps; two pauses within 100 steps may be a habit."""
+    pauses = [13.0] * (2 if number == 40 else 1)
+    assert LEASES.seconds("train", [0.3] * (number - len(pauses)) + pauses) > 100.0
+
+
 @pytest.mark.parametrize("activity", ["eval", "checkpoint", "compile", "loader_start"])
 def test_lease_of_an_activity_follows_from_earlier_durations(activity):
     assert LEASES.seconds(activity, [], [30.0, 40.0, 20.0]) == 200.0

@@ -16,6 +16,10 @@ from zmon.schema.thresholds import Multiple, Thresholds
 from zmon.stats import quantile
 
 
+_SETTLED_STEPS = 20  # the first steps choose kernels and allocate memory, so that long ones are ordinary among them
+_P99_STEPS = 100  # one long step among so many does not change their p99
+
+
 @dataclass(frozen=True)
 class Leases(Thresholds):
     """The leases by activity, and the rules by which a lease is learned from the job."""
@@ -56,7 +60,7 @@ class Leases(Thresholds):
         """
         if activity == "done":
             return None
-        p99 = quantile(recent_steps, 0.99)
+        p99 = quantile(_without_one_pause(recent_steps), 0.99)
         if activity == "train" and p99 is not None and not self.starts(activity, recent_steps):
             return max(self.train_floor_seconds, self.train_multiple * p99)
         longest = {
@@ -73,3 +77,11 @@ class Leases(Thresholds):
     def starts(self, activity: str, recent_steps: Sequence[float]) -> bool:
         """Return True if the rank is in initialization or in its first steps, which have no lease of their own yet."""
         return activity == "init" or (activity == "train" and len(recent_steps) < self.learned_after_steps)
+
+
+def _without_one_pause(steps: Sequence[float]) -> Sequence[float]:
+    """Return the steps without the longest one, as long as that one alone would be their p99.
+
+    A rank that pauses once for 13 s in its first minute would otherwise have a lease of three minutes for a while.
+    """
+    return sorted(steps)[:-1] if _SETTLED_STEPS <= len(steps) < _P99_STEPS else steps
