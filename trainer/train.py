@@ -15,6 +15,7 @@ from torch import Tensor
 import zmon
 from trainer.config import DTYPES, Config
 from trainer.embedding import Bags, ReplicatedTables, ShardedTables
+from trainer.errors import DataError
 from trainer.exchange import AllToAll, Exchange, IdExchange
 from trainer.loader import Loaded
 from trainer.model import DenseModel, FlatParameters
@@ -57,6 +58,7 @@ class Trainer:
         self.next_batch: Loaded | None = None  # the batch that the next step trains on
         self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
         self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
+        self.fault: DataError | None = None  # the first fault of this rank's samples; it stops all ranks, too
 
     def step(self, batches: Iterator[Loaded]) -> StepResult:
         """Train on the batch loaded before, and load the next one.
@@ -70,15 +72,17 @@ class Trainer:
             zmon.phase("data")
             loaded, ids = self.next_batch, self.next_ids
             assert loaded is not None
-            batch = loaded.batch
+            batch, self.fault = loaded.batch, self.fault or loaded.batch.fault
             self.load_next(batches)
+            rate = rate_factor(self.config.schedule, loaded.step)
 
             zmon.phase("embedding")
             ids = ids or self.exchange.send_ids(loaded)
             bags = ids.wait()  # G bags
             if overlap.ids:
                 self.send_next_ids()  # in flight while this batch is computed
-            pooled_exchange = self.exchange.send_pooled(self.tables.lookup(bags), loaded)
+            vectors = self.tables.lookup(bags, rate * optimizer.embedding_learning_rate)
+            pooled_exchange = self.exchange.send_pooled(vectors, loaded)
             replicated_bags = self.replicated.bags(batch)
             replicated_vectors = self.replicated.lookup(replicated_bags)
             if not overlap.pooled:
@@ -100,7 +104,6 @@ class Trainer:
             (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
-            rate = rate_factor(self.config.schedule, loaded.step)
             self.tables.update(bags, pooled_gradients.wait(), rate * optimizer.embedding_learning_rate)
             self.flat.wait()
             self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
@@ -110,7 +113,7 @@ class Trainer:
 
     def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
         """Return the sums (4,) of this rank that are all-reduced with the gradients."""
-        must_stop = labels.new_tensor(float(self.must_stop))
+        must_stop = labels.new_full((), float(self.must_stop or self.fault is not None))
         return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), must_stop])
 
     def load_next(self, batches: Iterator[Loaded]) -> None:

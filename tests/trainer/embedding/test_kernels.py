@@ -61,6 +61,21 @@ def test_torch_and_fbgemm_lookups_and_updates_agree(rule: str) -> None:
     assert (by_fbgemm.weight[::2] != before[::2]).any(dim=1).all()
 
 
+def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_fbgemm, by_torch, generator = kernel("fbgemm"), kernel("torch"), torch.Generator().manual_seed(2)
+    lookups, forward = [], type(by_fbgemm._fbgemm).forward
+    monkeypatch.setattr(
+        type(by_fbgemm._fbgemm), "forward", lambda self, *rows: lookups.append(0) or forward(self, *rows)
+    )
+    for step in range(1, 4):
+        bags, gradient = random_bags(generator)
+        by_fbgemm.lookup(bags, 0.1 * step)
+        by_fbgemm.update(bags, gradient, 0.1 * step)
+        by_torch.update(bags, gradient, 0.1 * step)
+    assert len(lookups) == 3
+    assert_same(by_torch, by_fbgemm)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("rows", [[[3, 3, 3]], [[3], [3], [5, 3]], [[], [3], []], [[3, 5], []]])
 def test_torch_and_fbgemm_merge_repeated_rows(rows: list[list[int]], rule: str) -> None:

@@ -1,0 +1,106 @@
+"""The route of each id to the rank that holds its row.
+
+Ids are routed on the CPU, before they go to a GPU: their numbers by rank are sizes of an all-to-all, and reading a size
+back would stop the GPU.
+
+Shapes: F tables, B samples of this rank, S shards of all ranks, N rows to send.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainer.batch import Batch
+from trainer.sharding import Shard
+
+INT32_ROWS = 1 << 31  # rows that 32 bits can number; every table has fewer
+
+
+@dataclass(frozen=True)
+class Routed:
+    """The bags of a batch for all shards, ordered by rank, then by shard, then by sample."""
+
+    rows: Tensor  # (N,) int32: rows of the weight of the receiving rank, or of the shard (see `Router.begins`)
+    lengths: Tensor  # (S · B,) int32
+    num_rows: Tensor  # (R,) int64, rows for each rank
+
+
+class Router:
+    """Finds the shard of each id. The cost depends on the numbers of tables and ids, hardly on that of shards."""
+
+    def __init__(self, shards: Sequence[Shard], num_ranks: int, max_rows: int = INT32_ROWS) -> None:
+        """`shards` are the shards of all ranks, ordered by rank. A rank with more than `max_rows` adds `begins`."""
+        self._ranks = torch.tensor([shard.rank for shard in shards], dtype=torch.int64)
+        self._num_ranks, self._max_rows = num_ranks, max_rows
+        self._begins, self._rows_of_rank = _begins(shards)
+        begins = [0 if self._is_large(s.rank) else begin for s, begin in zip(shards, self._begins, strict=True)]
+        num_shards = Counter(shard.table for shard in shards)
+        self._whole = [
+            (place, shard.table, begins[place]) for place, shard in enumerate(shards) if num_shards[shard.table] == 1
+        ]
+        # Tables of which several shards have some rows each. A row is numbered by its table and its id, so that one
+        # search finds the part of every id.
+        self._divided = sorted(table for table, number in num_shards.items() if number > 1)
+        number_of = {table: number for number, table in enumerate(self._divided)}
+        parts = sorted(
+            (number_of[shard.table] * INT32_ROWS + shard.first_row, place, begins[place] - shard.first_row)
+            for place, shard in enumerate(shards)
+            if shard.table in number_of
+        )
+        self._firsts, self._places, self._shifts = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
+
+    def begins(self, rank: int) -> Tensor | None:
+        """Return the first row of each shard of a rank in its weight if the rank has to add them, else None.
+
+        It has to if its rows are too many for 32 bits.
+        """
+        if not self._is_large(rank):
+            return None
+        return torch.tensor(self._begins)[self._ranks == rank]
+
+    def route(self, batch: Batch) -> Routed:
+        """Return the bags for all shards. The ids must be rows of their tables."""
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
+        lengths = torch.zeros(len(self._ranks), batch.lengths.shape[1], dtype=torch.int32)
+        rows = [batch.ids.new_empty(0, dtype=torch.int32)] * max(1, len(self._ranks))
+        for place, table, begin in self._whole:
+            lengths[place], rows[place] = batch.lengths[table], (ids[table] + begin).to(torch.int32)
+        if self._divided:
+            bags, ids_of_divided = batch.lengths[self._divided], torch.cat([ids[table] for table in self._divided])
+            lengths[self._places], parts = self._divide(bags, ids_of_divided)
+            for place, part in zip(self._places.tolist(), parts, strict=True):
+                rows[place] = part
+        by_rank = torch.zeros(self._num_ranks, dtype=torch.int64)
+        by_rank.index_add_(0, self._ranks, lengths.sum(dim=1))
+        return Routed(torch.cat(rows), lengths.flatten(), by_rank)
+
+    def _divide(self, lengths: Tensor, ids: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Return the lengths of the bags (P, B) of the P parts of the divided tables, and the rows of each part."""
+        num_tables, num_samples = lengths.shape
+        sizes, total = lengths.flatten(), len(ids)
+        table = torch.arange(num_tables).repeat_interleave(lengths.sum(dim=1), output_size=total)
+        sample = torch.arange(num_samples).repeat(num_tables).repeat_interleave(sizes, output_size=total)
+        part = torch.bucketize(ids + table * INT32_ROWS, self._firsts, right=True) - 1
+        bags = torch.bincount(part * num_samples + sample, minlength=len(self._firsts) * num_samples)
+        bags = bags.view(len(self._firsts), num_samples)
+        # numpy sorts 16-bit numbers by radix, in a tenth of the time of 64-bit ones.
+        numbers = part.numpy().astype(np.uint16 if len(self._firsts) <= 1 << 16 else np.int64)
+        order = torch.from_numpy(np.argsort(numbers, kind="stable"))
+        rows = (ids + self._shifts[part])[order].to(torch.int32)
+        return bags.to(torch.int32), rows.split(bags.sum(dim=1).tolist())
+
+    def _is_large(self, rank: int) -> bool:
+        return self._rows_of_rank[rank] > self._max_rows
+
+
+def _begins(shards: Sequence[Shard]) -> tuple[list[int], Counter[int]]:
+    """Return the first row of each shard in the weight of its rank, and the rows of each rank."""
+    begins, rows_of_rank = [], Counter[int]()
+    for shard in shards:
+        begins.append(rows_of_rank[shard.rank])
+        rows_of_rank[shard.rank] += shard.num_rows
+    return begins, rows_of_rank
