@@ -128,7 +128,7 @@ class Run:
         previous, self._last_result = self._last_result, result
         if previous is None:
             return
-        log_loss, labels, predictions, must_stop = previous.sums.tolist()
+        log_loss, labels, predictions, must_stop = previous.sums.numbers()
         if must_stop:
             raise_on_all_ranks(self.trainer.fault)
             assert self.checkpoints is not None

@@ -5,6 +5,8 @@ it, and a copy of the replicated tables. Loss and gradients are means over the g
 depend on the number of ranks, except for rounding.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -34,7 +36,25 @@ class StepResult:
 
     step: int
     samples: int  # samples of all ranks
-    sums: Tensor  # (4,) over all ranks: log-loss, labels, predictions, ranks that must stop; a GPU may still compute it
+    sums: Sums  # over all ranks: log-loss, labels, predictions, ranks that must stop
+
+
+class Sums:
+    """Some numbers that a GPU may still compute. The CPU waits for them only when it reads them."""
+
+    def __init__(self, sums: Tensor) -> None:
+        self._ready = torch.cuda.Event() if sums.is_cuda else None
+        self._sums = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=sums.is_cuda)
+        self._sums.copy_(sums, non_blocking=True)
+        if self._ready is not None:
+            self._ready.record()
+
+    def numbers(self) -> list[float]:
+        """Return the numbers."""
+        if self._ready is not None:
+            self._ready.synchronize()
+        numbers: list[float] = self._sums.tolist()
+        return numbers
 
 
 class Trainer:
@@ -109,7 +129,7 @@ class Trainer:
             self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
             self.optimizer.step(rate * optimizer.dense_learning_rate)
             zmon.work(samples=len(labels), lookups=len(bags.rows) + len(replicated_bags.rows))
-        return StepResult(loaded.step, loaded.global_batch, self.flat.sums.clone())
+        return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums))
 
     def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
         """Return the sums (4,) of this rank that are all-reduced with the gradients."""

@@ -162,6 +162,19 @@ def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> N
         assert torch.equal(pieces.state, whole.state)
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("num_bags", [0, 1, 50])
+def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> None:
+    """A GPU updates so, because it would have to stop for the number of distinct rows."""
+    bags, gradient = random_bags(torch.Generator().manual_seed(4), num_bags)
+    usual, uncounted = kernel("torch", rule), kernel("torch", rule)
+    usual.update(bags, gradient, 0.1)
+    rows, order = bags.rows.sort(stable=True)
+    uncounted._update_without_counting(rows, bags.bag_of_row[order], gradient, 0.1)
+    assert torch.equal(uncounted.weight, usual.weight)
+    assert torch.equal(uncounted.state, usual.state)
+
+
 def test_repeated_rows_are_summed_in_order_of_bags() -> None:
     """Check the order of a sum: 2^24 + 1 - 2^24 is 0 in float32, and 1 in another order."""
     instance = kernel("torch", "sgd")
