@@ -107,7 +107,7 @@ class Router:
         # numpy sorts 16-bit numbers by radix, in a tenth of the time of 64-bit ones.
         numbers = places.numpy().astype(np.uint16 if len(self._ranks) <= 1 << 16 else np.int64)
         order = torch.from_numpy(np.argsort(numbers, kind="stable"))
-        return _Divided(bags.to(torch.int32).view(-1, num_samples), places[order], rows[order])
+        return _Divided(bags.to(torch.int32).view(len(self._ranks), num_samples), places[order], rows[order])
 
     def _is_large(self, rank: int) -> bool:
         return self._rows_of_rank[rank] > self._max_rows

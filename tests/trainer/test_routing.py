@@ -69,3 +69,11 @@ def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
     shifts = begins.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
     assert torch.equal(large.rows + shifts, usual.rows)
     assert Router(shards, NUM_RANKS, 1000).begins(0) is None
+
+
+@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])
+def test_rank_without_samples_sends_nothing(kinds) -> None:
+    nothing = torch.zeros(len(ROWS), 0, dtype=torch.int64)
+    empty = Batch(torch.zeros(0, 1), nothing.new_empty(0), nothing, torch.zeros(0))
+    routed = Router(shards_of(kinds), NUM_RANKS).route(empty)
+    assert (len(routed.rows), len(routed.lengths), routed.num_rows.tolist()) == (0, 0, [0] * NUM_RANKS)
