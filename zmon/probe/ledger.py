@@ -19,7 +19,7 @@ from zmon.schema.names import OPS
 
 MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
-MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit, because a boundary has no space for larger ones
+MAX_AMOUNT = layout.MAX_AMOUNT
 _PARTS = CURRENT.parts
 _UNKNOWN = memoryview(layout.UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
@@ -58,6 +58,9 @@ class Ledger:
         self._num_single = 0  # sends to and receives from single ranks until the last step
         self._memory_read_at = 0
         self._report: dict[str, float] = {}
+        self.declared_dtype: object = None  # the dtype of the operations, as the job last declared it
+        # The operations that were counted in one step, and its samples (0: unknown); they stand for all later steps.
+        self.counted_flops = self.counted_samples = 0
         for index in (layout.LAST_STEP, layout.LAST_CHECKPOINT, *range(layout.MEMORY, layout.OVERHEAD)):
             self._numbers[index] = layout.UNKNOWN
         # If all ranks share this host, nothing goes to other hosts.
@@ -92,6 +95,8 @@ class Ledger:
         self._num_single = num_single
         if samples is not None:
             amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
+        if self.counted_flops and amounts[layout.FLOPS] < 0:
+            amounts[layout.FLOPS] = self._inferred_flops(amounts[layout.SAMPLES])
         if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
             self._read_memory(now)
         known = amounts != _UNKNOWN
@@ -99,7 +104,7 @@ class Ledger:
             totals = self._amounts
             for index, amount in enumerate(amounts):
                 if amount >= 0:
-                    totals[index] = _sum(totals[index], amount)
+                    totals[index] = max(totals[index], 0) + amount & MAX_AMOUNT
         if self._interface is not None and (moved := self._interface.end_step(now)) is not None:
             sent, received, num_steps = moved
             self._count_moved(sent, received)
@@ -137,7 +142,13 @@ class Ledger:
         """Record that a checkpoint is complete."""
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
-    def work(self, samples: int | None, lookups: int | None) -> None:
+    def work(
+        self,
+        samples: int | None,
+        lookups: int | None,
+        flops: float | None = None,
+        memory_traffic: float | None = None,
+    ) -> None:
         """Add to the work of this rank in the current step."""
         amounts = self._step_amounts
         if samples is not None:
@@ -145,6 +156,16 @@ class Ledger:
             self.samples.declare()
         if lookups is not None:
             amounts[layout.LOOKUPS] = _sum(amounts[layout.LOOKUPS], count(lookups))
+        if flops is not None:
+            amounts[layout.FLOPS] = _sum(amounts[layout.FLOPS], count(flops))
+        if memory_traffic is not None:
+            amounts[layout.MEMORY_TRAFFIC] = _sum(amounts[layout.MEMORY_TRAFFIC], count(memory_traffic))
+
+    def _inferred_flops(self, samples: int) -> int:
+        """Return the operations of a step with so many samples, by those that were counted."""
+        if not self.counted_samples or samples < 0:
+            return self.counted_flops
+        return min(self.counted_flops * samples // self.counted_samples, MAX_AMOUNT)
 
     def report(self, values: dict[str, float]) -> None:
         """Set gauges; the first four names are stored, others are dropped and counted."""
@@ -201,7 +222,7 @@ def _sum(total: int, amount: int) -> int:
     return min(total + amount if total > 0 else amount, MAX_AMOUNT)
 
 
-def count(number: int) -> int:
+def count(number: float) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
     if not 0 <= integer <= MAX_AMOUNT:

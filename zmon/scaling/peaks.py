@@ -31,10 +31,10 @@ class DevicePeaks:
         None if the work or the peak of one of its dtypes is unknown. Each dtype takes its share at its own peak, so the
         peak of all is the harmonic mean.
         """
-        total = sum(shares.values())
-        if total <= 0 or any(dtype not in self.flops for dtype, share in shares.items() if share > 0):
+        used = {dtype: share for dtype, share in shares.items() if share > 0}
+        if not used or not used.keys() <= self.flops.keys():
             return None
-        return total / sum(share / self.flops[dtype] for dtype, share in shares.items() if share > 0)
+        return sum(used.values()) / sum(share / self.flops[dtype] for dtype, share in used.items())
 
 
 def _tera(memory: float | None, source: str, **flops: float) -> DevicePeaks:
