@@ -79,6 +79,11 @@ class Ledger:
         return self._numbers[layout.OVERHEAD]
 
     @property
+    def steps(self) -> int:
+        """The number of steps that have ended so far."""
+        return self._numbers[layout.STEPS]
+
+    @property
     def dropped(self) -> int:
         """The number of records that are lost."""
         return self._numbers[layout.DROPPED]
@@ -161,6 +166,14 @@ class Ledger:
         if memory_traffic is not None:
             amounts[layout.MEMORY_TRAFFIC] = _sum(amounts[layout.MEMORY_TRAFFIC], count(memory_traffic))
 
+    def expect_flops(self, flops: int) -> None:
+        """Let later steps have as many operations as the one that ends now, or as many for each of its samples."""
+        self.counted_flops, self.counted_samples = min(flops, MAX_AMOUNT), max(self._step_amounts[layout.SAMPLES], 0)
+
+    def read_memory_at_next_step(self) -> None:
+        """Call the reader of the device's memory at the end of the next step, however short that is."""
+        self._memory_read_at = 0
+
     def _inferred_flops(self, samples: int) -> int:
         """Return the operations of a step with so many samples, by those that were counted."""
         if not self.counted_samples or samples < 0:
@@ -182,10 +195,10 @@ class Ledger:
         self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
 
     def _read_memory(self, now: int) -> None:
+        self._memory_read_at = now
         memory = self.memory_reader() if self.memory_reader is not None else None
         for index, num_bytes in enumerate(memory or (), layout.MEMORY):
             self._numbers[index] = num_bytes
-        self._memory_read_at = now
 
     def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
         numbers = self._numbers

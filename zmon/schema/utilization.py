@@ -1,4 +1,4 @@
-"""How far a job runs from the peak of its devices. Frozen data only."""
+"""The work of a job relative to the peak of its devices. Frozen data only."""
 
 from __future__ import annotations
 
