@@ -140,6 +140,7 @@ SPECS: dict[str, Spec] = {
     "zmon_cgroup_oom_kills_total": CGROUP.counter("Processes of the control group that the kernel killed because memory ran out.", lambda group: group.oom_kills),
     "zmon_tcp_retransmitted_segments_total": TCP.counter("TCP segments that the host retransmitted.", lambda tcp: tcp.retransmitted_segments),
     "zmon_tcp_send_queue_bytes": Spec("gauge", ("host", "job_id", "rank"), "Bytes that the rank has sent over TCP and no peer has acknowledged yet."),
+    "zmon_storage_read_bytes_total": Spec("counter", ("job_id", "host"), "Bytes that the job's ranks on this host and their children, such as loader workers, have read from storage."),
     "zmon_source_up": Spec("gauge", ("host", "source"), "1 if the last reading of the source succeeded."),
     "zmon_source_duration_seconds": Spec("gauge", ("host", "source"), "Duration of the last reading of the source."),
     "zmon_source_last_success_timestamp_seconds": Spec("gauge", ("host", "source"), "Unix time at which the last reading of the source succeeded."),
