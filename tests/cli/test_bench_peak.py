@@ -1,6 +1,9 @@
 """Tests of `zmon bench-peak`, which measures the processors of this host with torch."""
 
 import json
+import os
+
+import torch
 
 from zmon.offline.peak_bench import read
 
@@ -20,9 +23,16 @@ def test_bench_peak_measures_each_dtype_and_the_memory(command, tmp_path):
     assert round(answer["peaks"]["flops"]["float32"]) == written[answer["device"]].flops["float32"]
 
 
-def test_bench_peak_prints_the_name_of_the_processors(command):
-    code, out, err = command("bench-peak", *SMALL)
+def test_bench_peak_uses_all_processors_whatever_a_launcher_has_set(command):
+    """The peak of a host with one thread is half of it or less."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        code, out, err = command("bench-peak", *SMALL)
+    finally:
+        torch.set_num_threads(before)
     assert code == 0, err
+    assert f"with {len(os.sched_getaffinity(0))} threads" in out
     assert "processors" in out
     assert "memory (triad)" in out
 
