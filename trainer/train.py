@@ -25,6 +25,7 @@ from trainer.optimizers import DenseOptimizer
 from trainer.schedule import rate_factor
 from trainer.sharding import KINDS, Plan
 from trainer.sharding.plan import shards_of
+from trainer.work import StepWork
 from trainer.world import World
 
 NUM_SUMS = 4  # sums that are all-reduced with the gradients: log-loss, labels, predictions, ranks that must stop
@@ -75,6 +76,7 @@ class Trainer:
         self.model = DenseModel(config.model, len(rows), dim, seed, self.dtype).to(world.device)
         self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.weight.shape, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
+        self.work = StepWork(config, world.device)
         self.next_batch: Loaded | None = None  # the batch that the next step trains on
         self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
         self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
@@ -128,8 +130,12 @@ class Trainer:
             self.flat.wait()
             self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
             self.optimizer.step(rate * optimizer.dense_learning_rate)
-            zmon.work(samples=len(labels), lookups=len(bags.rows) + len(replicated_bags.rows))
+            self._report_work(len(labels), len(bags.rows) + len(replicated_bags.rows))
         return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums))
+
+    def _report_work(self, samples: int, lookups: int) -> None:
+        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, lookups)
+        zmon.work(samples=samples, lookups=lookups, flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
     def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
         """Return the sums (4,) of this rank that are all-reduced with the gradients."""
