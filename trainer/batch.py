@@ -4,11 +4,13 @@ The global batch of a step does not depend on the number of ranks; each rank tak
 with R ranks comparable, to the last digits, with a run of one rank.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
+
+from trainer.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -19,17 +21,28 @@ class Batch:
     ids: Tensor  # (N,) int64, by feature, then by sample; every id is a row number of its feature's table
     lengths: Tensor  # (F, B) int64, ids in each bag; a missing value is an empty bag
     labels: Tensor  # (B,) float32, 0 or 1
+    fault: DataError | None = None  # why the samples cannot be used; these stand for them, and have no ids
 
     def to(self, device: torch.device) -> "Batch":
-        """Return the batch with its tensors on this device."""
-        tensors = (tensor.to(device, non_blocking=True) for tensor in (self.dense, self.ids, self.lengths, self.labels))
-        return Batch(*tensors)
+        """Return the batch with dense features and labels on this device.
+
+        Ids and lengths stay on the CPU, where they are routed: reading their numbers back would stop a GPU.
+        """
+        return replace(self, dense=to_device(self.dense, device), labels=to_device(self.labels, device))
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return the tensor on this device. A GPU copies from pinned memory, so that nothing waits for the copy."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
 class Source(Protocol):
     """A source of samples. It is a pure function of its arguments, so that ranks agree without communication."""
 
-    num_samples: int | None  # None: the samples have no end
+    @property
+    def num_samples(self) -> int | None:
+        """The number of samples; None: they have no end."""
+        ...
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step; `size` may be 0."""

@@ -17,6 +17,7 @@ class TrainerError(Exception):
 
     def __init__(self, failure: str, cause: str, next_step: str) -> None:
         super().__init__(f"{failure}: {cause}. {next_step}")
+        self.parts = failure, cause, next_step
 
 
 class ConfigError(TrainerError):

@@ -14,19 +14,18 @@ the samples, then by local shard, then by sample.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from trainer.batch import Batch, shares
+from trainer.batch import shares, to_device
 from trainer.embedding import Bags
 from trainer.errors import require
 from trainer.loader import Loaded
+from trainer.routing import Routed, Router
 from trainer.sharding import Shard
 from trainer.world import World
 
@@ -52,7 +51,11 @@ class Exchange:
         self, shards: Sequence[Shard], replicated: Sequence[int], num_tables: int, world: World, wire: WireConfig
     ) -> None:
         """`shards` are the shards of all ranks, ordered by rank; `replicated` are the tables that every rank has."""
-        self.rank, self.wire, self._routes = world.rank, wire, _routes(shards)
+        self.rank, self.wire, self._router = world.rank, wire, Router(shards, world.size)
+        self._num_sharded, self._device = len(shards), world.device
+        self._begins = self._router.begins(world.rank)
+        # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
+        self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
         self.num_shards = [sum(shard.rank == rank for shard in shards) for rank in range(world.size)]
         tables = [*(shard.table for shard in shards), *replicated]  # the table of each vector, in the order received
         self._tables, self._num_tables = torch.tensor(tables, device=world.device), num_tables
@@ -60,8 +63,9 @@ class Exchange:
 
     def send_ids(self, loaded: Loaded) -> IdExchange:
         """Start to send the ids of a batch to the ranks that hold their rows."""
-        lengths, rows = _route_ids(loaded.batch, self._routes)
-        return IdExchange(lengths, rows, self._num_bags(loaded))
+        routed, (to_send, to_receive) = self._router.route(loaded.batch), self._num_bags(loaded)
+        begins = None if self._begins is None else self._begins_of_bags(self._begins, loaded)
+        return IdExchange(routed, to_send, to_receive, begins, self._device, self._cpus)
 
     def send_pooled(self, vectors: Tensor, loaded: Loaded) -> AllToAll:
         """Start to send the pooled vectors (G, D) of the local shards. The rank of the samples receives (S · B, D)."""
@@ -92,7 +96,12 @@ class Exchange:
     def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Split the gradient of the result of `merge`: (F, B, D) → (S · B, D) and (E · B, D)."""
         vectors = gradient.index_select(0, self._tables)
-        return vectors[: len(self._routes)].flatten(0, 1), vectors[len(self._routes) :].flatten(0, 1)
+        return vectors[: self._num_sharded].flatten(0, 1), vectors[self._num_sharded :].flatten(0, 1)
+
+    def _begins_of_bags(self, begins: Tensor, loaded: Loaded) -> Tensor:
+        """Return the begin (G,) of the local shard of each bag to receive."""
+        samples = [share.size for share in shares(loaded.global_batch, len(self.num_shards))]
+        return to_device(torch.cat([begins.repeat_interleave(number) for number in samples]), self._device)
 
     def _num_bags(self, loaded: Loaded) -> tuple[list[int], list[int]]:
         """Count the bags to send to each rank, and the bags to receive from each rank."""
@@ -105,26 +114,45 @@ class Exchange:
 class IdExchange:
     """The ids of a batch in flight: first the number of ids in each bag, then the ids, as rows of the local weight."""
 
-    def __init__(self, lengths: Tensor, rows: Tensor, num_bags: tuple[list[int], list[int]]) -> None:
-        """`lengths` (S · B,) of the samples' bags, their `rows` (N,), and the bags to send and to receive by rank."""
-        to_send, self._to_receive = num_bags
-        self._rows, self._rows_to_send = rows, _rows_by_rank(lengths, to_send)
-        self._lengths_exchange = AllToAll(lengths, to_send, self._to_receive)
+    def __init__(
+        self,
+        routed: Routed,
+        to_send: list[int],
+        to_receive: list[int],
+        begins: Tensor | None,
+        device: torch.device,
+        cpus: dist.ProcessGroup | None,
+    ) -> None:
+        """`to_send` and `to_receive` are numbers of bags by rank. `begins` (G,) are to be added to the rows of bags.
+
+        `cpus` is the group that exchanges the numbers of rows. Without it they are sums of the lengths received.
+        """
+        self._num_rows, self._to_receive, self._begins = routed.num_rows, to_receive, begins
+        self._rows = to_device(routed.rows, device)
+        one_each = [1] * len(to_send)
+        self._numbers = AllToAll(routed.num_rows, one_each, one_each, group=cpus) if cpus is not None else None
+        self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
         self._rows_exchange: AllToAll | None = None
-        self._lengths = lengths
+        self._lengths = routed.lengths
 
     def send_rows(self) -> None:
-        """Wait for the lengths, which give the number of rows to receive. Then start to send the rows."""
+        """Wait for the numbers of rows to receive. Then start to send the rows."""
         if self._rows_exchange is None:
             self._lengths = self._lengths_exchange.wait()
-            rows_to_receive = _rows_by_rank(self._lengths, self._to_receive)
-            self._rows_exchange = AllToAll(self._rows, self._rows_to_send, rows_to_receive)
+            numbers = _sums(self._lengths, self._to_receive) if self._numbers is None else self._numbers.wait()
+            self._rows_exchange = AllToAll(self._rows, self._num_rows.tolist(), numbers.tolist())
 
     def wait(self) -> Bags:
         """Wait for the bags that all ranks look up in the local shards."""
         self.send_rows()
         assert self._rows_exchange is not None
-        return Bags(self._rows_exchange.wait(), self._lengths)
+        bags = Bags(self._rows_exchange.wait(), self._lengths)
+        return bags if self._begins is None else bags.moved(self._begins)
+
+
+def _sums(lengths: Tensor, num_bags: list[int]) -> Tensor:
+    """Sum the lengths of the bags of each rank; `num_bags` has the number of bags of each rank."""
+    return torch.stack([bags.sum() for bags in lengths.split(num_bags)])
 
 
 class AllToAll:
@@ -137,11 +165,13 @@ class AllToAll:
         to_receive: list[int],
         precision: torch.dtype | None = None,
         scale: float = 1.0,
+        group: dist.ProcessGroup | None = None,
     ) -> None:
         self._dtype, self._scale, self._rounded = tensor.dtype, scale, precision is not None
-        self._input = (tensor * scale).to(precision) if precision else tensor.contiguous()  # must live until it is sent
+        # The input must live until it is sent.
+        self._input = _rounded(tensor * scale, precision) if precision else tensor.contiguous()
         self._output = self._input.new_empty(sum(to_receive), *tensor.shape[1:])
-        self._work = dist.all_to_all_single(self._output, self._input, to_receive, to_send, async_op=True)
+        self._work = dist.all_to_all_single(self._output, self._input, to_receive, to_send, group, async_op=True)
 
     def wait(self) -> Tensor:
         """Wait for the data of all ranks and return it, ordered by sender."""
@@ -149,47 +179,7 @@ class AllToAll:
         return self._output.to(self._dtype) / self._scale if self._rounded else self._output
 
 
-class _Route(NamedTuple):
-    """The destination of the ids of one shard."""
-
-    shard: Shard
-    shift: int  # row in the rank's weight, which has all its shards, minus id
-    is_part: bool  # the shard has only some rows of the table; other ids go to other shards
-
-
-def _routes(shards: Sequence[Shard]) -> list[_Route]:
-    shards_of_table = Counter(shard.table for shard in shards)
-    next_row: Counter[int] = Counter()  # by rank: rows of the shards so far
-    routes = []
-    for shard in shards:
-        routes.append(_Route(shard, next_row[shard.rank] - shard.first_row, shards_of_table[shard.table] > 1))
-        next_row[shard.rank] += shard.num_rows
-    return routes
-
-
-def _rows_by_rank(lengths: Tensor, num_bags: list[int]) -> list[int]:
-    """Sum the lengths of the bags of each rank; `num_bags` has the number of bags of each rank."""
-    sums: list[int] = torch.stack([bags.sum() for bags in lengths.split(num_bags)]).tolist()
-    return sums
-
-
-def _route_ids(batch: Batch, routes: Sequence[_Route]) -> tuple[Tensor, Tensor]:
-    """Return the lengths of all bags (S · B,) and their rows (N,), by shard, in 32 bits."""
-    ids = batch.ids.to(torch.int32)
-    ids_of_table = ids.split(batch.lengths.sum(dim=1).tolist())
-    lengths_of_table = batch.lengths.to(torch.int32)
-    lengths, rows = [lengths_of_table.new_empty(0)], [ids.new_empty(0)]
-    for shard, shift, is_part in routes:
-        shard_ids, bags = ids_of_table[shard.table], lengths_of_table[shard.table]
-        if is_part:
-            inside = (shard_ids >= shard.first_row) & (shard_ids < shard.first_row + shard.num_rows)
-            shard_ids, bags = shard_ids[inside], _filtered_lengths(bags, inside)
-        lengths.append(bags)
-        rows.append(shard_ids + shift)
-    return torch.cat(lengths), torch.cat(rows)
-
-
-def _filtered_lengths(lengths: Tensor, inside: Tensor) -> Tensor:
-    """Return the lengths of the bags after their ids were filtered by the mask `inside`."""
-    bag = torch.arange(len(lengths), device=lengths.device).repeat_interleave(lengths, output_size=len(inside))
-    return torch.bincount(bag[inside], minlength=len(lengths)).to(lengths.dtype)
+def _rounded(values: Tensor, precision: torch.dtype) -> Tensor:
+    """Round to a precision. A finite value that is too large becomes the largest finite one; infinity and NaN stay."""
+    most = torch.finfo(precision).max
+    return torch.where(values.isinf(), values, values.clamp(-most, most)).to(precision)

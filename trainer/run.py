@@ -15,6 +15,7 @@ from trainer.config import Config
 from trainer.criteo import Criteo
 from trainer.errors import TrainingError
 from trainer.evaluate import evaluate
+from trainer.faults import CheckedSource, raise_on_all_ranks
 from trainer.loader import Extent, Loader
 from trainer.planning import plan
 from trainer.progress import Progress, terminal
@@ -48,7 +49,8 @@ class Run:
     def __init__(self, config: Config, world: World, source: Source) -> None:
         self.config, self.world, self.source = config, world, source
         self.extent = extent(config, source)
-        self.held_out = source.held_out() if config.evaluation.every else None
+        self.checked = CheckedSource(source, config.embedding.rows, config.model.dense_features)
+        self.held_out = self.checked.held_out() if config.evaluation.every else None
         with zmon.activity("init"):  # the optimizers' trial steps are not training
             self.trainer = Trainer(config, world, plan(config, world))
         self.running = RunningQuality()
@@ -69,7 +71,7 @@ class Run:
     def train(self) -> None:
         """Train to the end of the run. Raises TrainingError, CheckpointError, DataError."""
         config, world, trainer = self.config, self.world, self.trainer
-        loader = Loader(self.source, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
+        loader = Loader(self.checked, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
         last = self.extent.steps or 0
         progress = Progress(config.train.progress_every, world.say, last, self.steps_done, terminal(world.rank))
         with loader as batches, progress:
@@ -126,8 +128,10 @@ class Run:
         previous, self._last_result = self._last_result, result
         if previous is None:
             return
-        log_loss, labels, predictions, must_stop = previous.sums.tolist()
-        if must_stop and self.checkpoints:
+        log_loss, labels, predictions, must_stop = previous.sums.numbers()
+        if must_stop:
+            raise_on_all_ranks(self.trainer.fault)
+            assert self.checkpoints is not None
             self.checkpoints.wait()  # raises on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
             if self.checkpoints:

@@ -5,6 +5,8 @@ it, and a copy of the replicated tables. Loss and gradients are means over the g
 depend on the number of ranks, except for rounding.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -15,6 +17,7 @@ from torch import Tensor
 import zmon
 from trainer.config import DTYPES, Config
 from trainer.embedding import Bags, ReplicatedTables, ShardedTables
+from trainer.errors import DataError
 from trainer.exchange import AllToAll, Exchange, IdExchange
 from trainer.loader import Loaded
 from trainer.model import DenseModel, FlatParameters
@@ -33,7 +36,25 @@ class StepResult:
 
     step: int
     samples: int  # samples of all ranks
-    sums: Tensor  # (4,) over all ranks: log-loss, labels, predictions, ranks that must stop; a GPU may still compute it
+    sums: Sums  # over all ranks: log-loss, labels, predictions, ranks that must stop
+
+
+class Sums:
+    """Some numbers that a GPU may still compute. The CPU waits for them only when it reads them."""
+
+    def __init__(self, sums: Tensor) -> None:
+        self._ready = torch.cuda.Event() if sums.is_cuda else None
+        self._sums = torch.empty(sums.shape, dtype=sums.dtype, pin_memory=sums.is_cuda)
+        self._sums.copy_(sums, non_blocking=True)
+        if self._ready is not None:
+            self._ready.record()
+
+    def numbers(self) -> list[float]:
+        """Return the numbers."""
+        if self._ready is not None:
+            self._ready.synchronize()
+        numbers: list[float] = self._sums.tolist()
+        return numbers
 
 
 class Trainer:
@@ -57,6 +78,7 @@ class Trainer:
         self.next_batch: Loaded | None = None  # the batch that the next step trains on
         self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
         self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
+        self.fault: DataError | None = None  # the first fault of this rank's samples; it stops all ranks, too
 
     def step(self, batches: Iterator[Loaded]) -> StepResult:
         """Train on the batch loaded before, and load the next one.
@@ -70,15 +92,17 @@ class Trainer:
             zmon.phase("data")
             loaded, ids = self.next_batch, self.next_ids
             assert loaded is not None
-            batch = loaded.batch
+            batch, self.fault = loaded.batch, self.fault or loaded.batch.fault
             self.load_next(batches)
+            rate = rate_factor(self.config.schedule, loaded.step)
 
             zmon.phase("embedding")
             ids = ids or self.exchange.send_ids(loaded)
             bags = ids.wait()  # G bags
             if overlap.ids:
                 self.send_next_ids()  # in flight while this batch is computed
-            pooled_exchange = self.exchange.send_pooled(self.tables.lookup(bags), loaded)
+            vectors = self.tables.lookup(bags, rate * optimizer.embedding_learning_rate)
+            pooled_exchange = self.exchange.send_pooled(vectors, loaded)
             replicated_bags = self.replicated.bags(batch)
             replicated_vectors = self.replicated.lookup(replicated_bags)
             if not overlap.pooled:
@@ -100,17 +124,16 @@ class Trainer:
             (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
-            rate = rate_factor(self.config.schedule, loaded.step)
             self.tables.update(bags, pooled_gradients.wait(), rate * optimizer.embedding_learning_rate)
             self.flat.wait()
             self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
             self.optimizer.step(rate * optimizer.dense_learning_rate)
             zmon.work(samples=len(labels), lookups=len(bags.rows) + len(replicated_bags.rows))
-        return StepResult(loaded.step, loaded.global_batch, self.flat.sums.clone())
+        return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums))
 
     def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
         """Return the sums (4,) of this rank that are all-reduced with the gradients."""
-        must_stop = labels.new_tensor(float(self.must_stop))
+        must_stop = labels.new_full((), float(self.must_stop or self.fault is not None))
         return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), must_stop])
 
     def load_next(self, batches: Iterator[Loaded]) -> None:

@@ -33,6 +33,18 @@ def test_nan_loss_ends_run_with_next_step(error_line_of) -> None:
     assert "Check the data, or resume from a checkpoint with a lower optimizer.dense_learning_rate" in error
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_id_that_is_no_row_of_its_table_ends_all_ranks_with_one_line(error_line_of, rank, tmp_path) -> None:
+    saved = ("--set", f"checkpoint.folder={tmp_path / 'kept'}", "--set", "checkpoint.every=4")
+    error = error_line_of(str(Path(__file__).with_name("wrong_id.py")), str(rank), *SMALL, *saved)
+    sample = 16 * rank + 5
+    assert error == (
+        f"trainer: step 4 has id 7 of table 1 in sample {sample}: the table has rows 0 to 6. "
+        "Correct the source of the ids, or raise embedding.rows"
+    )
+    assert not list((tmp_path / "kept").glob("step-*"))  # nothing that was trained without these samples is saved
+
+
 def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in error

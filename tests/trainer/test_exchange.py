@@ -6,6 +6,7 @@ import torch
 from trainer.batch import Batch
 from trainer.exchange import Exchange, WireConfig
 from trainer.loader import Loaded
+from trainer.routing import Router
 from trainer.sharding import Shard
 from trainer.world import World
 
@@ -64,6 +65,36 @@ def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_ra
     assert torch.allclose(
         routes.send_gradients(tiny, batch).wait(), tiny, rtol=0.1 if precision == "float16" else off, atol=0
     )
+
+
+def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(single_rank_world) -> None:
+    routes = exchange([Shard(0, 0, 0, 5)], forward="float16", backward="float16")
+    values = torch.tensor([7e4, -7e4, 1.0, float("inf"), -float("inf"), float("nan")])[:, None].repeat(1, 2)
+    batch = Loaded(0, 6, loaded_batch().batch)
+    received = routes.send_pooled(values, batch).wait()[:, 0].tolist()
+    assert received[:5] == [65504.0, -65504.0, 1.0, float("inf"), -float("inf")]
+    assert received[5] != received[5]
+    gradients = routes.send_gradients(values / 6, batch).wait()[:, 0] * 6
+    assert gradients[:2].tolist() == pytest.approx([65504.0, -65504.0])
+
+
+def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_world, monkeypatch) -> None:
+    shards = [Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)]
+    usual = exchange(shards).send_ids(loaded_batch()).wait()
+    monkeypatch.setattr(Router.__init__, "__defaults__", (6,))
+    large = exchange(shards).send_ids(loaded_batch()).wait()
+    assert (usual.rows.dtype, large.rows.dtype) == (torch.int32, torch.int64)
+    assert as_lists(large) == as_lists(usual)
+    assert torch.equal(large.offsets, usual.offsets)
+
+
+def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
+    """With a GPU, the CPUs exchange them."""
+    routes = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2), Shard(1, 0, 0, 2)])
+    usual = routes.send_ids(loaded_batch()).wait()
+    routes._cpus = torch.distributed.new_group(backend="gloo")
+    beside = routes.send_ids(loaded_batch()).wait()
+    assert torch.equal(beside.rows, usual.rows)
 
 
 @pytest.mark.parametrize("rank", [0, 1])

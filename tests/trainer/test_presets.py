@@ -19,7 +19,7 @@ def test_every_preset_trains(single_rank_world, name: str) -> None:
     run = Run(config, single_rank_world, open_source(config, single_rank_world))
     with Loader(run.source, Extent.of_steps(2, config.train.global_batch), 0, 1, depth=0) as batches:
         run.trainer.load_next(batches)
-        losses = [float(run.trainer.step(batches).sums[0]) / config.train.global_batch for _ in range(2)]
+        losses = [float(run.trainer.step(batches).sums.numbers()[0]) / config.train.global_batch for _ in range(2)]
     assert all(0.3 < loss < 3 for loss in losses)
     assert run.trainer.next_batch is None
 

@@ -39,9 +39,10 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
     trained.trainer.load_next(source := batches(trained))
     result = trained.trainer.step(source)
 
-    assert result.sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
-    assert result.sums[1] == batch.labels.sum()
-    assert result.sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
+    sums = result.sums.numbers()
+    assert sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
+    assert sums[1] == batch.labels.sum()
+    assert sums[2] == pytest.approx(float(logits.detach().sigmoid().sum()), rel=1e-12)
     for parameter, expected in zip(trained.trainer.model.parameters(), model.parameters(), strict=True):
         assert torch.allclose(parameter, expected, rtol=1e-12, atol=1e-14)
     for k, table in enumerate(tables):
@@ -58,7 +59,21 @@ def test_training_lowers_normalized_entropy(make_run) -> None:
     trained.trainer.load_next(source := batches(trained))
     for _ in range(150):
         result = trained.trainer.step(source)
-        quality.step(result.samples, *result.sums[:3].tolist())
+        quality.step(result.samples, *result.sums.numbers()[:3])
         entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
     assert entropies[-1] < 0.9  # of the last 50 steps
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU can be made to wait")
+def test_step_does_not_wait_for_the_gpu(small_config, make_run) -> None:
+    trained = make_run(small_config())
+    trained.trainer.load_next(source := batches(trained, 6))
+    for _ in range(3):  # the first steps allocate memory
+        trained.trainer.step(source)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        result = trained.trainer.step(source)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert result.sums.numbers()[0] > 0

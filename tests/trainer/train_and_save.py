@@ -32,7 +32,7 @@ def train(config, world: World, steps: int) -> dict:
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
         run.trainer.load_next(batches)
-        losses = [float(run.trainer.step(batches).sums[0]) for _ in range(steps)]
+        losses = [float(run.trainer.step(batches).sums.numbers()[0]) for _ in range(steps)]
     tensors = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
     return {"losses": losses, "tensors": tensors}
 

@@ -14,6 +14,11 @@ class Bags:
     rows: Tensor  # (N,) row numbers of the weight
     lengths: Tensor  # (G,) rows in each bag
 
+    def moved(self, begins: Tensor) -> "Bags":
+        """Return the bags with a number (G,) added to all rows of each bag, in 64 bits."""
+        shifts = begins.repeat_interleave(self.lengths, output_size=len(self.rows))
+        return Bags(self.rows + shifts, self.lengths)
+
     @cached_property
     def offsets(self) -> Tensor:
         """The begin of each bag and the end of the last one (G + 1,)."""

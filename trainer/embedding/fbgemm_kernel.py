@@ -17,6 +17,7 @@ from torch import Tensor
 
 from trainer.embedding.bags import Bags
 from trainer.optimizers import OptimizerConfig
+from trainer.routing import INT32_ROWS
 
 _RULES = {"rowwise_adagrad": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "sgd": EmbOptimType.EXACT_SGD}
 _LOCATIONS = {
@@ -29,6 +30,7 @@ class FbgemmKernel:
     """One FBGEMM table for all rows of this rank. All rows have the same D, so they need no separate tables."""
 
     def __init__(self, num_rows: int, dim: int, device: torch.device, optimizer: OptimizerConfig) -> None:
+        index_type = torch.int32 if num_rows <= INT32_ROWS else torch.int64
         self._fbgemm = SplitTableBatchedEmbeddingBagsCodegen(
             [(num_rows, dim, *_LOCATIONS[device.type])],
             optimizer=_RULES[optimizer.embedding],
@@ -36,8 +38,8 @@ class FbgemmKernel:
             pooling_mode=PoolingMode.SUM,
             bounds_check_mode=BoundsCheckMode.FATAL,  # by default a row that does not exist counts as row 0
             device=device,
-            embedding_table_index_type=torch.int32,
-            embedding_table_offset_type=torch.int32,
+            embedding_table_index_type=index_type,
+            embedding_table_offset_type=index_type,
         )
         (self.weight,) = self._fbgemm.split_embedding_weights()
         states = self._fbgemm.split_optimizer_states()
@@ -45,20 +47,24 @@ class FbgemmKernel:
         self._learning_rate: float | None = None
         self._looked_up: Tensor | None = None
 
-    def lookup(self, bags: Bags) -> Tensor:
-        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag.
+
+        FBGEMM reads the learning rate of the update here.
+        """
+        if learning_rate is not None and learning_rate != self._learning_rate:
+            self._fbgemm.set_learning_rate(learning_rate)
+            self._learning_rate = learning_rate
         self._looked_up = self._fbgemm(bags.rows, bags.offsets)
         return self._looked_up.detach()
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """Update each row of the last lookup once, given the gradient (G, D) of the sums.
 
-        FBGEMM reads the learning rate at the lookup. If the rate has changed since, the lookup is repeated.
+        If the lookup had another learning rate, it is repeated.
         """
         if learning_rate != self._learning_rate:
-            self._fbgemm.set_learning_rate(learning_rate)
-            self._learning_rate = learning_rate
-            self.lookup(bags)
+            self.lookup(bags, learning_rate)
         assert self._looked_up is not None
         self._looked_up.backward(gradient)
         self._looked_up = None

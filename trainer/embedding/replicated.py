@@ -13,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from trainer.batch import Batch
+from trainer.batch import Batch, to_device
 from trainer.embedding.bags import Bags
 from trainer.embedding.config import EmbeddingConfig
 from trainer.embedding.initial import fill
 from trainer.optimizers import RULES, OptimizerConfig
+from trainer.routing import INT32_ROWS
 
 
 class ReplicatedTables:
@@ -41,13 +42,16 @@ class ReplicatedTables:
 
     def bags(self, batch: Batch) -> Bags:
         """Return the bags of these samples, by table, then by sample."""
-        empty = batch.ids.new_empty(0, dtype=torch.int32)
+        device = self.weight.device
         if not self.tables:
+            empty = torch.empty(0, dtype=torch.int32, device=device)
             return Bags(empty, empty)
-        ids = batch.ids.to(torch.int32).split(batch.lengths.sum(dim=1).tolist())
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
         begins = accumulate(self._rows, initial=0)
-        rows = [ids[table] + begin for table, begin in zip(self.tables, begins, strict=False)]
-        return Bags(torch.cat(rows), batch.lengths[list(self.tables)].reshape(-1).to(torch.int32))
+        rows = torch.cat([ids[table] + begin for table, begin in zip(self.tables, begins, strict=False)])
+        index_type = torch.int32 if sum(self._rows) <= INT32_ROWS else torch.int64
+        lengths = batch.lengths[list(self.tables)].flatten().to(torch.int32)
+        return Bags(to_device(rows.to(index_type), device), to_device(lengths, device))
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (E · B, D)."""

@@ -35,9 +35,9 @@ class ShardedTables:
         for shard, weight, _ in self.parts():
             fill(weight, seed, shard.table, config.rows[shard.table], shard.first_row)
 
-    def lookup(self, bags: Bags) -> Tensor:
-        """Return the sum of the rows of each bag (G, D)."""
-        return self._kernel.lookup(bags)
+    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
+        """Return the sum of the rows of each bag (G, D). `learning_rate` is that of their update, if one follows."""
+        return self._kernel.lookup(bags, learning_rate)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
         """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""

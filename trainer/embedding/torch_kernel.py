@@ -24,8 +24,9 @@ class TorchKernel:
         self._rule, self._epsilon = rule, epsilon
         self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
 
-    def lookup(self, bags: Bags) -> Tensor:
+    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+        del learning_rate  # only FBGEMM needs it now
         return _sums(self.weight, bags.rows, bags.offsets)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
@@ -35,6 +36,9 @@ class TorchKernel:
         contain it, which is another lookup. Its order is that of the global batch, for any number of ranks.
         """
         rows, order = bags.rows.sort(stable=True)
+        if rows.is_cuda:
+            self._update_without_counting(rows, bags.bag_of_row.index_select(0, order), gradient, learning_rate)
+            return
         touched, counts = torch.unique_consecutive(rows, return_counts=True)
         # (N,) the bags with the first touched row, then the bags with the second, …
         bags_by_row = bags.bag_of_row.index_select(0, order)
@@ -44,6 +48,26 @@ class TorchKernel:
             ends = begins[first : first + self._piece + 1]
             merged = _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
             self._rule(self.weight, self.state, touched[piece], merged, learning_rate, self._epsilon)
+
+    def _update_without_counting(
+        self, rows: Tensor, bags_by_row: Tensor, gradient: Tensor, learning_rate: float
+    ) -> None:
+        """Update each distinct one of these sorted rows (N,), given the bag of each.
+
+        The number of distinct rows stays on the GPU, since reading it would stop the CPU. There are N merged gradients.
+        Those after the distinct rows are zero, for any of the rows, and a gradient of zero changes nothing.
+        """
+        number = len(rows)
+        if not number:
+            return
+        places = torch.arange(number, device=rows.device)
+        is_first = torch.ones_like(rows, dtype=torch.bool)
+        torch.ne(rows[1:], rows[:-1], out=is_first[1:])
+        distinct = is_first.cumsum(0) - 1  # (N,) the place of each row among the distinct ones
+        touched = rows.scatter(0, distinct, rows)
+        begins = places.new_full((number + 1,), number).scatter_reduce_(0, distinct, places, "amin")
+        merged = _sums(gradient, bags_by_row, begins.to(bags_by_row.dtype))
+        self._rule(self.weight, self.state, touched, merged, learning_rate, self._epsilon)
 
 
 def _sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:

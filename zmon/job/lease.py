@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from zmon.schema.thresholds import Multiple, Thresholds
 from zmon.stats import quantile
 
-
 _SETTLED_STEPS = 20  # the first steps choose kernels and allocate memory, so that long ones are ordinary among them
 _P99_STEPS = 100  # one long step among so many does not change their p99
 

@@ -61,6 +61,21 @@ def test_torch_and_fbgemm_lookups_and_updates_agree(rule: str) -> None:
     assert (by_fbgemm.weight[::2] != before[::2]).any(dim=1).all()
 
 
+def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_fbgemm, by_torch, generator = kernel("fbgemm"), kernel("torch"), torch.Generator().manual_seed(2)
+    lookups, forward = [], type(by_fbgemm._fbgemm).forward
+    monkeypatch.setattr(
+        type(by_fbgemm._fbgemm), "forward", lambda self, *rows: lookups.append(0) or forward(self, *rows)
+    )
+    for step in range(1, 4):
+        bags, gradient = random_bags(generator)
+        by_fbgemm.lookup(bags, 0.1 * step)
+        by_fbgemm.update(bags, gradient, 0.1 * step)
+        by_torch.update(bags, gradient, 0.1 * step)
+    assert len(lookups) == 3
+    assert_same(by_torch, by_fbgemm)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("rows", [[[3, 3, 3]], [[3], [3], [5, 3]], [[], [3], []], [[3, 5], []]])
 def test_torch_and_fbgemm_merge_repeated_rows(rows: list[list[int]], rule: str) -> None:
@@ -145,6 +160,19 @@ def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> N
         pieces.update(bags, gradient, 0.1)
         assert torch.equal(pieces.weight, whole.weight)
         assert torch.equal(pieces.state, whole.state)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("num_bags", [0, 1, 50])
+def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> None:
+    """A GPU updates so, because it would have to stop for the number of distinct rows."""
+    bags, gradient = random_bags(torch.Generator().manual_seed(4), num_bags)
+    usual, uncounted = kernel("torch", rule), kernel("torch", rule)
+    usual.update(bags, gradient, 0.1)
+    rows, order = bags.rows.sort(stable=True)
+    uncounted._update_without_counting(rows, bags.bag_of_row[order], gradient, 0.1)
+    assert torch.equal(uncounted.weight, usual.weight)
+    assert torch.equal(uncounted.state, usual.state)
 
 
 def test_repeated_rows_are_summed_in_order_of_bags() -> None:

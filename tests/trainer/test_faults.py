@@ -1,0 +1,55 @@
+"""Tests of data that cannot be used: the batch has the fault, and ids without a row are refused."""
+
+import pytest
+import torch
+
+from trainer.batch import Batch
+from trainer.errors import DataError
+from trainer.faults import CheckedSource, check_ids, raise_on_all_ranks
+
+ROWS = (10, 3)
+
+
+def batch(ids: list[int], lengths: list[list[int]]) -> Batch:
+    return Batch(torch.zeros(2, 4), torch.tensor(ids), torch.tensor(lengths), torch.zeros(2))
+
+
+class Broken:
+    """A source that cannot be read."""
+
+    num_samples = 7
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        raise DataError("cannot read rows", "the disk is gone", "Look at the disk")
+
+    def held_out(self) -> "Broken":
+        return self
+
+
+def test_ids_of_all_rows_are_accepted() -> None:
+    check_ids(batch([0, 9, 0, 2], [[1, 1], [0, 2]]), ROWS, 0, 0)
+    check_ids(batch([], [[0, 0], [0, 0]]), ROWS, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("ids", "table", "sample", "wrong"),
+    [([0, 10, 0, 2], 0, 41, 10), ([0, 9, 0, 3], 1, 41, 3), ([-1, 9, 0, 2], 0, 40, -1), ([0, 9, -2, 12], 1, 41, -2)],
+)
+def test_id_without_a_row_is_named_with_table_and_sample(ids, table, sample, wrong) -> None:
+    with pytest.raises(DataError, match=rf"step 8 has id {wrong} of table {table} in sample {sample}: "):
+        check_ids(batch(ids, [[1, 1], [0, 2]]), ROWS, 7, 40)
+
+
+def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
+    source = CheckedSource(Broken(), ROWS, 4)
+    made = source.batch(0, 0, 5)
+    assert "the disk is gone" in str(made.fault)
+    assert (made.dense.shape, made.lengths.shape, len(made.ids), len(made.labels)) == ((5, 4), (2, 5), 0, 5)
+    assert source.num_samples == 7
+    assert source.held_out().batch(0, 0, 5).fault is not None
+
+
+def test_fault_is_raised_and_no_fault_is_not(single_rank_world) -> None:
+    raise_on_all_ranks(None)
+    with pytest.raises(DataError, match=r"rows: the disk is gone\. Look at the disk"):
+        raise_on_all_ranks(CheckedSource(Broken(), ROWS, 4).batch(0, 0, 5).fault)

@@ -1,0 +1,79 @@
+"""Tests of the route of ids, against a loop over all shards and ids."""
+
+import pytest
+import torch
+
+from trainer.batch import Batch
+from trainer.routing import Router
+from trainer.sharding import KINDS, Shard
+
+NUM_RANKS, ROWS, NUM_SAMPLES = 3, (10, 1, 7, 100, 5), 8
+
+
+def shards_of(kinds: str) -> list[Shard]:
+    """Return the shards of tables with these kinds: t table-wise, r row-wise, - replicated."""
+    names = {"t": "table_wise", "r": "row_wise"}
+    shards = [
+        shard
+        for table, kind in enumerate(kinds)
+        if kind != "-"
+        for shard in KINDS[names[kind]].shards(
+            table, ROWS[table], range(NUM_RANKS) if kind == "r" else [table % NUM_RANKS]
+        )
+    ]
+    return sorted(shards, key=lambda shard: (shard.rank, shard.table, shard.first_row))
+
+
+def batch(seed: int = 1, longest: int = 4) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, longest + 1, (len(ROWS), NUM_SAMPLES), generator=generator)
+    ids = [torch.randint(0, rows, (int(n),), generator=generator) for rows, n in zip(ROWS, lengths.sum(1), strict=True)]
+    return Batch(torch.zeros(NUM_SAMPLES, 1), torch.cat(ids), lengths, torch.zeros(NUM_SAMPLES))
+
+
+def bags_by_loop(shards: list[Shard], made: Batch) -> list[list[int]]:
+    """Return the bags by shard, then by sample, as rows of the weight of the shard's rank."""
+    bags = [bag.tolist() for bag in made.ids.split(made.lengths.flatten().tolist())]
+    begins = dict.fromkeys(range(NUM_RANKS), 0)
+    result = []
+    for shard in shards:
+        of_table = bags[shard.table * NUM_SAMPLES : (shard.table + 1) * NUM_SAMPLES]
+        rows = range(shard.first_row, shard.first_row + shard.num_rows)
+        result += [[i - shard.first_row + begins[shard.rank] for i in bag if i in rows] for bag in of_table]
+        begins[shard.rank] += shard.num_rows
+    return result
+
+
+@pytest.mark.parametrize("longest", [0, 1, 4])
+@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "-----", "tr-rt", "r-t-r"])
+def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
+    shards, made = shards_of(kinds), batch(longest=longest)
+    routed = Router(shards, NUM_RANKS).route(made)
+    assert [bag.tolist() for bag in routed.rows.split(routed.lengths.tolist())] == bags_by_loop(shards, made)
+    assert (routed.rows.dtype, routed.lengths.dtype) == (torch.int32, torch.int32)
+
+
+def test_number_of_rows_is_that_of_each_rank() -> None:
+    shards, made = shards_of("tr-rt"), batch()
+    routed, expected = Router(shards, NUM_RANKS).route(made), [0] * NUM_RANKS
+    for place, bag in enumerate(bags_by_loop(shards, made)):
+        expected[shards[place // NUM_SAMPLES].rank] += len(bag)
+    assert routed.num_rows.tolist() == expected
+
+
+def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
+    shards, made = shards_of("trtrt"), batch()
+    usual, large = (Router(shards, NUM_RANKS, most).route(made) for most in (1000, 1))
+    router = Router(shards, NUM_RANKS, 1)
+    begins = torch.cat([router.begins(rank) for rank in range(NUM_RANKS)])
+    shifts = begins.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
+    assert torch.equal(large.rows + shifts, usual.rows)
+    assert Router(shards, NUM_RANKS, 1000).begins(0) is None
+
+
+@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])
+def test_rank_without_samples_sends_nothing(kinds) -> None:
+    nothing = torch.zeros(len(ROWS), 0, dtype=torch.int64)
+    empty = Batch(torch.zeros(0, 1), nothing.new_empty(0), nothing, torch.zeros(0))
+    routed = Router(shards_of(kinds), NUM_RANKS).route(empty)
+    assert (len(routed.rows), len(routed.lengths), routed.num_rows.tolist()) == (0, 0, [0] * NUM_RANKS)

@@ -1,0 +1,72 @@
+"""A fault of one rank's data ends all ranks with the same line.
+
+A rank whose samples cannot be used takes part in the step all the same, with samples that have no ids, because the
+other ranks wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then
+each of them raises the error here, before anything is saved.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+
+from trainer.batch import Batch, Source
+from trainer.errors import DataError
+
+
+@dataclass(frozen=True)
+class CheckedSource:
+    """A source whose batch has the fault instead of raising it, and whose ids are rows of their tables."""
+
+    source: Source
+    rows: tuple[int, ...]  # of each table
+    dense_features: int
+
+    @property
+    def num_samples(self) -> int | None:
+        """The number of samples; None: they have no end."""
+        return self.source.num_samples
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        """Return samples `start` to `start + size` of the global batch of this step."""
+        try:
+            batch = self.source.batch(step, start, size)
+            check_ids(batch, self.rows, step, start)
+        except DataError as fault:
+            lengths = torch.zeros(len(self.rows), size, dtype=torch.int64)
+            dense, labels = torch.zeros(size, self.dense_features), torch.zeros(size)
+            return Batch(dense, lengths.new_empty(0), lengths, labels, fault)
+        return batch
+
+    def held_out(self) -> Source:
+        """Return the source of the evaluation samples."""
+        return CheckedSource(self.source.held_out(), self.rows, self.dense_features)
+
+
+def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -> None:
+    """Raise DataError if an id is no row of its table. `rows` has the rows of each table.
+
+    `first_sample` is the position of the first sample in the global batch.
+    """
+    limits = torch.tensor(rows).repeat_interleave(batch.lengths.sum(dim=1), output_size=len(batch.ids))
+    wrong = (batch.ids < 0) | (batch.ids >= limits)
+    if not wrong.any():
+        return
+    position = int(wrong.nonzero()[0, 0])
+    bag = int(torch.searchsorted(batch.lengths.flatten().cumsum(0), position, right=True))
+    table, sample = divmod(bag, batch.lengths.shape[1])
+    raise DataError(
+        f"step {step + 1} has id {int(batch.ids[position])} of table {table} in sample {first_sample + sample}",
+        f"the table has rows 0 to {rows[table] - 1}",
+        "Correct the source of the ids, or raise embedding.rows",
+    )
+
+
+def raise_on_all_ranks(fault: DataError | None) -> None:
+    """Raise the fault of the lowest rank that has one. All ranks must call it together."""
+    faults: list[tuple[str, str, str] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(faults, fault.parts if fault else None)
+    for parts in faults:
+        if parts is not None:
+            raise DataError(*parts)
