@@ -100,23 +100,26 @@ def choose(
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
     of_pair = {pair: _options(*pair, workload, machine, step) for pair in set(pairs)}
-    options = [of_pair[pair] for pair in pairs]
-    assignment = _best_assignment(options, workload.tables, step, limits)
+    order = sorted(range(len(pairs)), key=lambda number: (_key(*pairs[number]), number))  # its number moves no table
+    assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
-        raise _no_room(assignment, workload, limits, memory_bytes, base_bytes)
-    placements = [option.placement(group) for option, group in zip(assignment.options, assignment.groups, strict=True)]
-    return predict(Plan(workload.num_ranks, tuple(placements)), workload, machine, base_bytes)
+        tables = [workload.tables[number] for number in order]
+        raise _no_room(assignment, order, tables, limits, memory_bytes, base_bytes)
+    placement_of = dict(zip(order, assignment.placements(), strict=True))
+    plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
+    return predict(plan, workload, machine, base_bytes)
 
 
-def _best_assignment(
-    options: Sequence[Sequence[Option]], tables: Sequence[Table], step: Step, limits: Limits
-) -> Assignment:
+def _key(table: Table, kind: str) -> tuple[float, float, float, float, str]:
+    return -table.rows, -table.dim, -table.pooling, table.host_share, kind
+
+
+def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Assignment:
     """Return the assignment with the lowest score. If it has bytes that do not fit, nothing fits."""
-    order = _order(tables)
     results: list[Assignment] = []
     for selected in _selections(options, step, limits):
         if not results or not _is_beaten(selected, step, min(score(result, step, limits) for result in results)):
-            results += [swapped(start, step, limits) for start in _starts(selected, order, limits)]
+            results += [swapped(start, step, limits) for start in _starts(selected, limits)]
     repaired = Repair(options, step, limits).repaired(results)
     return min(repaired, key=lambda result: score(result, step, limits))
 
@@ -143,24 +146,14 @@ def _options(table: Table, kind: str, workload: Workload, machine: Machine, step
     return options_of(kinds, table, workload, machine, step)
 
 
-def _order(tables: Sequence[Table]) -> list[int]:
-    """Return the tables ordered by their properties, so that their numbers do not decide where a table goes."""
-
-    def key(number: int) -> tuple[float, ...]:
-        table = tables[number]
-        return -table.rows, -table.dim, -table.pooling, number
-
-    return sorted(range(len(tables)), key=key)
-
-
-def _starts(selected: Sequence[Option], order: Sequence[int], limits: Limits) -> Iterator[Assignment]:
+def _starts(selected: Sequence[Option], limits: Limits) -> Iterator[Assignment]:
     """Yield an assignment of these options for each partitioner.
 
     Tables on groups of several ranks come first, each to the group whose slowest rank is fastest.
     """
     groups = [0] * len(selected)
-    single = [table for table in order if selected[table].anywhere]
-    several = [table for table in order if selected[table].movable and not selected[table].anywhere]
+    single = [table for table, option in enumerate(selected) if option.anywhere]
+    several = [table for table, option in enumerate(selected) if option.movable and not option.anywhere]
     times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
     for option in selected:
         memory += option.everywhere[MEMORY]
@@ -218,7 +211,12 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 
 
 def _no_room(
-    assignment: Assignment, workload: Workload, limits: Limits, memory_bytes: int, base_bytes: int
+    assignment: Assignment,
+    numbers: Sequence[int],
+    tables: Sequence[Table],
+    limits: Limits,
+    memory_bytes: int,
+    base_bytes: int,
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
     own = int((assignment.loads[MEMORY] - limits.room).max()) > 0
@@ -230,7 +228,7 @@ def _no_room(
         for held_by in [option.groups[assignment.groups[table]]]
     ]
     table = -max(sizes)[1]
-    where = f"{'' if own else ' of host memory'}, with table {table} of {workload.tables[table].rows:,} rows"
+    where = f"{'' if own else ' of host memory'}, with table {numbers[table]} of {tables[table].rows:,} rows"
     return _too_large(base + int(assignment.loads[row, rank]), limit, where, base_bytes)
 
 
