@@ -1,8 +1,9 @@
 """The sharding of embedding tables over the ranks: a kind for each table, chosen by the planner or by the user.
 
     plan.py           the kind and the ranks of each table, and the predicted cost
-    planner.py        chooses the fastest plan that fits into memory
-    cost.py           the cost of a table for each rank in a step
+    planner.py        chooses the fastest plan that fits into memory, with options.py, partition.py, swaps.py, repair.py
+    cost.py           the loads of a table for each rank: lookups, bytes, work, memory
+    step.py           the seconds of a step, from the loads of all tables
     table_wise.py     a whole table on one rank
     row_wise.py       equal ranges of rows on every rank
     data_parallel.py  a copy on every rank

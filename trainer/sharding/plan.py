@@ -38,6 +38,7 @@ class Memory:
     weights: int  # weights of the tables
     state: int  # optimizer state of the tables
     batch: int  # ids, vectors and gradients
+    host: int = 0  # weights and state in the memory of its host, in addition to its own
 
 
 @dataclass(frozen=True)
@@ -177,13 +178,13 @@ def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
         ranks = _numbers(placement.ranks)
         placement_rows.append((placement.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
     lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
-    lines += _columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
+    lines += columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
     if plan.predicted:
         slowest = sorted(range(plan.num_ranks), key=lambda rank: (-plan.predicted[rank].seconds, rank))
         shown = sorted(slowest[:_MAX_RANKS])
         lines += ["", "predicted for a step, without the dense layers"]
         head = ("rank", "tables", "lookups", "sent", "received", "all-reduced", "time", "memory")
-        lines += _columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
+        lines += columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
         if len(shown) < plan.num_ranks:
             lines.append(f"and {plan.num_ranks - len(shown)} faster ranks")
         lines.append(_memory_line(plan.predicted))
@@ -214,11 +215,12 @@ def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
 def _memory_line(predicted: Sequence[RankLoad]) -> str:
     """Return a line with the parts of the memory of the rank that needs most memory."""
     rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
-    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in asdict(predicted[rank].memory).items())
+    sizes = {name: size for name, size in asdict(predicted[rank].memory).items() if size or name != "host"}
+    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in sizes.items())
     return f"memory of rank {rank}: {parts}"
 
 
-def _columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
+def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
     """Yield lines with aligned cells. Columns in `left` are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
