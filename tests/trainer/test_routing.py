@@ -18,7 +18,7 @@ def shards_of(kinds: str) -> list[Shard]:
         for table, kind in enumerate(kinds)
         if kind != "-"
         for shard in KINDS[names[kind]].shards(
-            table, ROWS[table], range(NUM_RANKS) if kind == "r" else [table % NUM_RANKS]
+            table, ROWS[table], 2, range(NUM_RANKS) if kind == "r" else [table % NUM_RANKS]
         )
     ]
     return sorted(shards, key=lambda shard: (shard.rank, shard.table, shard.first_row))

@@ -21,13 +21,13 @@ so that every rank gets the same result to the last bit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.sharding.kind import Kind, Shard
+from trainer.sharding.kind import Kind, Merge, Shard
 
 INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
 IDS, POOLED, GRADIENTS = range(3)  # the all-to-alls, one after the other
@@ -134,13 +134,15 @@ def zero_cost(num_ranks: int) -> Cost:
 def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Cost:
     """Return the cost of a table of this kind on these ranks."""
     cost = zero_cost(workload.num_ranks)
-    shards = kind.shards(0, table.rows, ranks)
+    shards = kind.shards(0, table.rows, table.dim, ranks)
     if kind.replicated:
         _add_copies(cost, shards, table, workload, machine)
     else:
         seconds_per_byte = machine.seconds_per_byte(workload.num_ranks)
         for shard in shards:
-            _add_shard(cost, shard, table, workload, machine, seconds_per_byte)
+            of_shard = replace(table, dim=shard.num_columns)
+            _add_shard(cost, shard, of_shard, workload, machine, seconds_per_byte)
+            cost.working[shard.rank] += _merge_seconds(shard, len(shards), of_shard, workload, machine)
     return cost
 
 
@@ -150,13 +152,16 @@ def _add_shard(cost: Cost, shard: Shard, table: Table, workload: Workload, machi
     share, row_bytes = shard.num_rows / table.rows, table.dim * workload.element_bytes
     ids = samples * table.pooling * share  # (R,), the ids that each rank sends
     num_bags, num_ids = total(samples), total(ids)
-    to_shard = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: samples * table.dim * workload.backward_bytes}
+    meeting = samples  # of the ranks that exchange vectors with the shard
+    if shard.merge is Merge.HOST:  # those of its rail
+        meeting = samples * (np.arange(len(samples)) % machine.ranks_per_host == rank % machine.ranks_per_host)
+    to_shard = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: meeting * table.dim * workload.backward_bytes}
     for call, size in to_shard.items():
         cost.sent[call] += size
         cost.received[call, rank] += total(size)
         cost.sending[call] += size * per_byte[:, rank]
         cost.receiving[call, rank] += total(size * per_byte[:, rank])
-    vectors = samples * table.dim * workload.forward_bytes
+    vectors = meeting * table.dim * workload.forward_bytes
     cost.received[POOLED] += vectors
     cost.sent[POOLED, rank] += total(vectors)
     cost.receiving[POOLED] += vectors * per_byte[rank]
@@ -170,6 +175,17 @@ def _add_shard(cost: Cost, shard: Shard, table: Table, workload: Workload, machi
     cost.state[rank] += shard.num_rows * workload.element_bytes
     cost.batch[rank] += _shard_batch(num_ids, num_bags, distinct, table, workload)
     cost.batch[:] += _sample_batch(ids, samples, table, workload)
+
+
+def _merge_seconds(shard: Shard, num_shards: int, table: Table, workload: Workload, machine: Machine) -> float:
+    """Return the seconds of sums over the ranks of a table: of vectors on a host, or of squares of columns."""
+    peers, num_bags = num_shards - 1, total(workload.samples)
+    if shard.merge is Merge.HOST:  # a part of the vectors forward, a part of the gradients backward
+        return 2 * peers * num_bags / num_shards * table.dim * workload.element_bytes / machine.network_bandwidth
+    if shard.merge is Merge.COLUMNS:
+        distinct = min(num_bags * table.pooling, shard.num_rows)
+        return peers * distinct * workload.element_bytes / machine.network_bandwidth
+    return 0.0
 
 
 def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> None:

@@ -109,7 +109,8 @@ def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -
     cost = _sum([costs[pair] for pair in pairs], workload.num_ranks)
     tables_of: list[list[int]] = [[] for _ in range(workload.num_ranks)]
     for table, placement in enumerate(plan.tables):
-        for shard in KINDS[placement.kind].shards(table, workload.tables[table].rows, placement.ranks):
+        size = workload.tables[table]
+        for shard in KINDS[placement.kind].shards(table, size.rows, size.dim, placement.ranks):
             tables_of[shard.rank].append(table)
     loads = [
         RankLoad(
@@ -168,7 +169,7 @@ def _options(table: Table, kind: str, workload: Workload, machine: Machine) -> l
     return [
         _Option(Placement(name, ranks), table_cost(KINDS[name], ranks, table, workload, machine))
         for name in (KINDS if kind == AUTO else (kind,))
-        for ranks in KINDS[name].choices(workload.num_ranks)
+        for ranks in KINDS[name].choices(workload.num_ranks, machine.ranks_per_host)
     ]
 
 

@@ -8,8 +8,9 @@ from trainer.model import DenseModel, FlatParameters, ModelConfig, OverlapConfig
 B, F, D = 6, 3, 4
 
 
-def model(**config) -> DenseModel:
-    return DenseModel(ModelConfig(dense_features=5, bottom=(7,), top=(8,), **config), F, D, seed=1, dtype=torch.float64)
+def model(**options) -> DenseModel:
+    config = ModelConfig(dense_features=5, bottom=(7,), top=(8,), **options)
+    return DenseModel(config, (D,) * F, seed=1, dtype=torch.float64)
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,7 +54,7 @@ def test_cross_layers_equal_formula_of_the_paper() -> None:
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
-    flat = FlatParameters(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    flat = FlatParameters(flattened, 3, 2 * D, OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
     for dense_model in (plain, flattened):
         if dense_model is flattened:

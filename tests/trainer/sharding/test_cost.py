@@ -59,7 +59,7 @@ def test_data_parallel_needs_no_all_to_all_and_reduces_all_rows() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_rank_does_not_wait_for_network(kind: str) -> None:
-    ranks = KINDS[kind].choices(1)[0]
+    ranks = KINDS[kind].choices(1, 1)[0]
     slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
     assert cost(kind, ranks, slow, samples=(5,)).seconds[0] < 1
 

@@ -44,7 +44,7 @@ def least_seconds(workload: Workload, memory_bytes: float) -> float:
         [
             table_cost(kind, ranks, table, workload, MACHINE)
             for kind in KINDS.values()
-            for ranks in kind.choices(workload.num_ranks)
+            for ranks in kind.choices(workload.num_ranks, MACHINE.ranks_per_host)
         ]
         for table in workload.tables
     ]
