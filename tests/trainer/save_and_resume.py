@@ -31,7 +31,7 @@ def plan_of(kinds: list[str], ranks: int) -> Plan:
     """Return a plan with tables of these kinds; whole tables start with the last rank."""
     placements = []
     for table, name in enumerate(kinds):
-        choices = KINDS[name].choices(ranks)
+        choices = KINDS[name].choices(ranks, max(1, ranks // 2))
         placements.append(Placement(name, tuple(choices[(-1 - table) % len(choices)])))
     return Plan(ranks, tuple(placements))
 
@@ -116,7 +116,7 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
         sys.exit(2)
     out = folder.parent / "out"
     out.mkdir(exist_ok=True)
-    torch.save({name: list(rows.parts) for name, rows in state.items()}, out / f"{world.rank}.pt")
+    torch.save({name: [tuple(part) for part in rows.parts] for name, rows in state.items()}, out / f"{world.rank}.pt")
     dist.destroy_process_group()
 
 

@@ -141,6 +141,7 @@ def test_error_for_missing_step_lists_existing_steps(open_checkpoints: Callable[
 
 DIFFERENCES = [
     ({"table.0.weight": Rows(7, [Part(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
+    ({"table.0.weight": Rows(6, [Part(0, torch.ones(6, 1), 3)], 4)}, "has rows of 3 in it, but of 4 in this run"),
     ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, but of 4 in this run"),
     ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, but torch.int64 in this run"),
     ({"dense.exp_avg": whole(torch.ones(5))}, "it has no dense.exp_avg"),

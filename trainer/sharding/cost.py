@@ -5,24 +5,24 @@ samples of the global batch, b samples of a rank, D columns:
 
     lookups      B · P · s on the rank of the rows; b · P for a copy
     all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
+    merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
+                 shards have fewer columns each: the squares of the rows' gradients. Their seconds count as work
     all-reduce   rows · D, the gradient of a copy
-    seconds      lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
-                 backward, a distinct row is read and written once, a vector and its gradient once; plus bytes that
-                 cross the network ÷ network bandwidth. Data that stays on a rank does not cross: (p - 1) / p of an
-                 all-to-all crosses, and 2 (p - 1) / p of an all-reduce (nccl-tests, PERFORMANCE.md). A rank sends and
-                 receives at the same time
+    work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
+                 backward, a distinct row is read and written once, a vector and its gradient once
     memory       rows and one number of state for each; tensors of a batch, see `_shard_batch` and `_sample_batch`
 
 Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
-rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. Sums are computed in a fixed order,
-so that every rank gets the same result to the last bit.
+rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+
+A cost is an array of whole numbers (LOADS, R): a row for each load, such as the bytes of ids, a column for each rank.
+Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,16 @@ from numpy.typing import NDArray
 from trainer.sharding.kind import Kind, Merge, Shard
 
 INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
-IDS, POOLED, GRADIENTS = range(3)  # the all-to-alls, one after the other
+PER_SECOND = 10**12  # work is in picoseconds
+_LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum overflows
 
+# The rows of a cost. The first three are the all-to-alls, one after the other: bytes that the shards of a rank exchange
+# with the samples of all ranks, including its own. WORK is in picoseconds, the rest in bytes. MERGED are exchanged by
+# the shards of a table with each other.
+IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED = range(11)
+LOADS = 11
+
+Loads = NDArray[np.int64]
 Array = NDArray[np.float64]
 
 
@@ -42,6 +50,7 @@ class Table:
     rows: int
     dim: int
     pooling: float  # mean ids of a sample; a missing value counts as 0
+    host_share: float = 0.0  # share of the rows of each shard that are in the memory of the host, not of the rank
 
 
 @dataclass(frozen=True)
@@ -68,146 +77,146 @@ class Machine:
     network_bandwidth: float  # from a rank to other ranks of its host
     host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
     ranks_per_host: int
+    host_memory_bandwidth: float = float("inf")  # from the memory of the host to a rank
 
-    def seconds_per_byte(self, num_ranks: int) -> Array:
-        """Return the seconds per byte (R, R) from each rank to each rank."""
-        host = np.arange(num_ranks) // self.ranks_per_host
-        other_host = self.ranks_per_host / self.host_bandwidth
-        return np.where(host[:, None] == host, 1 / self.network_bandwidth, other_host) * (1 - np.eye(num_ranks))
+    def all_reduce_seconds(self, size: Array | float, num_ranks: int) -> Array | float:
+        """Return the seconds of an all-reduce of `size` bytes: 2 (p - 1) / p of them cross the slowest link.
+
+        In a ring, which visits one host after the other, a single rank of a host sends to the next host
+        (nccl-tests, PERFORMANCE.md).
+        """
+        slowest = min(self.network_bandwidth, self.host_bandwidth)
+        bandwidth = self.network_bandwidth if num_ranks <= self.ranks_per_host else slowest
+        return 2 * (num_ranks - 1) / num_ranks * size / bandwidth
 
 
 @dataclass(frozen=True, eq=False)
-class Cost:
-    """The cost of one or more tables for each rank.
+class Layout:
+    """The cost of a table of one kind, on any of several groups of ranks: the shards of each group cost the same."""
 
-    The last dimension of each array is the rank, the first of (3, R) the all-to-all. Costs of tables can be added.
-    """
-
-    lookups: Array  # (R,)
-    sent: Array  # (3, R) bytes, including what a rank keeps
-    received: Array  # (3, R)
-    sending: Array  # (3, R) seconds, for bytes that cross the network
-    receiving: Array  # (3, R)
-    reduced: Array  # (R,) bytes of gradients in all-reduces
-    working: Array  # (R,) seconds of lookups, updates and all-reduce
-    weights: Array  # (R,) bytes
-    state: Array  # (R,)
-    batch: Array  # (R,)
-
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
-
-    def __sub__(self, other: Cost) -> Cost:
-        return Cost(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)))
-
-    @cached_property
-    def seconds(self) -> Array:
-        """The seconds of a step (R,). An all-to-all lasts as long as the slower of its two directions."""
-        exchange = np.maximum(self.sending, self.receiving)
-        seconds: Array = self.working + exchange[IDS] + exchange[POOLED] + exchange[GRADIENTS]
-        return seconds
-
-    @cached_property
-    def memory(self) -> Array:
-        """The bytes of weights, state and batch (R,)."""
-        memory: Array = self.weights + self.state + self.batch
-        return memory
-
-    @cached_property
-    def moved(self) -> float:
-        """The bytes in all collectives of all ranks; it decides between options with equal seconds."""
-        return total([*self.sent.reshape(-1), *self.reduced])
+    choices: Sequence[tuple[int, ...]]  # the G groups
+    groups: NDArray[np.int64]  # (G, W) the ranks of the W shards
+    shards: Loads  # (LOADS, W)
+    everywhere: Loads  # (LOADS, R) in addition, the cost on the ranks of the samples or of the copies
 
 
-def total(values: Iterable[float]) -> float:
-    """Sum values in their order; numpy's own sum depends on the vector width of the CPU."""
-    return float(sum(values))
+def layouts(kind: Kind, table: Table, workload: Workload, machine: Machine) -> list[Layout]:
+    """Return the layouts of a table, one for each number of ranks that may hold it."""
+    by_size: dict[int, list[tuple[int, ...]]] = {}
+    for ranks in kind.choices(workload.num_ranks, machine.ranks_per_host):
+        by_size.setdefault(len(ranks), []).append(tuple(ranks))
+    return [_layout(kind, choices, table, workload, machine) for choices in by_size.values()]
 
 
-def zero_cost(num_ranks: int) -> Cost:
-    """Return the cost of no tables."""
-    by_rank, by_call = (num_ranks,), (3, num_ranks)
-    shapes = (by_rank, *(by_call,) * 4, *(by_rank,) * 5)
-    return Cost(*(np.zeros(shape) for shape in shapes))
-
-
-def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Cost:
-    """Return the cost of a table of this kind on these ranks."""
-    cost = zero_cost(workload.num_ranks)
-    shards = kind.shards(0, table.rows, table.dim, ranks)
-    if kind.replicated:
-        _add_copies(cost, shards, table, workload, machine)
-    else:
-        seconds_per_byte = machine.seconds_per_byte(workload.num_ranks)
-        for shard in shards:
-            of_shard = replace(table, dim=shard.num_columns)
-            _add_shard(cost, shard, of_shard, workload, machine, seconds_per_byte)
-            cost.working[shard.rank] += _merge_seconds(shard, len(shards), of_shard, workload, machine)
+def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost (LOADS, R) of a table of this kind on these ranks."""
+    layout = _layout(kind, [tuple(ranks)], table, workload, machine)
+    cost = layout.everywhere.copy()
+    cost[:, layout.groups[0]] += layout.shards
     return cost
 
 
-def _add_shard(cost: Cost, shard: Shard, table: Table, workload: Workload, machine: Machine, per_byte: Array) -> None:
-    """Add the cost of rows that are looked up for the samples of all ranks to `cost`, in place."""
-    samples, rank = np.array(workload.samples, dtype=np.float64), shard.rank
-    share, row_bytes = shard.num_rows / table.rows, table.dim * workload.element_bytes
-    ids = samples * table.pooling * share  # (R,), the ids that each rank sends
-    num_bags, num_ids = total(samples), total(ids)
-    meeting = samples  # of the ranks that exchange vectors with the shard
-    if shard.merge is Merge.HOST:  # those of its rail
-        meeting = samples * (np.arange(len(samples)) % machine.ranks_per_host == rank % machine.ranks_per_host)
-    to_shard = {IDS: (ids + samples) * INDEX_BYTES, GRADIENTS: meeting * table.dim * workload.backward_bytes}
-    for call, size in to_shard.items():
-        cost.sent[call] += size
-        cost.received[call, rank] += total(size)
-        cost.sending[call] += size * per_byte[:, rank]
-        cost.receiving[call, rank] += total(size * per_byte[:, rank])
-    vectors = meeting * table.dim * workload.forward_bytes
-    cost.received[POOLED] += vectors
-    cost.sent[POOLED, rank] += total(vectors)
-    cost.receiving[POOLED] += vectors * per_byte[rank]
-    cost.sending[POOLED, rank] += total(vectors * per_byte[rank])
-
-    distinct = min(num_ids, shard.num_rows)
-    passes = 2 * (num_ids + num_bags) * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
-    cost.lookups[rank] += num_ids
-    cost.working[rank] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
-    cost.weights[rank] += shard.num_rows * row_bytes
-    cost.state[rank] += shard.num_rows * workload.element_bytes
-    cost.batch[rank] += _shard_batch(num_ids, num_bags, distinct, table, workload)
-    cost.batch[:] += _sample_batch(ids, samples, table, workload)
-
-
-def _merge_seconds(shard: Shard, num_shards: int, table: Table, workload: Workload, machine: Machine) -> float:
-    """Return the seconds of sums over the ranks of a table: of vectors on a host, or of squares of columns."""
-    peers, num_bags = num_shards - 1, total(workload.samples)
-    if shard.merge is Merge.HOST:  # a part of the vectors forward, a part of the gradients backward
-        return 2 * peers * num_bags / num_shards * table.dim * workload.element_bytes / machine.network_bandwidth
-    if shard.merge is Merge.COLUMNS:
-        distinct = min(num_bags * table.pooling, shard.num_rows)
-        return peers * distinct * workload.element_bytes / machine.network_bandwidth
-    return 0.0
-
-
-def _add_copies(cost: Cost, shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> None:
-    """Add the cost of a copy on each rank to `cost`: lookups of its samples, all-reduce and update of all rows."""
-    row_bytes, slowest = table.dim * workload.element_bytes, machine.seconds_per_byte(workload.num_ranks).max()
-    crossing = 2 * (workload.num_ranks - 1) / workload.num_ranks
-    for shard in shards:
-        rank, num_bags = shard.rank, workload.samples[shard.rank]
-        num_ids, rows = num_bags * table.pooling, shard.num_rows
-        gradient = rows * row_bytes
-        passes = 2 * (num_ids + num_bags) * row_bytes + 4 * gradient + 2 * rows * workload.element_bytes
-        cost.lookups[rank] += num_ids
-        cost.reduced[rank] += gradient
-        cost.working[rank] += passes / machine.memory_bandwidth + num_ids * machine.lookup_seconds
-        cost.working[rank] += crossing * gradient * slowest
-        cost.weights[rank] += gradient
-        cost.state[rank] += rows * workload.element_bytes
-        cost.batch[rank] += (
-            gradient
-            + (num_ids + 2 * num_bags) * row_bytes  # a gradient for each id, vectors and their gradients
-            + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
+def _layout(
+    kind: Kind, choices: Sequence[tuple[int, ...]], table: Table, workload: Workload, machine: Machine
+) -> Layout:
+    samples = np.array(workload.samples, dtype=np.float64)
+    if kind.replicated:
+        nowhere = np.empty((len(choices), 0), dtype=np.int64)
+        return Layout(
+            choices, nowhere, np.empty((LOADS, 0), dtype=np.int64), _copies(samples, table, workload, machine)
         )
+    shards = kind.shards(0, table.rows, table.dim, choices[0])
+    position_of = {rank: position for position, rank in enumerate(choices[0])}
+    groups = np.array(choices, dtype=np.int64)[:, [position_of[shard.rank] for shard in shards]]
+    return Layout(
+        choices, groups, _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
+    )
+
+
+def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost of the W shards of a table, which are looked up for the samples of all ranks."""
+    num_rows, columns = (
+        np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
+    )
+    row_bytes, num_bags = columns * workload.element_bytes, float(sum(workload.samples))
+    num_ids = num_bags * table.pooling * (num_rows / table.rows)
+    distinct = np.minimum(num_ids, num_rows)
+    rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
+    vectors = (num_ids + 2 * num_bags) * row_bytes
+    memory = num_rows * (row_bytes + workload.element_bytes)
+    cost = np.zeros((LOADS, len(num_rows)))
+    cost[IDS] = (num_ids + num_bags) * INDEX_BYTES
+    vectors_sent = _vectors_sent(shards, workload) * columns
+    cost[POOLED] = vectors_sent * workload.forward_bytes
+    cost[GRADIENTS] = vectors_sent * workload.backward_bytes
+    cost[MERGED] = _merged(shards[0].merge, distinct, num_bags * row_bytes, workload)
+    merging = cost[MERGED] * (1 - 1 / len(shards)) / machine.network_bandwidth
+    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + merging * PER_SECOND, _LONGEST)
+    cost[LOOKUPS] = num_ids
+    cost[WEIGHTS] = num_rows * row_bytes * (1 - table.host_share)
+    cost[STATE] = num_rows * workload.element_bytes * (1 - table.host_share)
+    cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, columns, workload)
+    cost[HOST_MEMORY] = memory * table.host_share
+    return _whole(cost)
+
+
+def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
+    """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of those of its rail."""
+    samples, number = workload.samples, len(shards)
+    if shards[0].merge is Merge.HOST:
+        return np.array([sum(samples[position::number]) for position in range(number)], dtype=np.float64)
+    return np.full(number, sum(samples), dtype=np.float64)
+
+
+def _merged(merge: Merge, distinct: Array, vectors: Array, workload: Workload) -> Array:
+    """Return the bytes (W,) that a shard sends to the shards of its table, and to itself."""
+    if merge is Merge.HOST:  # vectors of all samples forward; gradients of a part of them, to each shard, backward
+        return 2 * vectors
+    if merge is Merge.COLUMNS and len(distinct) > 1:  # a sum of squares for each row
+        return len(distinct) * distinct * workload.element_bytes
+    return np.zeros(len(distinct))
+
+
+def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:
+    """Return the cost on the ranks of the samples, for all shards of a table: the memory of a batch."""
+    columns = table.dim if shards[0].merge is Merge.HOST else sum(shard.num_columns for shard in shards)
+    cost = np.zeros((LOADS, len(samples)))
+    cost[BATCH] = _sample_batch(samples, len(shards), columns, table, workload)
+    return _whole(cost)
+
+
+def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost of a copy on each rank: lookups of its samples, all-reduce and update of all rows."""
+    row_bytes = table.dim * workload.element_bytes
+    num_ids, gradient = samples * table.pooling, float(table.rows * row_bytes)
+    rows_read = num_ids * row_bytes + 2 * gradient + 2.0 * table.rows * workload.element_bytes
+    vectors = (num_ids + 2 * samples) * row_bytes + 2 * gradient
+    reduction = machine.all_reduce_seconds(gradient, len(samples))
+    cost = np.zeros((LOADS, len(samples)))
+    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + reduction * PER_SECOND, _LONGEST)
+    cost[LOOKUPS] = num_ids
+    cost[REDUCED] = gradient
+    cost[WEIGHTS] = gradient * (1 - table.host_share)
+    cost[STATE] = table.rows * workload.element_bytes * (1 - table.host_share)
+    cost[BATCH] = (
+        gradient
+        + (num_ids + 2 * samples) * row_bytes  # a gradient for each id, vectors and their gradients
+        + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
+    )
+    cost[HOST_MEMORY] = table.rows * (row_bytes + workload.element_bytes) * table.host_share
+    return _whole(cost)
+
+
+def _work(rows_read: Array, vectors: Array, num_ids: Array, table: Table, machine: Machine) -> Array:
+    """Return the picoseconds of lookups and updates: bytes of rows, in one of two memories, and bytes of vectors."""
+    of_rank = (rows_read * (1 - table.host_share) + vectors) / machine.memory_bandwidth
+    of_host = rows_read * table.host_share / machine.host_memory_bandwidth
+    seconds: Array = of_rank + of_host + num_ids * machine.lookup_seconds
+    return np.minimum(seconds * PER_SECOND, _LONGEST)
+
+
+def _whole(cost: Array) -> Loads:
+    return np.rint(cost).astype(np.int64)
 
 
 # Tensors of a batch in the trainer. Two batches exist at a time, because the ids of the next batch are in flight.
@@ -215,26 +224,30 @@ _SORTED = 20  # bytes per id: sorted, its former position, its bag
 _BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
 
 
-def _shard_batch(num_ids: float, num_bags: float, distinct: float, table: Table, workload: Workload) -> float:
+def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Array, workload: Workload) -> Array:
     """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
     ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
     vectors = (
         num_bags
-        * table.dim
+        * columns
         * (_with_wire(workload, workload.forward_bytes) + _with_wire(workload, workload.backward_bytes))
     )
-    return ids + vectors + distinct * table.dim * workload.element_bytes
+    return ids + vectors + distinct * columns * workload.element_bytes
 
 
-def _sample_batch(ids: Array, samples: Array, table: Table, workload: Workload) -> Array:
-    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients."""
+def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
+    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients.
+
+    `columns` are those of all vectors received for a bag.
+    """
     element = (
         _with_wire(workload, workload.forward_bytes)
         + workload.element_bytes
         + _with_wire(workload, workload.backward_bytes)
     )
-    vectors = samples * table.dim * element
-    size: Array = (ids + samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES) + vectors
+    ids = samples * table.pooling
+    size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)
+    size += samples * columns * element
     return size
 
 

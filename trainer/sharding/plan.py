@@ -39,6 +39,7 @@ class Memory:
     weights: int  # weights of the tables
     state: int  # optimizer state of the tables
     batch: int  # ids, vectors and gradients
+    host: int = 0  # weights and state in the memory of its host, in addition to its own
 
 
 @dataclass(frozen=True)
@@ -217,7 +218,8 @@ def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
 def _memory_line(predicted: Sequence[RankLoad]) -> str:
     """Return a line with the parts of the memory of the rank that needs most memory."""
     rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
-    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in asdict(predicted[rank].memory).items())
+    sizes = {name: size for name, size in asdict(predicted[rank].memory).items() if size or name != "host"}
+    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in sizes.items())
     return f"memory of rank {rank}: {parts}"
 
 

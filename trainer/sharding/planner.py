@@ -1,30 +1,49 @@
 """The planner: chooses a kind and ranks for each table, to minimize the predicted seconds of the slowest rank.
 
-It places the tables greedily, the most expensive one first (as in ZionEX, arXiv 2104.05158). Then it removes one table
-after another and places it again, until no table moves. Each option is scored by a lower bound of the step's duration:
-the slowest rank so far, and the mean of all ranks after the remaining tables at their lowest cost. The second bound
-matters for the first tables, when every rank is still idle: splitting a table would look faster, but it adds work in
-total. Ties are decided by the slowest rank, the next slowest one and so on, then by the fewest bytes, then by the
-lowest ranks.
+    options.py    the options of each table, and several choices of one option for each
+    partition.py  three ways to distribute the tables of single ranks
+    swaps.py      swaps tables between the slowest rank and others
+    repair.py     gives tables of the slowest rank another option
 
-The planner takes the best of three starts: all options; for each table only the options with the least total work; and
-the options with the least memory first.
+Every choice of options is placed in three ways, and each result is repaired. The best one is the plan. A choice whose
+lower bound is hardly below the best plan so far is left out.
 
-It is pure: the same arguments give the same plan on every rank. If nothing fits, it raises ConfigError.
+The planner is pure: the same arguments give the same plan on every rank. If nothing fits, it raises ConfigError.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from trainer.errors import ConfigError, require
-from trainer.sharding import KINDS, Memory, Placement, Plan, RankLoad
-from trainer.sharding.cost import Cost, Machine, Table, Workload, table_cost, total, zero_cost
+from trainer.sharding import KINDS, Memory, Plan, RankLoad
+from trainer.sharding.assignment import Assignment, Limits, Score, assigned, score
+from trainer.sharding.cost import (
+    BATCH,
+    HOST_MEMORY,
+    LOADS,
+    LOOKUPS,
+    MERGED,
+    REDUCED,
+    STATE,
+    WEIGHTS,
+    Machine,
+    Table,
+    Workload,
+    table_cost,
+)
+from trainer.sharding.options import HOST, MEMORY, Option, balanced, bounds, cheapest, options_of
+from trainer.sharding.partition import PARTITIONERS, Indivisible
 from trainer.sharding.plan import in_bytes
+from trainer.sharding.repair import Repair
+from trainer.sharding.step import Step
+from trainer.sharding.swaps import swapped
 
 AUTO = "auto"
-_MAX_ROUNDS = 10  # rounds of placing all tables again
+_HARDLY = 0.005  # ratio of a step that is not worth another choice of options
 _RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
 
 
@@ -65,188 +84,162 @@ class ShardingConfig:
         return self.memory_bytes or base_bytes + int(free_bytes * (1 - _RESERVE)) // ranks_per_host
 
 
-@dataclass(frozen=True, eq=False)
-class _Option:
-    placement: Placement
-    cost: Cost
-
-
-def choose(workload: Workload, machine: Machine, kinds: Sequence[str], memory_bytes: int, base_bytes: int) -> Plan:
+def choose(
+    workload: Workload,
+    machine: Machine,
+    kinds: Sequence[str],
+    memory_bytes: int,
+    base_bytes: int,
+    host_memory_bytes: int = 0,
+) -> Plan:
     """Return the plan for these tables, with its prediction.
 
     `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank, and `base_bytes`
-    is its memory without tables. All ranks must pass the same arguments.
+    is its memory without tables. `host_memory_bytes` is its part of the memory of its host, which is used for tables
+    with a `host_share`. All ranks must pass the same arguments.
     """
+    step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
-    options_of = {pair: _options(*pair, workload, machine) for pair in pairs}
-    options = [options_of[pair] for pair in pairs]
-    room = memory_bytes - base_bytes
-    least = [min(total(option.cost.seconds) for option in of_table) for of_table in options]
-    cheapest = [_cheapest(of_table, seconds) for of_table, seconds in zip(options, least, strict=True)]
-    by_seconds = _descending(workload.tables, least)
-    memory = [min(option.cost.memory.max() for option in of_table) for of_table in options]
-    by_memory = _descending(workload.tables, memory)
-    starts = [
-        _greedy(options, by_seconds, room, workload.num_ranks, least),
-        _greedy(cheapest, by_seconds, room, workload.num_ranks, least),
-        _greedy(options, by_memory, room, workload.num_ranks, None),  # large cheap tables before others take the memory
-    ]
-    complete = [start for start in starts if len(start) == len(options)]
-    if not complete:
-        raise _no_room(options, starts[-1], by_memory[len(starts[-1])], workload, memory_bytes, base_bytes)
-    ends = [_improved(options, start, by_seconds, room) for start in complete]
-    plans = [Plan(workload.num_ranks, tuple(end[table].placement for table in range(len(options)))) for end in ends]
-    return min((predict(plan, workload, machine, base_bytes) for plan in plans), key=_slowest)
+    of_pair = {pair: _options(*pair, workload, machine, step) for pair in set(pairs)}
+    options = [of_pair[pair] for pair in pairs]
+    assignment = _best_assignment(options, workload.tables, step, limits)
+    if limits.excess(assignment.loads).any():
+        raise _no_room(assignment, workload, limits, memory_bytes, base_bytes)
+    placements = [option.placement(group) for option, group in zip(assignment.options, assignment.groups, strict=True)]
+    return predict(Plan(workload.num_ranks, tuple(placements)), workload, machine, base_bytes)
+
+
+def _best_assignment(
+    options: Sequence[Sequence[Option]], tables: Sequence[Table], step: Step, limits: Limits
+) -> Assignment:
+    """Return the assignment with the lowest score. If it has bytes that do not fit, nothing fits."""
+    order = _order(tables)
+    results: list[Assignment] = []
+    for selected in _selections(options, step, limits):
+        if not results or not _is_beaten(selected, step, min(score(result, step, limits) for result in results)):
+            results += [swapped(start, step, limits) for start in _starts(selected, order, limits)]
+    repaired = Repair(options, step, limits).repaired(results)
+    return min(repaired, key=lambda result: score(result, step, limits))
+
+
+def _selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Iterator[list[Option]]:
+    """Yield choices of an option for each table."""
+    fitting = [[option for option in of_table if option.most_memory <= limits.room] or of_table for of_table in options]
+    movable = [[option for option in of_table if option.movable] or of_table for of_table in fitting]
+    memory = limits.room * len(step.share)
+    yield balanced(fitting, step, memory)
+    yield cheapest(fitting, memory)
+    yield cheapest(movable, memory)
+    yield cheapest(fitting, 0)
+
+
+def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
+    """Return True if these options can hardly have a lower score, whatever their ranks."""
+    does_not_fit, nanoseconds, _ = lowest
+    return not does_not_fit and max(bounds(selected, step)) * 1e9 >= nanoseconds[0] * (1 - _HARDLY)
+
+
+def _options(table: Table, kind: str, workload: Workload, machine: Machine, step: Step) -> list[Option]:
+    kinds = KINDS if kind == AUTO else {kind: KINDS[kind]}
+    return options_of(kinds, table, workload, machine, step)
+
+
+def _order(tables: Sequence[Table]) -> list[int]:
+    """Return the tables ordered by their properties, so that their numbers do not decide where a table goes."""
+
+    def key(number: int) -> tuple[float, ...]:
+        table = tables[number]
+        return -table.rows, -table.dim, -table.pooling, number
+
+    return sorted(range(len(tables)), key=key)
+
+
+def _starts(selected: Sequence[Option], order: Sequence[int], limits: Limits) -> Iterator[Assignment]:
+    """Yield an assignment of these options for each partitioner.
+
+    Tables on groups of several ranks come first, each to the group whose slowest rank is fastest.
+    """
+    groups = [0] * len(selected)
+    single = [table for table in order if selected[table].anywhere]
+    several = [table for table in order if selected[table].movable and not selected[table].anywhere]
+    times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
+    for option in selected:
+        memory += option.everywhere[MEMORY]
+        if len(option.groups) == 1:
+            times[option.groups[0]] += option.times
+            memory[option.groups[0]] += option.shards[MEMORY]
+    for table in sorted(several, key=lambda table: -selected[table].longest):
+        option = selected[table]
+        slowest = (times[option.groups] + option.times).max(axis=1)
+        fits = (memory[option.groups] + option.shards[MEMORY]).max(axis=1) <= limits.room
+        groups[table] = int(np.lexsort((slowest, ~fits))[0])
+        times[option.groups[groups[table]]] += option.times
+        memory[option.groups[groups[table]]] += option.shards[MEMORY]
+    indivisible = Indivisible(
+        np.array([selected[table].longest for table in single], dtype=np.int64),
+        np.array([int(selected[table].shards[MEMORY, 0]) for table in single], dtype=np.int64),
+        times,
+        limits.room - memory,
+    )
+    for partitioner in PARTITIONERS.values():
+        for table, rank in zip(single, partitioner(indivisible), strict=True):
+            groups[table] = rank
+        yield assigned(selected, groups)
 
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:
     """Return the plan with the predicted load and memory of each rank."""
-    pairs = list(zip(workload.tables, plan.tables, strict=True))
-    costs = {
-        (table, placement): table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
-        for table, placement in pairs
-    }
-    cost = _sum([costs[pair] for pair in pairs], workload.num_ranks)
+    step, loads = Step(workload, machine), np.zeros((LOADS, workload.num_ranks), dtype=np.int64)
     tables_of: list[list[int]] = [[] for _ in range(workload.num_ranks)]
-    for table, placement in enumerate(plan.tables):
-        size = workload.tables[table]
-        for shard in KINDS[placement.kind].shards(table, size.rows, size.dim, placement.ranks):
-            tables_of[shard.rank].append(table)
-    loads = [
+    for number, (table, placement) in enumerate(zip(workload.tables, plan.tables, strict=True)):
+        loads += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
+        for shard in KINDS[placement.kind].shards(number, table.rows, table.dim, placement.ranks):
+            tables_of[shard.rank].append(number)
+    seconds, sent, received = step.seconds(loads), step.sent(loads).sum(axis=0), step.received(loads).sum(axis=0)
+    predicted = [
         RankLoad(
             tables=tuple(dict.fromkeys(tables_of[rank])),
-            lookups=round(cost.lookups[rank]),
-            sent_bytes=round(total(cost.sent[:, rank])),
-            received_bytes=round(total(cost.received[:, rank])),
-            reduced_bytes=round(cost.reduced[rank]),
-            seconds=float(cost.seconds[rank]),
-            memory=Memory(base_bytes, round(cost.weights[rank]), round(cost.state[rank]), round(cost.batch[rank])),
+            lookups=int(loads[LOOKUPS, rank]),
+            sent_bytes=round(sent[rank]) + int(loads[MERGED, rank]),
+            received_bytes=round(received[rank]) + int(loads[MERGED, rank]),
+            reduced_bytes=int(loads[REDUCED, rank]),
+            seconds=float(seconds[rank]),
+            memory=Memory(base_bytes, *loads[[WEIGHTS, STATE, BATCH, HOST_MEMORY], rank].tolist()),
         )
         for rank in range(workload.num_ranks)
     ]
-    return replace(plan, predicted=tuple(loads))
-
-
-def _slowest(plan: Plan) -> tuple[int, int]:
-    """Return the nanoseconds of the slowest rank, then the bytes of all ranks, as a key to compare plans."""
-    loads = plan.predicted
-    return round(max(load.seconds for load in loads) * 1e9), sum(load.sent_bytes + load.reduced_bytes for load in loads)
+    return replace(plan, predicted=tuple(predicted))
 
 
 def check_fits(plan: Plan, memory_bytes: int) -> None:
     """Raise ConfigError if a predicted plan, such as one from a file, needs more than `memory_bytes` on a rank."""
     for rank, load in enumerate(plan.predicted):
         if load.memory_bytes > memory_bytes:
-            raise _too_large(load.memory_bytes, memory_bytes, f"rank {rank}", load.memory.base)
+            raise _too_large(load.memory_bytes, memory_bytes, f", rank {rank}", load.memory.base)
 
 
 def _no_room(
-    options: Sequence[Sequence[_Option]],
-    selected: dict[int, _Option],
-    table: int,
-    workload: Workload,
-    memory_bytes: int,
-    base_bytes: int,
+    assignment: Assignment, workload: Workload, limits: Limits, memory_bytes: int, base_bytes: int
 ) -> ConfigError:
-    """Return the error for a table that fits on no rank beside the tables placed so far."""
-    cost = _sum([option.cost for option in selected.values()], workload.num_ranks)
-    needed = base_bytes + min((cost + option.cost).memory.max() for option in options[table])
-    return _too_large(needed, memory_bytes, f"with table {table} of {workload.tables[table].rows:,} rows", base_bytes)
+    """Return the error for the rank that has least room in the best assignment; it names its largest table."""
+    own = int((assignment.loads[MEMORY] - limits.room).max()) > 0
+    row, limit, base = (MEMORY, memory_bytes, base_bytes) if own else (HOST, limits.host_room, 0)
+    rank = int(assignment.loads[row].argmax())
+    sizes = [
+        (int(option.everywhere[row, rank] + option.shards[row, held_by == rank].sum()), -table)
+        for table, option in enumerate(assignment.options)
+        for held_by in [option.groups[assignment.groups[table]]]
+    ]
+    table = -max(sizes)[1]
+    where = f"{'' if own else ' of host memory'}, with table {table} of {workload.tables[table].rows:,} rows"
+    return _too_large(base + int(assignment.loads[row, rank]), limit, where, base_bytes)
 
 
 def _too_large(needed: float, limit: int, where: str, base_bytes: int) -> ConfigError:
     return ConfigError(
         "the tables do not fit into memory",
-        f"a rank would need {in_bytes(needed)}, {where}, but the limit is {in_bytes(limit)}"
+        f"a rank would need {in_bytes(needed)}{where}, but the limit is {in_bytes(limit)}"
         f" ({in_bytes(base_bytes)} of it are not for tables)",
         "Start more ranks, reduce embedding.rows or embedding.dim, set sharding.kind to auto,"
         " or raise sharding.memory_bytes",
     )
-
-
-def _options(table: Table, kind: str, workload: Workload, machine: Machine) -> list[_Option]:
-    """Return all options for a table, of its kind or, for auto, of all kinds."""
-    return [
-        _Option(Placement(name, ranks), table_cost(KINDS[name], ranks, table, workload, machine))
-        for name in (KINDS if kind == AUTO else (kind,))
-        for ranks in KINDS[name].choices(workload.num_ranks, machine.ranks_per_host)
-    ]
-
-
-def _cheapest(options: Sequence[_Option], seconds: float) -> list[_Option]:
-    """Return the options with the least total seconds of all ranks, which are best if there are many tables."""
-    return [option for option in options if total(option.cost.seconds) <= seconds * (1 + 1e-9)]
-
-
-def _descending(tables: Sequence[Table], sizes: Sequence[float]) -> list[int]:
-    """Return the tables by descending size; tables of equal size are ordered by their properties, then by number."""
-
-    def key(number: int) -> tuple[float, ...]:
-        table = tables[number]
-        return -sizes[number], -table.rows, -table.dim, -table.pooling, number
-
-    return sorted(range(len(tables)), key=key)
-
-
-def _greedy(
-    options: Sequence[Sequence[_Option]],
-    order: Sequence[int],
-    room: float,
-    num_ranks: int,
-    least: Sequence[float] | None,
-) -> dict[int, _Option]:
-    """Return the best option of each table in this order; stop at the first table that does not fit.
-
-    `least` has the lowest total seconds of each table. If it is None, the option with the least memory is chosen.
-    """
-    selected: dict[int, _Option] = {}
-    cost, later_seconds = zero_cost(num_ranks), total(least or ())
-    for table in order:
-        later_seconds -= least[table] if least else 0.0
-        best = _best(cost, options[table], room, later_seconds if least else None)
-        if best is None:
-            break
-        selected[table] = best
-        cost += best.cost
-    return selected
-
-
-def _improved(
-    options: Sequence[Sequence[_Option]], selected: dict[int, _Option], order: Sequence[int], room: float
-) -> dict[int, _Option]:
-    """Place each table again while all others stay, until no table moves."""
-    cost = _sum([option.cost for option in selected.values()], len(options[0][0].cost.lookups))
-    for _ in range(_MAX_ROUNDS):
-        previous, selected = selected, dict(selected)
-        for table in order:
-            others = cost - selected[table].cost
-            selected[table] = (
-                _best(others, [selected[table], *options[table]], room, later_seconds=0.0) or selected[table]
-            )
-            cost = others + selected[table].cost
-        if selected == previous:
-            break
-    return selected
-
-
-def _best(cost: Cost, options: Sequence[_Option], room: float, later_seconds: float | None) -> _Option | None:
-    """Return the best option in addition to `cost`, or None if none fits; `later_seconds`: time of later tables."""
-    scores = []
-    for option in options:
-        new_cost = cost + option.cost
-        memory = round(new_cost.memory.max())
-        if memory <= room:
-            seconds = sorted((round(rank_seconds * 1e9) for rank_seconds in new_cost.seconds.tolist()), reverse=True)
-            bound = (
-                memory
-                if later_seconds is None
-                else round((total(new_cost.seconds) + later_seconds) / len(seconds) * 1e9)
-            )
-            scores.append(
-                (bound if later_seconds is None else max(bound, seconds[0]), seconds, round(new_cost.moved), option)
-            )
-    return min(scores, key=lambda score: score[:3])[-1] if scores else None
-
-
-def _sum(costs: Sequence[Cost], num_ranks: int) -> Cost:
-    return sum(costs, start=zero_cost(num_ranks))
