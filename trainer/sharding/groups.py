@@ -31,7 +31,7 @@ class Group:
 
     @property
     def merge(self) -> Merge:
-        """How their vectors are merged."""
+        """The way in which their vectors are merged."""
         return self.shards[0].merge
 
     @property

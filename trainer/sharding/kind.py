@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Merge(Enum):
-    """How the vectors of a table's shards become one vector for each bag."""
+    """The way in which the vectors of a table's shards become one vector for each bag."""
 
     SUM = "sum"  # the rank of the samples adds them up; a table on one rank has only one
     COLUMNS = "columns"  # the rank of the samples puts them side by side
