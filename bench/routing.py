@@ -11,6 +11,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -100,8 +101,8 @@ def main() -> None:
         routed = router.route(batch)
         assert torch.equal(routed.rows, rows)
         assert torch.equal(routed.lengths, lengths)
-        loop = fastest(lambda shards=shards, batch=batch: by_loop(shards, batch), arguments.rounds)
-        search = fastest(lambda router=router, batch=batch: router.route(batch), arguments.rounds)
+        loop = fastest(partial(by_loop, shards, batch), arguments.rounds)
+        search = fastest(partial(router.route, batch), arguments.rounds)
         name = f"{case.tables} tables {case.kind}, {case.samples} samples, {case.ranks} ranks"
         cells = f"{len(batch.ids):>9,}{loop * 1e3:>11.2f}{search * 1e3:>12.2f}{loop / search:>8.1f} ×"
         print(f"{name:<44}{cells}", flush=True)

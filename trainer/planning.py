@@ -60,10 +60,11 @@ def plan(config: Config, world: World) -> Plan:
     sharding, workload = config.sharding, workload_of(config, world.size)
     free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
     base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
-    machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
+    ranks_per_host = _ranks_per_host(world)
+    machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
     if sharding.plan:
         selected = predict(
-            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size, world.local_size),
+            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size, ranks_per_host),
             workload,
             machine,
             base,
@@ -102,6 +103,14 @@ def _base_bytes(config: Config, world: World) -> int:
         reserved: int = torch.cuda.max_memory_reserved(device)
         return reserved
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _ranks_per_host(world: World) -> int:
+    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far."""
+    least, most = (
+        _all_reduced(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
+    )
+    return least if least == most else 1
 
 
 def _free_bytes(world: World) -> int:

@@ -87,17 +87,23 @@ class Router:
     def route(self, batch: Batch) -> Routed:
         """Return the bags for all shards. The ids must be rows of their tables."""
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
-        of_divided = torch.cat([batch.ids[:0], *(ids[table] for table in self._divided)])
-        divided = self._divide(batch.lengths[self._divided], of_divided)
-        lengths = divided.lengths
-        for place, table, _ in self._whole:
-            lengths[place] = batch.lengths[table]
-        sizes = lengths.sum(dim=1, dtype=torch.int64)
-        begins = sizes.cumsum(0) - sizes
-        rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
-        for place, table, shift in self._whole:
-            rows[begins[place] :][: len(ids[table])] = ids[table] + shift
-        rows[divided.positions(begins)] = divided.rows
+        whole = [ids[table] + shift for _, table, shift in self._whole]
+        if self._divided:
+            of_divided = torch.cat([ids[table] for table in self._divided])
+            divided = self._divide(batch.lengths[self._divided], of_divided)
+            lengths = divided.lengths
+            for place, table, _ in self._whole:
+                lengths[place] = batch.lengths[table]
+            sizes = lengths.sum(dim=1, dtype=torch.int64)
+            begins = sizes.cumsum(0) - sizes
+            rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
+            for (place, _, _), of_shard in zip(self._whole, whole, strict=True):
+                rows[begins[place] :][: len(of_shard)] = of_shard
+            rows[divided.positions(begins)] = divided.rows
+        else:
+            lengths = batch.lengths[[table for _, table, _ in self._whole]].to(torch.int32)
+            sizes = lengths.sum(dim=1, dtype=torch.int64)
+            rows = torch.cat([batch.ids[:0], *whole]).to(torch.int32)
         by_group = torch.zeros(self._num_groups, dtype=torch.int64).index_add_(0, self._groups, sizes)
         return Routed(rows, lengths.flatten(), by_group)
 
