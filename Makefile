@@ -70,6 +70,7 @@ bench: setup-dev
 	@$(BIN)/python -m bench.attack
 	@$(BIN)/python -m bench.straggler
 	@$(BIN)/python -m bench.trainer
+	@$(BIN)/python -m bench.planner
 	@$(BIN)/python -m bench.gpu
 	@$(BIN)/python -m bench.scaling
 	@$(BIN)/python -m bench.mlperf

@@ -10,6 +10,7 @@
     exchange.py    the all-to-alls between the ranks of the samples and the ranks of the rows
                    routing.py, id_exchange.py (ids), vectors.py (order of vectors), host_reduction.py, all_to_all.py
     sharding/      how tables are distributed over the ranks; planning.py chooses for this run
+    plan.py        plans a job of any size without running it: dry_run.py, published.py
     optimizers.py  updates of dense and sparse parameters; schedule.py has the learning rates
     batch.py       the samples of a rank in one step; the interface of their source
     loader.py      reads batches ahead of training

@@ -48,6 +48,12 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     return change
 
 
+def configured(preset: Config, config: str | None, assignments: Iterable[str]) -> Config:
+    """Return a preset with the changes of a file and of `--set a.b=c`."""
+    changes = [read_file(config)] if config is not None else []
+    return apply_changes(preset, [*changes, *map(parse_assignment, assignments)])
+
+
 def apply_changes(config: Config, changes: Iterable[Mapping[str, Any]]) -> Config:
     """Return the configuration with these nested changes; later ones override earlier ones.
 

@@ -14,14 +14,18 @@ import torch.distributed as dist
 from trainer.all_to_all import PRECISIONS
 from trainer.batch import shares
 from trainer.config import DTYPES, Config
+from trainer.dry_run import Job, dense_memory
 from trainer.errors import ConfigError
 from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
+from trainer.published import DenseWork
 from trainer.sharding import KINDS, Plan
 from trainer.sharding.cost import Table, Workload
-from trainer.sharding.plan import load_plan
+from trainer.sharding.plan import in_bytes, load_plan
 from trainer.sharding.planner import check_fits, choose, predict
 from trainer.world import World
+
+_NO_LIMIT = 1 << 60  # bytes
 
 
 def workload_of(config: Config, num_ranks: int) -> Workload:
@@ -78,6 +82,35 @@ def plan(config: Config, world: World) -> Plan:
         except OSError as error:
             raise ConfigError(f"cannot write {sharding.save}", str(error.strerror), "Check sharding.save") from error
     return selected
+
+
+def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
+    """Return the job of a dry run. Its dense layers have the operations of their matrices, without the interaction.
+
+    The memory of the process, such as that of torch, is not counted. Without `sharding.memory_bytes` there is no limit.
+    """
+    sharding, workload = config.sharding, workload_of(config, num_ranks)
+    model = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, 0, DTYPES[config.train.dtype])
+    parameters = list(model.parameters())
+    weights = [parameter for parameter in parameters if parameter.dim() == 2]
+    dense = DenseWork(
+        parameters=sum(parameter.numel() for parameter in parameters),
+        operations=6 * sum(weight.numel() for weight in weights),  # a product forward and two backward
+        activations=sum(len(weight) for weight in weights),
+    )
+    limit = in_bytes(sharding.memory_bytes) if sharding.memory_bytes else "no limit: sharding.memory_bytes is 0"
+    facts = f"machine of the keys sharding.…; memory of a rank: {limit}"
+    return Job(
+        facts=(facts,),
+        workload=workload,
+        machine=sharding.machine(ranks_per_host),
+        dense=dense,
+        operations_per_second=sharding.flops,
+        kinds=sharding.kinds(len(workload.tables)),
+        memory_bytes=sharding.memory_bytes or _NO_LIMIT,
+        host_memory_bytes=0,
+        base_bytes=dense_memory(dense, max(workload.samples)),
+    )
 
 
 def _pooling(config: Config) -> tuple[float, ...]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from trainer.sharding.cost import Loads
 from trainer.sharding.options import HOST, MEMORY, ROWS, Option
+from trainer.sharding.plan import Placement
 from trainer.sharding.step import ALL_TO_ALLS, Step
 
 Score = tuple[int, list[int], int]  # bytes that do not fit, nanoseconds of the ranks from the slowest on, bytes sent
@@ -38,6 +39,10 @@ class Assignment:
     def copy(self) -> Assignment:
         """Return a copy that can be changed."""
         return Assignment(list(self.options), list(self.groups), self.loads.copy())
+
+    def placements(self) -> list[Placement]:
+        """Return the placement of each table."""
+        return [option.placement(group) for option, group in zip(self.options, self.groups, strict=True)]
 
     def ranks(self, table: int) -> list[int]:
         """Return the ranks of the shards of a table."""

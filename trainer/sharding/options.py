@@ -1,9 +1,9 @@
 """The options of a table: each kind with the groups of ranks that may hold it, and the choice of kinds.
 
-A shard on one rank is indivisible, so the step is never shorter than the longest shard, nor than the mean of all ranks.
-Splitting a table makes its shards shorter and adds work in total. `balanced` finds the threshold between the two: each
-table takes its cheapest option whose shards are not longer than the threshold, and the threshold is the one with the
-lowest maximum of longest shard and mean. If memory is scarce, a byte has a price in seconds, as low as possible.
+A shard on one rank is indivisible, so the step is not shorter than a rank with the longest shard, nor than the mean of
+all ranks. Splitting a table makes its shards shorter and adds work in total. `balanced` tries several thresholds: each
+table takes its cheapest option whose shards are not longer, and the threshold with the lowest bound of the step is the
+best. If memory is scarce, a byte has a price in seconds, as low as possible.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ from trainer.sharding.step import ALL_TO_ALLS, Step
 
 MEMORY, HOST = WORK + 1, WORK + 2  # rows of `searched` after the four rows that the seconds depend on
 ROWS = 6  # of `searched`
+_THRESHOLDS = 16  # for shards, each shorter than the one before by the factor _SHORTER
+_SHORTER = 0.8
 _PRICES = 30  # halvings of the price of a byte
 
 
@@ -112,14 +114,10 @@ def _option(kind: str, layout: Layout, step: Step) -> Option:
 
 def balanced(options: Sequence[Sequence[Option]], step: Step, memory: int) -> list[Option]:
     """Return an option for each table: the cheapest one whose shards are not too long, and that fit into memory."""
-    thresholds = sorted({option.longest for of_table in options for option in of_table})
-    low, high = 0, len(thresholds) - 1
-    while low < high:  # the mean falls with the threshold: find the lowest threshold that is not below the mean
-        middle = (low + high) // 2
-        mean, longest = bounds(cheapest(options, memory, thresholds[middle]), step)
-        low, high = (middle + 1, high) if mean > longest else (low, middle)
-    near = [cheapest(options, memory, thresholds[index]) for index in range(max(0, low - 1), low + 1)]
-    return min(near, key=lambda selected: max(bounds(selected, step)))
+    selected = cheapest(options, memory)
+    longest = max(option.longest for option in selected)
+    choices = [cheapest(options, memory, int(longest * _SHORTER**power)) for power in range(1, _THRESHOLDS)]
+    return min((selected, *choices), key=lambda selected: max(bounds(selected, step)))
 
 
 def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:

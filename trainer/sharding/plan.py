@@ -181,13 +181,13 @@ def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
         ranks = _numbers(placement.ranks)
         placement_rows.append((placement.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
     lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
-    lines += _columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
+    lines += columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
     if plan.predicted:
         slowest = sorted(range(plan.num_ranks), key=lambda rank: (-plan.predicted[rank].seconds, rank))
         shown = sorted(slowest[:_MAX_RANKS])
         lines += ["", "predicted for a step, without the dense layers"]
         head = ("rank", "tables", "lookups", "sent", "received", "all-reduced", "time", "memory")
-        lines += _columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
+        lines += columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
         if len(shown) < plan.num_ranks:
             lines.append(f"and {plan.num_ranks - len(shown)} faster ranks")
         lines.append(_memory_line(plan.predicted))
@@ -223,7 +223,7 @@ def _memory_line(predicted: Sequence[RankLoad]) -> str:
     return f"memory of rank {rank}: {parts}"
 
 
-def _columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
+def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
     """Yield lines with aligned cells. Columns in `left` are aligned to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:

@@ -1,6 +1,7 @@
 """The planner: chooses a kind and ranks for each table, to minimize the predicted seconds of the slowest rank.
 
-    options.py    the options of each table, and several choices of one option for each
+    options.py    the options of each table
+    starts.py     several choices of an option for each table, and their first placements
     partition.py  three ways to distribute the tables of single ranks
     swaps.py      swaps tables between the slowest rank and others
     repair.py     gives tables of the slowest rank another option
@@ -13,14 +14,14 @@ The planner is pure: the same arguments give the same plan on every rank. If not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from trainer.errors import ConfigError, require
 from trainer.sharding import KINDS, Memory, Plan, RankLoad
-from trainer.sharding.assignment import Assignment, Limits, Score, assigned, score
+from trainer.sharding.assignment import Assignment, Limits, Score, score
 from trainer.sharding.cost import (
     BATCH,
     HOST_MEMORY,
@@ -35,16 +36,16 @@ from trainer.sharding.cost import (
     Workload,
     table_cost,
 )
-from trainer.sharding.options import HOST, MEMORY, Option, balanced, bounds, cheapest, options_of
-from trainer.sharding.partition import PARTITIONERS, Indivisible
+from trainer.sharding.options import HOST, MEMORY, Option, bounds, options_of
 from trainer.sharding.plan import in_bytes
 from trainer.sharding.repair import Repair
+from trainer.sharding.starts import selections, starts
 from trainer.sharding.step import Step
 from trainer.sharding.swaps import swapped
 
 AUTO = "auto"
 _HARDLY = 0.005  # ratio of a step that is not worth another choice of options
-_RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
+RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,16 @@ class ShardingConfig:
     memory_bandwidth: float = 8e9  # bytes/s of a rank for random rows: measured with torch on one core, with sorting
     lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: from the same measurement
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
+    flops: float = 1.6e11  # operations/s of a rank in dense layers, for a dry run: measured with torch on one core
     host_bandwidth: float = 1.25e9  # bytes/s of a host to other hosts, shared by its ranks: 10 Gbit Ethernet
 
     def __post_init__(self) -> None:
         for kind in self.kind.split(","):
             require(kind in (AUTO, *KINDS), "sharding.kind", self.kind, " or ".join((AUTO, *KINDS)))
         require(self.memory_bytes >= 0, "sharding.memory_bytes", self.memory_bytes, "0 or more")
-        for name in ("memory_bandwidth", "network_bandwidth", "host_bandwidth"):
-            value = getattr(self, name)
-            require(0 < value < float("inf"), f"sharding.{name}", value, "above 0, in bytes per second")
+        for name in ("memory_bandwidth", "network_bandwidth", "host_bandwidth", "flops"):
+            value, unit = getattr(self, name), "operations" if name == "flops" else "bytes"
+            require(0 < value < float("inf"), f"sharding.{name}", value, f"above 0, in {unit} per second")
         require(0 <= self.lookup_seconds < 1, "sharding.lookup_seconds", self.lookup_seconds, "0 or more, and below 1")
 
     def kinds(self, num_tables: int) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class ShardingConfig:
 
     def limit(self, free_bytes: int, ranks_per_host: int, base_bytes: int) -> int:
         """Return the maximum total bytes of a rank, given the free bytes of its host and the bytes it already uses."""
-        return self.memory_bytes or base_bytes + int(free_bytes * (1 - _RESERVE)) // ranks_per_host
+        return self.memory_bytes or base_bytes + int(free_bytes * (1 - RESERVE)) // ranks_per_host
 
 
 def choose(
@@ -101,36 +103,28 @@ def choose(
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
     of_pair = {pair: _options(*pair, workload, machine, step) for pair in set(pairs)}
-    options = [of_pair[pair] for pair in pairs]
-    assignment = _best_assignment(options, workload.tables, step, limits)
+    order = sorted(range(len(pairs)), key=lambda number: (_key(*pairs[number]), number))  # its number moves no table
+    assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
-        raise _no_room(assignment, workload, limits, memory_bytes, base_bytes)
-    placements = [option.placement(group) for option, group in zip(assignment.options, assignment.groups, strict=True)]
-    return predict(Plan(workload.num_ranks, tuple(placements)), workload, machine, base_bytes)
+        tables = [workload.tables[number] for number in order]
+        raise _no_room(assignment, order, tables, limits, memory_bytes, base_bytes)
+    placement_of = dict(zip(order, assignment.placements(), strict=True))
+    plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
+    return predict(plan, workload, machine, base_bytes)
 
 
-def _best_assignment(
-    options: Sequence[Sequence[Option]], tables: Sequence[Table], step: Step, limits: Limits
-) -> Assignment:
+def _key(table: Table, kind: str) -> tuple[float, float, float, float, str]:
+    return -table.rows, -table.dim, -table.pooling, table.host_share, kind
+
+
+def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Assignment:
     """Return the assignment with the lowest score. If it has bytes that do not fit, nothing fits."""
-    order = _order(tables)
     results: list[Assignment] = []
-    for selected in _selections(options, step, limits):
+    for selected in selections(options, step, limits):
         if not results or not _is_beaten(selected, step, min(score(result, step, limits) for result in results)):
-            results += [swapped(start, step, limits) for start in _starts(selected, order, limits)]
+            results += [swapped(start, step, limits) for start in starts(selected, limits).values()]
     repaired = Repair(options, step, limits).repaired(results)
     return min(repaired, key=lambda result: score(result, step, limits))
-
-
-def _selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Iterator[list[Option]]:
-    """Yield choices of an option for each table."""
-    fitting = [[option for option in of_table if option.most_memory <= limits.room] or of_table for of_table in options]
-    movable = [[option for option in of_table if option.movable] or of_table for of_table in fitting]
-    memory = limits.room * len(step.share)
-    yield balanced(fitting, step, memory)
-    yield cheapest(fitting, memory)
-    yield cheapest(movable, memory)
-    yield cheapest(fitting, 0)
 
 
 def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
@@ -142,49 +136,6 @@ def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
 def _options(table: Table, kind: str, workload: Workload, machine: Machine, step: Step) -> list[Option]:
     kinds = KINDS if kind == AUTO else {kind: KINDS[kind]}
     return options_of(kinds, table, workload, machine, step)
-
-
-def _order(tables: Sequence[Table]) -> list[int]:
-    """Return the tables ordered by their properties, so that their numbers do not decide where a table goes."""
-
-    def key(number: int) -> tuple[float, ...]:
-        table = tables[number]
-        return -table.rows, -table.dim, -table.pooling, number
-
-    return sorted(range(len(tables)), key=key)
-
-
-def _starts(selected: Sequence[Option], order: Sequence[int], limits: Limits) -> Iterator[Assignment]:
-    """Yield an assignment of these options for each partitioner.
-
-    Tables on groups of several ranks come first, each to the group whose slowest rank is fastest.
-    """
-    groups = [0] * len(selected)
-    single = [table for table in order if selected[table].anywhere]
-    several = [table for table in order if selected[table].movable and not selected[table].anywhere]
-    times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
-    for option in selected:
-        memory += option.everywhere[MEMORY]
-        if len(option.groups) == 1:
-            times[option.groups[0]] += option.times
-            memory[option.groups[0]] += option.shards[MEMORY]
-    for table in sorted(several, key=lambda table: -selected[table].longest):
-        option = selected[table]
-        slowest = (times[option.groups] + option.times).max(axis=1)
-        fits = (memory[option.groups] + option.shards[MEMORY]).max(axis=1) <= limits.room
-        groups[table] = int(np.lexsort((slowest, ~fits))[0])
-        times[option.groups[groups[table]]] += option.times
-        memory[option.groups[groups[table]]] += option.shards[MEMORY]
-    indivisible = Indivisible(
-        np.array([selected[table].longest for table in single], dtype=np.int64),
-        np.array([int(selected[table].shards[MEMORY, 0]) for table in single], dtype=np.int64),
-        times,
-        limits.room - memory,
-    )
-    for partitioner in PARTITIONERS.values():
-        for table, rank in zip(single, partitioner(indivisible), strict=True):
-            groups[table] = rank
-        yield assigned(selected, groups)
 
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:
@@ -219,7 +170,12 @@ def check_fits(plan: Plan, memory_bytes: int) -> None:
 
 
 def _no_room(
-    assignment: Assignment, workload: Workload, limits: Limits, memory_bytes: int, base_bytes: int
+    assignment: Assignment,
+    numbers: Sequence[int],
+    tables: Sequence[Table],
+    limits: Limits,
+    memory_bytes: int,
+    base_bytes: int,
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
     own = int((assignment.loads[MEMORY] - limits.room).max()) > 0
@@ -231,8 +187,8 @@ def _no_room(
         for held_by in [option.groups[assignment.groups[table]]]
     ]
     table = -max(sizes)[1]
-    where = f"{'' if own else ' of host memory'}, with table {table} of {workload.tables[table].rows:,} rows"
-    return _too_large(base + int(assignment.loads[row, rank]), limit, where, base_bytes)
+    where = f"{'' if own else ' of host memory'}, with table {numbers[table]} of {tables[table].rows:,} rows"
+    return _too_large(base + int(assignment.loads[row, rank]), limit, where, base)
 
 
 def _too_large(needed: float, limit: int, where: str, base_bytes: int) -> ConfigError:

@@ -1,0 +1,117 @@
+"""The time, memory and evenness of the planner. `python -m bench.planner` takes a minute on one core.
+
+Each case runs in a process of its own, without torch. Tables are drawn at random: 10^3 to 10^7 rows, 16 to 128 columns,
+1 to 50 ids per sample. The first machine has the default keys of the trainer, the second one is of ZionEX.
+
+A step is not shorter than the mean of all ranks, nor than a rank with the longest shard that its kinds do not split.
+The plan is compared with the larger one of these bounds. The second table has the three partitioners, before and after
+repair, with the kinds that the planner tries first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from bench.rows import table_line
+from trainer.published import ZIONEX
+from trainer.sharding import KINDS
+from trainer.sharding.assignment import Assignment, Limits
+from trainer.sharding.cost import Loads, Machine, Table, Workload
+from trainer.sharding.options import Option, bounds, options_of
+from trainer.sharding.planner import AUTO, ShardingConfig, choose
+from trainer.sharding.repair import Repair
+from trainer.sharding.starts import selections, starts
+from trainer.sharding.step import Step
+from trainer.sharding.swaps import swapped
+
+_CASES = ((150, 128), (1000, 128))
+_RANKS_PER_HOST = 8
+_MACHINES = ("trainer", "zionex")
+_SAMPLES = 512  # of a rank
+_NO_LIMIT = 1 << 50
+_PLAN_HEADS = ("tables", "ranks", "machine", "wall s", "CPU s", "peak MB", "slowest ms", "mean ms", "÷ bound")
+_WAY_HEADS = ("tables", "machine", "         partitioner", "placed", "swapped", "repaired")  # each ÷ bound
+
+
+def main() -> None:
+    """Print both tables, or the lines of one case in a process of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--case", nargs=4, metavar=("PART", "TABLES", "RANKS", "MACHINE"), help=argparse.SUPPRESS)
+    case = parser.parse_args().case
+    if case:
+        part, num_tables, num_ranks, machine = case
+        (_print_plan if part == "plan" else _print_ways)(int(num_tables), int(num_ranks), machine)
+        return
+    for part, heads in (("plan", _PLAN_HEADS), ("ways", _WAY_HEADS)):
+        print(table_line(heads, heads), flush=True)
+        for num_tables, num_ranks in _CASES:
+            for machine in _MACHINES:
+                case = part, str(num_tables), str(num_ranks), machine
+                subprocess.run([sys.executable, "-m", "bench.planner", "--case", *case], check=True)
+        print()
+
+
+def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
+    workload, machine = _workload(num_tables, num_ranks), _machine(name)
+    wall, cpu = time.perf_counter(), time.process_time()
+    plan = choose(workload, machine, (AUTO,) * num_tables, _NO_LIMIT, 0)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    step = Step(workload, machine)
+    options = [
+        next(
+            option
+            for option in options_of({placement.kind: KINDS[placement.kind]}, table, workload, machine, step)
+            if placement.ranks in option.choices
+        )
+        for table, placement in zip(workload.tables, plan.tables, strict=True)
+    ]
+    seconds = [load.seconds for load in plan.predicted]
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    slowest, mean, bound = max(seconds), sum(seconds) / num_ranks, max(bounds(options, step))
+    times = f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.0f}", f"{slowest * 1e3:.1f}", f"{mean * 1e3:.1f}"
+    cells = str(num_tables), str(num_ranks), name, *times, f"{slowest / bound:.3f}"
+    print(table_line(cells, _PLAN_HEADS))
+
+
+def _print_ways(num_tables: int, num_ranks: int, name: str) -> None:
+    workload, machine, limits = _workload(num_tables, num_ranks), _machine(name), Limits(_NO_LIMIT)
+    step = Step(workload, machine)
+    options = [options_of(KINDS, table, workload, machine, step) for table in workload.tables]
+    selected = next(iter(selections(options, step, limits)))
+    bound = max(bounds(selected, step))
+    for way, start in starts(selected, limits).items():
+        stages = (step.seconds(loads).max() / bound for loads in _stages(options, start, step, limits))
+        cells = (str(num_tables), name, way, *(f"{stage:.3f}" for stage in stages))
+        print(table_line(cells, _WAY_HEADS))
+
+
+def _stages(
+    options: Sequence[Sequence[Option]], start: Assignment, step: Step, limits: Limits
+) -> tuple[Loads, Loads, Loads]:
+    """Return the loads of an assignment at first, after swaps, and after repair."""
+    after = swapped(start, step, limits)
+    (repaired,) = Repair(options, step, limits).repaired([after])
+    return start.loads, after.loads, repaired.loads
+
+
+def _workload(num_tables: int, num_ranks: int) -> Workload:
+    draw = random.Random(0)
+    tables = tuple(
+        Table(int(10 ** draw.uniform(3, 7)), draw.choice((16, 32, 64, 128)), draw.choice((1, 1, 5, 20, 50)))
+        for _ in range(num_tables)
+    )
+    return Workload(tables, (_SAMPLES,) * num_ranks)
+
+
+def _machine(name: str) -> Machine:
+    return (ZIONEX if name == "zionex" else ShardingConfig()).machine(_RANKS_PER_HOST)
+
+
+if __name__ == "__main__":
+    main()
