@@ -45,6 +45,12 @@ def workload_of(config: Config, num_ranks: int) -> Workload:
 
 def check(config: Config, num_ranks: int, ranks_per_host: int) -> None:
     """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
+    _check_kinds(config, num_ranks, ranks_per_host)
+    if config.sharding.plan:
+        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks, ranks_per_host)
+
+
+def _check_kinds(config: Config, num_ranks: int, ranks_per_host: int) -> None:
     for kind in config.sharding.kinds(len(config.embedding.rows)):
         if kind in KINDS and not KINDS[kind].choices(num_ranks, ranks_per_host):
             raise ConfigError(
@@ -52,8 +58,6 @@ def check(config: Config, num_ranks: int, ranks_per_host: int) -> None:
                 f"a host has {ranks_per_host} of them, so the hosts have different numbers of ranks",
                 "Start as many ranks on every host, or change sharding.kind",
             )
-    if config.sharding.plan:
-        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks, ranks_per_host)
 
 
 def plan(config: Config, world: World) -> Plan:
@@ -89,8 +93,9 @@ def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
 
     The memory of the process, such as that of torch, is not counted. Without `sharding.memory_bytes` there is no limit.
     """
+    _check_kinds(config, num_ranks, ranks_per_host)
     sharding, workload = config.sharding, workload_of(config, num_ranks)
-    model = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, 0, DTYPES[config.train.dtype])
+    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
     parameters = list(model.parameters())
     weights = [parameter for parameter in parameters if parameter.dim() == 2]
     dense = DenseWork(
