@@ -90,7 +90,7 @@ def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
     The memory of the process, such as that of torch, is not counted. Without `sharding.memory_bytes` there is no limit.
     """
     sharding, workload = config.sharding, workload_of(config, num_ranks)
-    model = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, 0, DTYPES[config.train.dtype])
+    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
     parameters = list(model.parameters())
     weights = [parameter for parameter in parameters if parameter.dim() == 2]
     dense = DenseWork(
