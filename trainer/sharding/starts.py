@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from trainer.sharding.assignment import Assignment, Limits, assigned
-from trainer.sharding.options import HOST, MEMORY, Option, balanced, cheapest
+from trainer.sharding.options import MEMORY, Option, balanced, cheapest
 from trainer.sharding.partition import PARTITIONERS, Indivisible
 from trainer.sharding.step import Step
 
@@ -23,11 +23,6 @@ def selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) 
     for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0), least):
         if selected != first:
             yield selected
-    if limits.host_room:  # each host has its own memory, which groups of few ranks fill unevenly
-        yield [
-            min(of_table, key=lambda option: (int(option.shards[HOST].max(initial=0)), option.total))
-            for of_table in fitting
-        ]
 
 
 def _fits(option: Option, limits: Limits) -> bool:
