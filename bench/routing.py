@@ -19,8 +19,9 @@ from torch import Tensor
 from trainer.batch import Batch
 from trainer.routing import Router
 from trainer.sharding import KINDS, Shard
+from trainer.sharding.groups import in_order
 
-ROWS = 10_000
+ROWS, DIM = 10_000, 16
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,10 @@ CASES = (
 def shards_of(case: Case) -> tuple[Shard, ...]:
     """Return the shards of all ranks."""
     kind, shards = KINDS[case.kind], list[Shard]()
-    choices = kind.choices(case.ranks)
+    choices = kind.choices(case.ranks, case.ranks)
     for table in range(case.tables):
-        shards += kind.shards(table, ROWS, choices[table % len(choices)])
-    return tuple(sorted(shards, key=lambda shard: (shard.rank, shard.table)))
+        shards += kind.shards(table, ROWS, DIM, choices[table % len(choices)])
+    return in_order(shards)
 
 
 def batch_of(case: Case) -> Batch:

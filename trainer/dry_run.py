@@ -31,7 +31,7 @@ DENSE_BYTES = 4  # bytes of a number in the dense layers
 
 @dataclass(frozen=True)
 class Job:
-    """What a dry run is about."""
+    """A job that a dry run is about."""
 
     facts: tuple[str, ...]  # lines to print
     workload: Workload

@@ -4,9 +4,9 @@ Operations are those of matrix products, 2 for each multiplication and addition,
 counts. Sums of embedding rows, activations and optimizers are left out: they take the time of their memory traffic.
 
 Memory traffic is a model without caches, in which each use of an array moves it once. Shapes: B samples of this rank, N
-rows looked up in its shards, F features, D columns, P dense parameters.
-    rows         N · D read by the lookup; read and written by the update, with one number of state
-    vectors      F · B · D pooled vectors and their gradients: each written and read once
+rows looked up in its shards, C the sum of the columns of all tables, P dense parameters.
+    rows         the numbers of N rows read by the lookup; read and written by the update, with one number of state
+    vectors      B · C numbers of pooled vectors and their gradients: each written and read once
     activations  each width of the dense layers, B times: written and read in forward, read in backward; its gradient
                  written and read
     parameters   P read in forward and in backward; the gradient cleared, written and read; the update reads and writes
@@ -30,16 +30,16 @@ class StepWork:
     """The work of one step of this configuration."""
 
     def __init__(self, config: Config, device: torch.device) -> None:
-        model, features, dim = config.model, len(config.embedding.rows), config.embedding.dim
-        num_vectors = features + 1
-        bottom = [model.dense_features, *model.bottom, dim]
+        model, dims = config.model, config.embedding.dims
+        num_vectors, columns = len(dims) + 1, sum(dims)
+        bottom = [model.dense_features, *model.bottom, max(dims)]
         if model.interaction == "dot":
-            width = dim + num_vectors * features // 2
-            interacted = 4 * num_vectors**2 * dim  # one product in forward, one in backward
+            width = dims[0] + num_vectors * len(dims) // 2
+            interacted = 4 * num_vectors**2 * dims[0]  # one product in forward, one in backward
             between: list[int] = [num_vectors**2]
             parameters = 0
         else:
-            width = num_vectors * dim
+            width = max(dims) + columns
             interacted = 3 * model.cross_layers * 4 * width * model.cross_rank
             between = [model.cross_rank, width] * model.cross_layers
             parameters = model.cross_layers * (2 * width * model.cross_rank + width)
@@ -49,10 +49,11 @@ class StepWork:
         self._sample_flops = 3 * products - first + interacted
         parameters += sum((before + 1) * after for widths in (bottom, top) for before, after in pairwise(widths))
         itemsize: int = DTYPES[config.train.dtype].itemsize
-        row = _USES_OF_ROWS * dim + (2 if config.optimizer.embedding == "rowwise_adagrad" else 0)
-        sample = _USES_OF_VECTORS * features * dim + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
+        row = 2 if config.optimizer.embedding == "rowwise_adagrad" else 0
+        sample = _USES_OF_VECTORS * columns + _USES_OF_ACTIVATIONS * sum((*bottom, *between, *top))
         uses = _USES_OF_PARAMETERS + 2 * _DENSE_STATE[config.optimizer.dense]
-        self._row_bytes, self._sample_bytes, self._step_bytes = (
+        self._number_bytes, self._row_bytes, self._sample_bytes, self._step_bytes = (
+            _USES_OF_ROWS * itemsize,
             row * itemsize,
             sample * itemsize,
             uses * parameters * itemsize,
@@ -63,9 +64,10 @@ class StepWork:
         """Return the operations of a step with these samples."""
         return self._sample_flops * samples
 
-    def memory_traffic(self, samples: int, lookups: int) -> int:
-        """Return the bytes that a step with these samples and lookups reads and writes."""
-        return self._step_bytes + self._sample_bytes * samples + self._row_bytes * lookups
+    def memory_traffic(self, samples: int, lookups: int, numbers: int) -> int:
+        """Return the bytes that a step reads and writes. `numbers` are those in the rows of all lookups."""
+        of_rows = self._row_bytes * lookups + self._number_bytes * numbers
+        return self._step_bytes + self._sample_bytes * samples + of_rows
 
 
 def _dtype(config: Config, device: torch.device) -> str:

@@ -13,8 +13,8 @@ B = 24
 
 def counted(config) -> int:
     """Return the operations of the dense layers in forward and backward, by torch."""
-    model = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, 1, torch.float32)
-    pooled = torch.ones(B, len(config.embedding.rows), config.embedding.dim, requires_grad=True)
+    model = DenseModel(config.model, config.embedding.dims, 1, torch.float32)
+    pooled = torch.ones(B, sum(config.embedding.dims), requires_grad=True)
     counter = FlopCounterMode(display=False)
     with counter:
         logits = model.top(model.bottom(torch.ones(B, config.model.dense_features)), pooled)
@@ -30,6 +30,7 @@ def counted(config) -> int:
         {"model": {"interaction": "cross", "cross_layers": 1, "cross_rank": 3}},
         {"model": {"interaction": "cross", "cross_layers": 3, "cross_rank": 8}},
         {"embedding": {"rows": [5] * 12, "dim": 8}},
+        {"embedding": {"dim": [4, 8, 4, 2, 16]}, "model": {"interaction": "cross", "cross_layers": 2, "cross_rank": 3}},
     ],
 )
 def test_operations_of_a_step_are_those_that_torch_counts(small_config, changes):
@@ -45,7 +46,7 @@ def test_memory_traffic_equals_the_count_by_hand(small_config):
     parameters = (3 + 1) * 8 + (8 + 1) * 4 + (width + 1) * 8 + (8 + 1) * 1
     rows, vectors = 100 * (3 * 4 + 2), 4 * 5 * B * 4
     activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)
-    assert work.memory_traffic(B, 100) == 4 * (rows + vectors + activations + 9 * parameters)
+    assert work.memory_traffic(B, 100, 400) == 4 * (rows + vectors + activations + 9 * parameters)
 
 
 def test_dtype_is_that_of_the_matrix_products(small_config):
