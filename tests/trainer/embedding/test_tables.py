@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from trainer.embedding import Bags, EmbeddingConfig, ReplicatedTables, ShardedTables
+from trainer.embedding import Bags, ColumnMoments, EmbeddingConfig, ReplicatedTables, ShardedTables
+from trainer.embedding.torch_kernel import TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.sharding import Shard
 from trainer.sharding.groups import groups_of, in_order
+from trainer.sharding.kind import Merge
 
 CONFIG = EmbeddingConfig(rows=(5, 3, 8), dim=2, kernel="torch")
 RATE = 0.1
@@ -100,3 +102,17 @@ def test_replicated_tables_equal_sharded_tables() -> None:
     sharded.update([rows], [gradient], RATE)
     ((_, weight, _),) = replicated.parts()
     assert torch.allclose(weight, weights(sharded), rtol=1e-14)
+
+
+def test_torch_computes_on_columns_whose_moments_are_shared() -> None:
+    """FBGEMM updates in one call and cannot wait for the squares of other ranks."""
+    config, optimizer = EmbeddingConfig(rows=(5, 3), dim=8, kernel="fbgemm"), OptimizerConfig()
+    shards = in_order([Shard(0, 0, 0, 5, 8, merge=Merge.COLUMNS), Shard(1, 0, 0, 3, 8)])
+    (groups,) = groups_of(shards, 1)
+    moments = ColumnMoments(shards, config.dims, 0, 1, torch.float32, CPU)
+    sharing, alone = (
+        ShardedTables(config, optimizer, groups, shared, seed=3, dtype=torch.float32, device=CPU)._kernels
+        for shared in (moments, None)
+    )
+    assert [type(kernel) is TorchKernel for kernel in sharing] == [True, False]
+    assert [type(kernel) is TorchKernel for kernel in alone] == [False, False]
