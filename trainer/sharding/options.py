@@ -61,6 +61,7 @@ class Option:
     mean: Array  # (6,) loads of a rank on average
     memory: int  # bytes of all ranks
     most_memory: int  # bytes of the rank that needs most
+    most_host: int  # bytes in host memory for the rank that needs most
 
     @property
     def movable(self) -> bool:
@@ -109,6 +110,7 @@ def _option(kind: str, layout: Layout, step: Step) -> Option:
         (shards.sum(axis=1) + everywhere.sum(axis=1)) / everywhere.shape[1],
         int(shards[MEMORY].sum() + everywhere[MEMORY].sum()),
         int(everywhere[MEMORY].max() + shards[MEMORY].max(initial=0)),
+        int(everywhere[HOST].max() + shards[HOST].max(initial=0)),
     )
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from trainer.errors import ConfigError, require
-from trainer.sharding import KINDS, Memory, Plan, RankLoad
+from trainer.sharding import KINDS, Kind, Memory, Plan, RankLoad
 from trainer.sharding.assignment import Assignment, Limits, Score, score
 from trainer.sharding.cost import (
     BATCH,
@@ -33,6 +33,7 @@ from trainer.sharding.cost import (
     Machine,
     Table,
     Workload,
+    layouts,
     table_cost,
 )
 from trainer.sharding.options import HOST, MEMORY, Option, bounds, options_of
@@ -43,6 +44,7 @@ from trainer.sharding.step import Step
 from trainer.sharding.swaps import swapped
 
 AUTO = "auto"
+_NOTABLE = 0.125  # ratio of a rank's mean time or memory; less is not worth the search for a division
 _HARDLY = 0.005  # ratio of a step that is not worth another choice of options
 RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
 
@@ -101,7 +103,7 @@ def choose(
     """
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))
-    of_pair = {pair: _options(*pair, workload, machine, step) for pair in set(pairs)}
+    of_pair = _options(pairs, workload, machine, step, limits.room)
     order = sorted(range(len(pairs)), key=lambda number: (_key(*pairs[number]), number))  # its number moves no table
     assignment = _best_assignment([of_pair[pairs[number]] for number in order], step, limits)
     if limits.excess(assignment.loads).any():
@@ -110,6 +112,9 @@ def choose(
     placement_of = dict(zip(order, assignment.placements(), strict=True))
     plan = Plan(workload.num_ranks, tuple(placement_of[number] for number in range(len(order))))
     return predict(plan, workload, machine, base_bytes)
+
+
+Pair = tuple[Table, str]  # a table, and its kind or auto
 
 
 def _key(table: Table, kind: str) -> tuple[float, float, float, float, str]:
@@ -132,9 +137,32 @@ def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
     return not does_not_fit and max(bounds(selected, step)) * 1e9 >= nanoseconds[0] * (1 - _HARDLY)
 
 
-def _options(table: Table, kind: str, workload: Workload, machine: Machine, step: Step) -> list[Option]:
-    kinds = KINDS if kind == AUTO else {kind: KINDS[kind]}
-    return options_of(kinds, table, workload, machine, step)
+def _options(
+    pairs: Sequence[Pair], workload: Workload, machine: Machine, step: Step, room: int
+) -> dict[Pair, list[Option]]:
+    """Return all options of each table with its kind.
+
+    If there is a choice, a table is divided only if it needs a notable part of the time or the memory of a rank.
+    """
+    whole = {name: kind for name, kind in KINDS.items() if _is_whole(kind, workload, machine)}
+    options = {
+        pair: options_of(whole if pair[1] == AUTO else {pair[1]: KINDS[pair[1]]}, pair[0], workload, machine, step)
+        for pair in set(pairs)
+    }
+    mean = sum(min(option.total for option in options[pair]) for pair in pairs) / workload.num_ranks
+    divided = {name: kind for name, kind in KINDS.items() if name not in whole}
+    for (table, kind), of_table in options.items():
+        longest = max(option.longest for option in of_table)
+        memory = min(option.most_memory for option in of_table)
+        if kind == AUTO and (longest > _NOTABLE * mean or memory > _NOTABLE * room):
+            of_table += options_of(divided, table, workload, machine, step)
+    return options
+
+
+def _is_whole(kind: Kind, workload: Workload, machine: Machine) -> bool:
+    """Return True if a rank has the whole table or nothing of it."""
+    of_kind = layouts(kind, workload.tables[0], workload, machine)
+    return kind.replicated or all(len(layout.choices[0]) == 1 for layout in of_kind)
 
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:

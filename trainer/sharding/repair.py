@@ -16,7 +16,7 @@ from trainer.sharding.options import Option
 from trainer.sharding.step import Step
 from trainer.sharding.swaps import swapped
 
-_WORK = 8_000_000  # ranks² times tables that are tried, so that a large job takes no longer than a small one
+_WORK = 16_000_000  # times of ranks to compute, so that a large job takes no longer than a small one
 
 
 class Repair:
@@ -24,7 +24,7 @@ class Repair:
 
     def __init__(self, options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> None:
         self.options, self.step, self.limits = options, step, limits
-        self.tries = _WORK // len(step.share) ** 2  # left for all assignments
+        self.work = _WORK  # left for all assignments
 
     def repaired(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
         """Yield the repaired assignments, that of the best start first."""
@@ -38,9 +38,9 @@ class Repair:
         """Move one table of the slowest rank, in place. Return False if no move improves the score."""
         lowest = score(assignment, self.step, self.limits)
         for table in self._tables_of_slowest(assignment):
-            if not self.tries:
+            if self.work <= 0:
                 return False
-            self.tries -= 1
+            self.work -= len(self.step.share) * sum(len(option.groups) for option in self.options[table])
             new, option, group, loads = self._best_move(assignment, table)
             if new < lowest:
                 assignment.options[table], assignment.groups[table], assignment.loads = option, group, loads

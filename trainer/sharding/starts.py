@@ -14,14 +14,19 @@ from trainer.sharding.step import Step
 
 def selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Iterator[list[Option]]:
     """Yield choices of an option for each table."""
-    fitting = [[option for option in of_table if option.most_memory <= limits.room] or of_table for of_table in options]
+    fitting = [[option for option in of_table if _fits(option, limits)] or of_table for of_table in options]
     movable = [[option for option in of_table if option.movable] or of_table for of_table in fitting]
     memory = limits.room * len(step.share)
     first = balanced(fitting, step, memory)
     yield first
-    for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0)):
+    least = [min(of_table, key=lambda option: option.most_memory + option.most_host) for of_table in options]
+    for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0), least):
         if selected != first:
             yield selected
+
+
+def _fits(option: Option, limits: Limits) -> bool:
+    return option.most_memory <= limits.room and option.most_host <= limits.host_room
 
 
 def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
