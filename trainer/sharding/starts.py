@@ -1,4 +1,4 @@
-"""Where the planner starts: several choices of an option for each table, and their placements by each partitioner."""
+"""The starts of the planner: several choices of an option for each table, and their placements by each partitioner."""
 
 from __future__ import annotations
 
