@@ -31,7 +31,7 @@ DENSE_BYTES = 4  # bytes of a number in the dense layers
 
 @dataclass(frozen=True)
 class Job:
-    """A job that a dry run is about."""
+    """The input of a dry run: a workload, a machine, limits of memory, and lines to print about them."""
 
     facts: tuple[str, ...]  # lines to print
     workload: Workload
