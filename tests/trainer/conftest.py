@@ -85,7 +85,7 @@ def trainer_zygote() -> Iterator[Zygote]:
 @pytest.fixture
 def start(trainer_zygote: Zygote, tmp_path: Path) -> Run:
     """Return a function that runs a script on real ranks without a launcher and waits for them; see `run_ranks`."""
-    return lambda ranks, *command: run_ranks(trainer_zygote, tmp_path / "logs", ranks, *command)
+    return lambda ranks, *command, **more: run_ranks(trainer_zygote, tmp_path / "logs", ranks, *command, **more)
 
 
 @pytest.fixture

@@ -96,7 +96,7 @@ def train(start, folder: Path):
             out.mkdir()
             script = str(Path(__file__).with_name("train_and_save.py"))
             variants = {key: changes for key, changes in ALL.items() if (key in QUICK[ranks]) == quick}
-            ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants))
+            ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants), seconds=300)
             assert ended.returncode == 0, ended.stderr
         results = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
         assert all(result["losses"] == results[0]["losses"] for result in results)
