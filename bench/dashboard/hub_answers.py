@@ -20,9 +20,11 @@ from zmon.schema.evidence import Evidence, RankStack
 from zmon.schema.expected import RECORDED, ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
+from zmon.schema.utilization import Utilization
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 SELF_SECONDS, PER_DOUBLING = 0.14, 0.011  # seconds of self time of a step, and those that each doubling of ranks adds
+PEAK_FLOPS = 989.5e12
 STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40))
 
 
@@ -45,7 +47,16 @@ def job(scene: Scene, kind: int) -> JobView:
         goodput_ratio=0.93,
         efficiency=Efficiency(0.21 / step, WEAK, JOB, reference, 0.84) if step else None,
         expected=ExpectedStep(RECORDED, JOB, 0.25, parts, step, {}) if step else None,
+        utilization=_utilization(scene, step) if step else None,
     )  # fmt: skip
+
+
+def _utilization(scene: Scene, step_seconds: float) -> Utilization:
+    """Return the ratios of a job that memory bandwidth limits. The figures are made up."""
+    peak = PEAK_FLOPS * scene.num_ranks
+    rate = 0.08 * peak / step_seconds
+    memory = 0.12 / step_seconds
+    return Utilization("declared", rate, peak, rate / peak, 0.93 * rate / peak, memory, memory, memory_bound=True)
 
 
 def finding(scene: Scene) -> Finding:

@@ -197,3 +197,4 @@ def _job(scene: Scene) -> Iterator[Values]:
         num_bytes = tuple((totals.network_sent_bytes or 0) * ranks for totals in measures)
         yield "zmon:job_network_bytes:rate", labels | {"direction": direction}, num_bytes, False
         yield "zmon:job_step_nic_bytes:rate", labels | {"direction": direction}, num_bytes, False
+    yield "zmon:job_storage_read_bytes:rate", labels, (2e9,) * len(KINDS), False
