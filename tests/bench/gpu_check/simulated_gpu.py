@@ -83,7 +83,7 @@ def install():
         "is_initialized": lambda: True,
         "current_device": lambda: 0,
         "is_current_stream_capturing": lambda: False,
-        "get_device_properties": lambda index: SimpleNamespace(uuid=UUID),
+        "get_device_properties": lambda index: SimpleNamespace(uuid=UUID, name="NVIDIA H100 80GB HBM3"),
         "memory_stats": memory_stats,
         "memory_stats_as_nested_dict": nested_memory_stats,
         "set_sync_debug_mode": lambda mode: None,
