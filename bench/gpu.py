@@ -73,13 +73,13 @@ def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, 
     """Measure lookup and exact update: bytes read and written per second, and their ratio to a copy."""
     assert trainer.next_batch is not None
     bags = trainer.exchange.send_ids(trainer.next_batch).wait()
-    gradient = torch.zeros_like(trainer.tables.lookup(bags))
+    gradients = [torch.zeros_like(vectors) for vectors in trainer.tables.lookup(bags)]
 
     def look_up_and_update() -> None:
         trainer.tables.lookup(bags)
-        trainer.tables.update(bags, gradient, 0.0)
+        trainer.tables.update(bags, gradients, 0.0)
 
-    source = torch.ones(ceiling.copied_bytes, dtype=torch.uint8, device=gradient.device)
+    source = torch.ones(ceiling.copied_bytes, dtype=torch.uint8, device=trainer.world.device)
     target = torch.empty_like(source)
     rate = traffic / _timed(look_up_and_update, steps, clock)
     limit = 2 * ceiling.copied_bytes / _timed(lambda: target.copy_(source), steps, clock)
@@ -92,8 +92,7 @@ def _measure_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps
     """Measure forward and backward of the dense layers: FLOP/s, and their ratio to one large product."""
     assert trainer.next_batch is not None
     batch, model, config = trainer.next_batch.batch, trainer.model, trainer.config
-    num_tables = len(config.embedding.rows)
-    pooled = torch.ones(len(batch.dense), num_tables, config.embedding.dim, device=batch.dense.device)
+    pooled = torch.ones(len(batch.dense), sum(config.embedding.dims), device=batch.dense.device)
 
     def forward_and_backward() -> None:
         trainer.flat.begin(trainer.flat.sums.clone())

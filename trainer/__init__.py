@@ -8,6 +8,7 @@
     model/         the dense layers: bottom MLP, interaction, top MLP; the all-reduce of their gradients
     embedding/     the embedding tables: lookups, exact updates
     exchange.py    the all-to-alls between the ranks of the samples and the ranks of the rows
+                   routing.py, id_exchange.py (ids), vectors.py (order of vectors), host_reduction.py, all_to_all.py
     sharding/      how tables are distributed over the ranks; planning.py chooses for this run
     plan.py        plans a job of any size without running it: dry_run.py, published.py
     optimizers.py  updates of dense and sparse parameters; schedule.py has the learning rates
@@ -16,7 +17,7 @@
     synthetic.py   generated samples that can be learned
     criteo.py      samples from Criteo rows; prepare.py writes them to the files of shards.py
     evaluate.py    evaluation on held-out samples; quality.py has the metrics
-    checkpoint/    saves and loads checkpoints
+    checkpoint/    saves and loads checkpoints; state.py has their tensors
     disk.py        flushes files to the disk
     progress.py    prints loss, normalized entropy and speed
     world.py       the rank's position among all ranks; the process group

@@ -67,7 +67,7 @@ def main() -> None:
         if not isinstance(config, Config):  # --help was given
             return
         world = world_from(os.environ)
-        check(config, world.size)
+        check(config, world.size, world.local_size)
         zmon.attach()
         source = open_source(config, world)
         join(world)

@@ -63,6 +63,9 @@ class Config:
         folder, resume = self.checkpoint.folder, self.checkpoint.resume
         must = "auto or none if checkpoint.folder is empty"
         require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
+        if self.model.interaction == "dot":
+            equal = len(set(self.embedding.dims)) == 1
+            require(equal, "embedding.dim", self.embedding.dim, "equal for all tables, or set model.interaction=cross")
         if self.criteo.file:
             dense, tables = self.model.dense_features, len(self.embedding.rows)
             require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")

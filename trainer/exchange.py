@@ -7,9 +7,7 @@
 Each all-to-all is asynchronous, so that computation can overlap with it. In every step all ranks issue the same
 all-to-alls in the same order. zmon hooks torch.distributed and needs no call here.
 
-Shapes: R ranks, S shards (T of them on this rank), B samples of this rank, D columns. On the rank of the samples,
-vectors are ordered by rank, then by shard, then by sample. On the rank of the shards they are ordered by the rank of
-the samples, then by local shard, then by sample.
+Shapes: R ranks, B samples of this rank, F features, D columns; G bags of all ranks looked up in a local group.
 """
 
 from __future__ import annotations
@@ -21,15 +19,18 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from trainer.all_to_all import PRECISIONS, AllToAll
 from trainer.batch import shares, to_device
-from trainer.embedding import Bags
 from trainer.errors import require
+from trainer.host_reduction import HostReduction, ranks_per_host
+from trainer.id_exchange import IdExchange
 from trainer.loader import Loaded
-from trainer.routing import Routed, Router
+from trainer.routing import Router
 from trainer.sharding import Shard
+from trainer.sharding.groups import Group, groups_of
+from trainer.sharding.kind import Merge
+from trainer.vectors import Arrivals, ByWidth, Departures
 from trainer.world import World
-
-PRECISIONS = {"full": None, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
@@ -48,138 +49,107 @@ class Exchange:
     """The routes of ids, vectors and gradients between the ranks. They follow from the placement of the shards."""
 
     def __init__(
-        self, shards: Sequence[Shard], replicated: Sequence[int], num_tables: int, world: World, wire: WireConfig
+        self,
+        shards: Sequence[Shard],
+        replicated: Sequence[int],
+        dims: Sequence[int],
+        world: World,
+        wire: WireConfig,
+        dtype: torch.dtype,
     ) -> None:
-        """`shards` are the shards of all ranks, ordered by rank; `replicated` are the tables that every rank has."""
-        self.rank, self.wire, self._router = world.rank, wire, Router(shards, world.size)
-        self._num_sharded, self._device = len(shards), world.device
+        """`shards` are the shards of all ranks, in their order. Every rank has the `replicated` tables.
+
+        `dims` are the columns of each table, `dtype` is the type of vectors. All ranks must create it together.
+        """
+        self.wire, self._rank, self._num_ranks, self._device = wire, world.rank, world.size, world.device
+        self._groups, self._router = groups_of(shards, world.size), Router(shards, world.size)
+        self.groups = self._groups[world.rank]  # of this rank
         self._begins = self._router.begins(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
-        self.num_shards = [sum(shard.rank == rank for shard in shards) for rank in range(world.size)]
-        tables = [*(shard.table for shard in shards), *replicated]  # the table of each vector, in the order received
-        self._tables, self._num_tables = torch.tensor(tables, device=world.device), num_tables
-        self._in_order = self._tables.argsort() if sorted(tables) == list(range(num_tables)) else None
+        self._ranks_of_host = ranks_per_host(shards)
+        self._host = HostReduction(world.rank, world.size, self._ranks_of_host) if self._ranks_of_host else None
+        reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
+        sources = [[group for group in of_rank if self._meet(group, world.rank)] for of_rank in self._groups]
+        self._departures = Departures(self.groups, reached)
+        self._arrivals = Arrivals(sources, replicated, dims, world.device)
+        self._nothing = torch.empty(0, dtype=dtype, device=world.device)
 
     def send_ids(self, loaded: Loaded) -> IdExchange:
         """Start to send the ids of a batch to the ranks that hold their rows."""
-        routed, (to_send, to_receive) = self._router.route(loaded.batch), self._num_bags(loaded)
-        begins = None if self._begins is None else self._begins_of_bags(self._begins, loaded)
-        return IdExchange(routed, to_send, to_receive, begins, self._device, self._cpus)
+        routed, samples = self._router.route(loaded.batch), self._samples(loaded)
+        begins = None
+        if self._begins is not None:  # of the local shard of each bag to receive
+            begins = to_device(torch.cat([self._begins.repeat_interleave(size) for size in samples]), self._device)
+        return IdExchange(routed, self._groups, self._rank, samples, begins, self._device, self._cpus)
 
-    def send_pooled(self, vectors: Tensor, loaded: Loaded) -> AllToAll:
-        """Start to send the pooled vectors (G, D) of the local shards. The rank of the samples receives (S · B, D)."""
-        to_send, to_receive = self._num_bags(loaded)
-        return AllToAll(vectors, to_receive, to_send, PRECISIONS[self.wire.forward])
+    def send_pooled(self, vectors: Sequence[Tensor], loaded: Loaded) -> AllToAll:
+        """Start to send the pooled vectors (G, D) of each local group, for `merge` on the rank of the samples."""
+        samples = self._samples(loaded)
+        if self._host is not None:
+            vectors = [
+                self._host.reduce(of_group, len(group.units), samples) if group.merge is Merge.HOST else of_group
+                for group, of_group in zip(self.groups, vectors, strict=True)
+            ]
+        flat = self._departures.flat(vectors, samples, self._nothing)
+        to_receive = self._arrivals.sizes(samples[self._rank])
+        return AllToAll(flat, self._departures.sizes(samples), to_receive, PRECISIONS[self.wire.forward])
 
-    def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
-        """Start to send the gradients (S · B, D) of the pooled vectors. The rank of the shards receives (G, D).
+    def merge(self, pooled: AllToAll, replicated: ByWidth) -> Tensor:
+        """Wait for the pooled vectors and order those of all tables: (F, B, D), or (B, sum of all D)."""
+        return self._arrivals.merge(pooled.wait(), replicated)
+
+    def by_sample(self, merged: Tensor) -> Tensor:
+        """Return a view of the result of `merge` for the model: (B, F, D), or (B, sum of all D)."""
+        return self._arrivals.by_sample(merged)
+
+    def split(self, gradient: Tensor) -> tuple[Tensor, ByWidth]:
+        """Split the gradient of the result of `merge` into that for `send_gradients` and that of replicated tables."""
+        return self._arrivals.split(gradient)
+
+    def send_gradients(self, gradient: Tensor, loaded: Loaded) -> GradientExchange:
+        """Start to send the gradients of the pooled vectors to the ranks of the shards.
 
         They are scaled by the global batch, because a mean over the batch has too small gradients for half precision.
         """
-        to_send, to_receive = self._num_bags(loaded)
-        return AllToAll(gradient, to_send, to_receive, PRECISIONS[self.wire.backward], float(loaded.global_batch))
+        samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
+        to_send, to_receive = self._arrivals.sizes(samples[self._rank]), self._departures.sizes(samples)
+        exchange = AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
+        return GradientExchange(exchange, self._departures, self.groups, self._host, samples)
 
-    def merge(self, sharded: Tensor, replicated: Tensor) -> Tensor:
-        """Order all vectors of this rank's samples by table: (S · B, D) and (E · B, D) → (F, B, D).
+    def _meet(self, group: Group, rank: int) -> bool:
+        """Return True if a group exchanges vectors with the samples of a rank.
 
-        The vectors of a table that several ranks hold in parts are added up.
+        If its host adds up its vectors, it exchanges them with the ranks of its rail.
         """
-        vectors = torch.cat([sharded, replicated]) if len(replicated) else sharded
-        vectors = vectors.view(len(self._tables), -1, sharded.shape[1])
-        if self._in_order is not None:
-            return vectors.index_select(
-                0, self._in_order
-            )  # copies whole rows, which is four times as fast as vectors[…]
-        return vectors.new_zeros(self._num_tables, *vectors.shape[1:]).index_add_(0, self._tables, vectors)
+        host = self._ranks_of_host
+        return group.merge is not Merge.HOST or group.shards[0].rank % host == rank % host
 
-    def split(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Split the gradient of the result of `merge`: (F, B, D) → (S · B, D) and (E · B, D)."""
-        vectors = gradient.index_select(0, self._tables)
-        return vectors[: self._num_sharded].flatten(0, 1), vectors[self._num_sharded :].flatten(0, 1)
-
-    def _begins_of_bags(self, begins: Tensor, loaded: Loaded) -> Tensor:
-        """Return the begin (G,) of the local shard of each bag to receive."""
-        samples = [share.size for share in shares(loaded.global_batch, len(self.num_shards))]
-        return to_device(torch.cat([begins.repeat_interleave(number) for number in samples]), self._device)
-
-    def _num_bags(self, loaded: Loaded) -> tuple[list[int], list[int]]:
-        """Count the bags to send to each rank, and the bags to receive from each rank."""
-        samples = [share.size for share in shares(loaded.global_batch, len(self.num_shards))]
-        local_shards = self.num_shards[self.rank]
-        to_send = [shards * samples[self.rank] for shards in self.num_shards]
-        return to_send, [local_shards * number for number in samples]
+    def _samples(self, loaded: Loaded) -> list[int]:
+        """Return the samples of each rank."""
+        return [share.size for share in shares(loaded.global_batch, self._num_ranks)]
 
 
-class IdExchange:
-    """The ids of a batch in flight: first the number of ids in each bag, then the ids, as rows of the local weight."""
+class GradientExchange:
+    """The gradients of the pooled vectors, on their way to the shards."""
 
     def __init__(
         self,
-        routed: Routed,
-        to_send: list[int],
-        to_receive: list[int],
-        begins: Tensor | None,
-        device: torch.device,
-        cpus: dist.ProcessGroup | None,
+        exchange: AllToAll,
+        departures: Departures,
+        groups: Sequence[Group],
+        host: HostReduction | None,
+        samples: Sequence[int],
     ) -> None:
-        """`to_send` and `to_receive` are numbers of bags by rank. `begins` (G,) are to be added to the rows of bags.
+        self._exchange, self._departures, self._groups = exchange, departures, groups
+        self._host, self._samples = host, samples
 
-        `cpus` is the group that exchanges the numbers of rows. Without it they are sums of the lengths received.
-        """
-        self._num_rows, self._to_receive, self._begins = routed.num_rows, to_receive, begins
-        self._rows = to_device(routed.rows, device)
-        one_each = [1] * len(to_send)
-        self._numbers = AllToAll(routed.num_rows, one_each, one_each, group=cpus) if cpus is not None else None
-        self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
-        self._rows_exchange: AllToAll | None = None
-        self._lengths = routed.lengths
-
-    def send_rows(self) -> None:
-        """Wait for the numbers of rows to receive. Then start to send the rows."""
-        if self._rows_exchange is None:
-            self._lengths = self._lengths_exchange.wait()
-            numbers = _sums(self._lengths, self._to_receive) if self._numbers is None else self._numbers.wait()
-            self._rows_exchange = AllToAll(self._rows, self._num_rows.tolist(), numbers.tolist())
-
-    def wait(self) -> Bags:
-        """Wait for the bags that all ranks look up in the local shards."""
-        self.send_rows()
-        assert self._rows_exchange is not None
-        bags = Bags(self._rows_exchange.wait(), self._lengths)
-        return bags if self._begins is None else bags.moved(self._begins)
-
-
-def _sums(lengths: Tensor, num_bags: list[int]) -> Tensor:
-    """Sum the lengths of the bags of each rank; `num_bags` has the number of bags of each rank."""
-    return torch.stack([bags.sum() for bags in lengths.split(num_bags)])
-
-
-class AllToAll:
-    """An asynchronous all-to-all of a tensor that is split along its first dimension."""
-
-    def __init__(
-        self,
-        tensor: Tensor,
-        to_send: list[int],
-        to_receive: list[int],
-        precision: torch.dtype | None = None,
-        scale: float = 1.0,
-        group: dist.ProcessGroup | None = None,
-    ) -> None:
-        self._dtype, self._scale, self._rounded = tensor.dtype, scale, precision is not None
-        # The input must live until it is sent.
-        self._input = _rounded(tensor * scale, precision) if precision else tensor.contiguous()
-        self._output = self._input.new_empty(sum(to_receive), *tensor.shape[1:])
-        self._work = dist.all_to_all_single(self._output, self._input, to_receive, to_send, group, async_op=True)
-
-    def wait(self) -> Tensor:
-        """Wait for the data of all ranks and return it, ordered by sender."""
-        self._work.wait()
-        return self._output.to(self._dtype) / self._scale if self._rounded else self._output
-
-
-def _rounded(values: Tensor, precision: torch.dtype) -> Tensor:
-    """Round to a precision. A finite value that is too large becomes the largest finite one; infinity and NaN stay."""
-    most = torch.finfo(precision).max
-    return torch.where(values.isinf(), values, values.clamp(-most, most)).to(precision)
+    def wait(self) -> list[Tensor]:
+        """Wait for the gradients (G, D) of the bags of each local group."""
+        gradients = self._departures.by_group(self._exchange.wait(), self._samples)
+        if self._host is None:
+            return gradients
+        return [
+            self._host.gather(gradient, len(group.units), self._samples) if group.merge is Merge.HOST else gradient
+            for group, gradient in zip(self._groups, gradients, strict=True)
+        ]

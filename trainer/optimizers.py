@@ -8,36 +8,72 @@ Shapes: U distinct rows touched, D columns.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from trainer.errors import require
 
-# weight (rows, D), state (rows,), rows touched (U,), their gradients (U, D), learning rate, epsilon; in place
-Rule = Callable[[Tensor, Tensor, Tensor | None, Tensor, float, float], None]
+MOMENTS = ("shared", "separate")
+
+
+class Rule(Protocol):
+    """The update of some rows in place."""
+
+    def __call__(
+        self,
+        weight: Tensor,
+        state: Tensor,
+        rows: Tensor | None,
+        gradient: Tensor,
+        learning_rate: float,
+        epsilon: float,
+        mean_squares: Tensor | None = None,
+    ) -> None:
+        """Update `weight` (rows, D) and `state` (rows,), given the gradient (U, D) of the rows touched (U,).
+
+        `mean_squares` (U,) are of all columns of a table if `weight` has only some of them.
+        """
+        ...
 
 
 def rowwise_adagrad(
-    weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
+    weight: Tensor,
+    state: Tensor,
+    rows: Tensor | None,
+    gradient: Tensor,
+    learning_rate: float,
+    epsilon: float,
+    mean_squares: Tensor | None = None,
 ) -> None:
     """Update rows by AdaGrad with one number of state per row (arXiv 2104.05158): the sum of mean squared gradients.
 
     state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row may occur only once in
     `rows`; None means all rows, in order. A row whose gradient is zero does not change. `gradient` is overwritten.
     """
-    _add(state, rows, torch.linalg.vector_norm(gradient, dim=1).square_().div_(gradient.shape[1]))
+    _add(state, rows, squares(gradient).div_(gradient.shape[1]) if mean_squares is None else mean_squares)
     scale = state.clone() if rows is None else state.index_select(0, rows)
     scale.sqrt_().add_(epsilon).reciprocal_().mul_(-learning_rate)
     _add(weight, rows, gradient.mul_(scale[:, None]))
 
 
+def squares(gradient: Tensor) -> Tensor:
+    """Return the sum of the squares of each row's gradient (U,)."""
+    return torch.linalg.vector_norm(gradient, dim=1).square_()
+
+
 def sgd(
-    weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor, learning_rate: float, epsilon: float
+    weight: Tensor,
+    state: Tensor,
+    rows: Tensor | None,
+    gradient: Tensor,
+    learning_rate: float,
+    epsilon: float,
+    mean_squares: Tensor | None = None,
 ) -> None:
     """Compute weight -= learning_rate · gradient, for these rows or all rows. `gradient` is overwritten."""
-    del state, epsilon
+    del state, epsilon, mean_squares
     _add(weight, rows, gradient.mul_(-learning_rate))
 
 
@@ -64,10 +100,13 @@ class OptimizerConfig:
     embedding: str = "rowwise_adagrad"  # optimizer of embedding tables: rowwise_adagrad or sgd
     embedding_learning_rate: float = 0.05  # learning rate of embedding tables
     embedding_epsilon: float = 1e-8  # for rowwise_adagrad; keeps the first update finite
+    column_moments: str = "shared"  # of column-wise tables: shared by all columns, which is exact, or separate by rank
 
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
         require(self.embedding in RULES, "optimizer.embedding", self.embedding, " or ".join(RULES))
+        moments = " or ".join(MOMENTS)
+        require(self.column_moments in MOMENTS, "optimizer.column_moments", self.column_moments, moments)
         for name in ("dense_learning_rate", "embedding_learning_rate"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"optimizer.{name}", value, "above 0")
@@ -77,6 +116,11 @@ class OptimizerConfig:
         for name in ("beta1", "beta2"):
             value = getattr(self, name)
             require(0 <= value < 1, f"optimizer.{name}", value, "0 or more, and below 1")
+
+    @property
+    def shares_moments(self) -> bool:
+        """Return True if the ranks that hold the columns of a table share one moment for each row."""
+        return self.embedding == "rowwise_adagrad" and self.column_moments == "shared"
 
 
 DENSE: dict[str, Callable[[OptimizerConfig, list[Tensor], bool | None], torch.optim.Optimizer]] = {

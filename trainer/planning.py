@@ -11,11 +11,11 @@ import psutil
 import torch
 import torch.distributed as dist
 
+from trainer.all_to_all import PRECISIONS
 from trainer.batch import shares
 from trainer.config import DTYPES, Config
 from trainer.dry_run import Job, dense_memory
 from trainer.errors import ConfigError
-from trainer.exchange import PRECISIONS
 from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
 from trainer.published import DenseWork
@@ -36,18 +36,28 @@ def workload_of(config: Config, num_ranks: int) -> Workload:
         for precision in (PRECISIONS[config.wire.forward], PRECISIONS[config.wire.backward])
     )
     tables = tuple(
-        Table(rows, config.embedding.dim, pooling)
-        for rows, pooling in zip(config.embedding.rows, _pooling(config), strict=True)
+        Table(rows, dim, pooling)
+        for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
     return Workload(tables, samples, element, forward, backward)
 
 
-def check(config: Config, num_ranks: int) -> None:
+def check(config: Config, num_ranks: int, ranks_per_host: int) -> None:
     """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
-    config.sharding.kinds(len(config.embedding.rows))
+    _check_kinds(config, num_ranks, ranks_per_host)
     if config.sharding.plan:
-        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks)
+        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks, ranks_per_host)
+
+
+def _check_kinds(config: Config, num_ranks: int, ranks_per_host: int) -> None:
+    for kind in config.sharding.kinds(len(config.embedding.rows)):
+        if kind in KINDS and not KINDS[kind].choices(num_ranks, ranks_per_host):
+            raise ConfigError(
+                f"{kind} does not fit {num_ranks} ranks",
+                f"a host has {ranks_per_host} of them, so the hosts have different numbers of ranks",
+                "Start as many ranks on every host, or change sharding.kind",
+            )
 
 
 def plan(config: Config, world: World) -> Plan:
@@ -58,10 +68,14 @@ def plan(config: Config, world: World) -> Plan:
     sharding, workload = config.sharding, workload_of(config, world.size)
     free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
     base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
-    machine, limit = sharding.machine(world.local_size), sharding.limit(free, world.local_size, base)
+    ranks_per_host = _ranks_per_host(world)
+    machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
     if sharding.plan:
         selected = predict(
-            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size), workload, machine, base
+            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size, ranks_per_host),
+            workload,
+            machine,
+            base,
         )
         check_fits(selected, limit)
     else:
@@ -79,8 +93,9 @@ def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
 
     The memory of the process, such as that of torch, is not counted. Without `sharding.memory_bytes` there is no limit.
     """
+    _check_kinds(config, num_ranks, ranks_per_host)
     sharding, workload = config.sharding, workload_of(config, num_ranks)
-    model = DenseModel(config.model, len(config.embedding.rows), config.embedding.dim, 0, DTYPES[config.train.dtype])
+    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
     parameters = list(model.parameters())
     weights = [parameter for parameter in parameters if parameter.dim() == 2]
     dense = DenseWork(
@@ -111,21 +126,29 @@ def _pooling(config: Config) -> tuple[float, ...]:
 
 def _base_bytes(config: Config, world: World) -> int:
     """Return the peak memory of a rank without tables, measured in two trial steps of the dense layers."""
-    rows, dim, dtype, device = config.embedding.rows, config.embedding.dim, DTYPES[config.train.dtype], world.device
+    dims, dtype, device = config.embedding.dims, DTYPES[config.train.dtype], world.device
     samples = shares(config.train.global_batch, world.size)[world.rank].size
-    model = DenseModel(config.model, len(rows), dim, config.train.seed, dtype).to(device)
-    flat = FlatParameters(model, 1, (0, dim), replace(config.overlap, gradients=False))
+    model = DenseModel(config.model, dims, config.train.seed, dtype).to(device)
+    flat = FlatParameters(model, 1, 0, replace(config.overlap, gradients=False))
     optimizer = DenseOptimizer(config.optimizer, flat.parameter)
     for _ in range(2):
         flat.begin(flat.sums)
-        pooled = torch.zeros(len(rows), samples, dim, dtype=dtype, device=device, requires_grad=True)
+        pooled = torch.zeros(samples, sum(dims), dtype=dtype, device=device, requires_grad=True)
         bottom = model.bottom(torch.zeros(samples, config.model.dense_features, dtype=dtype, device=device))
-        model.top(bottom, pooled.transpose(0, 1)).sum().backward()
+        model.top(bottom, pooled).sum().backward()
         optimizer.step(0.0)
     if device.type == "cuda":
         reserved: int = torch.cuda.max_memory_reserved(device)
         return reserved
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _ranks_per_host(world: World) -> int:
+    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far."""
+    least, most = (
+        _all_reduced(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
+    )
+    return least if least == most else 1
 
 
 def _free_bytes(world: World) -> int:

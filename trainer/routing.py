@@ -8,7 +8,7 @@ Shapes: F tables, B samples of this rank, S shards of all ranks, N rows to send.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,17 +19,18 @@ from torch import Tensor
 
 from trainer.batch import Batch
 from trainer.sharding import Shard
+from trainer.sharding.groups import group_key
 
 INT32_ROWS = 1 << 31  # rows that 32 bits can number; every table has fewer
 
 
 @dataclass(frozen=True)
 class Routed:
-    """The bags of a batch for all shards, ordered by rank, then by shard, then by sample."""
+    """The bags of a batch for all shards, ordered by rank, then by group, then by shard, then by sample."""
 
-    rows: Tensor  # (N,) int32: rows of the weight of the receiving rank, or of the shard (see `Router.begins`)
+    rows: Tensor  # (N,) int32: rows of the weight of the receiving group, or of the shard (see `Router.begins`)
     lengths: Tensor  # (S · B,) int32
-    num_rows: Tensor  # (R,) int64, rows for each rank
+    num_rows: Tensor  # int64, rows for each group of each rank
 
 
 class _Divided(NamedTuple):
@@ -49,18 +50,23 @@ class Router:
     """Finds the shard of each id. The cost depends on the numbers of tables and ids, hardly on that of shards."""
 
     def __init__(self, shards: Sequence[Shard], num_ranks: int, max_rows: int = INT32_ROWS) -> None:
-        """`shards` are the shards of all ranks, ordered by rank. A rank with more than `max_rows` adds `begins`."""
+        """`shards` are the shards of all ranks, in order. A rank with a group of more than `max_rows` adds `begins`."""
         self._ranks = torch.tensor([shard.rank for shard in shards], dtype=torch.int64)
-        self._num_ranks, self._max_rows = num_ranks, max_rows
-        self._begins, self._rows_of_rank = _begins(shards)
-        begins = [0 if self._is_large(s.rank) else begin for s, begin in zip(shards, self._begins, strict=True)]
-        num_shards = Counter(shard.table for shard in shards)
-        self._whole = [
-            (place, shard.table, begins[place]) for place, shard in enumerate(shards) if num_shards[shard.table] == 1
+        self._begins, rows_of_group = _begins(shards)
+        number_of_group = {group: number for number, group in enumerate(rows_of_group)}
+        self._groups = torch.tensor([number_of_group[_group(shard)] for shard in shards], dtype=torch.int64)
+        self._num_groups = len(rows_of_group)
+        self._large = {rank for (rank, _), num_rows in rows_of_group.items() if num_rows > max_rows}
+        begins = [0 if s.rank in self._large else begin for s, begin in zip(shards, self._begins, strict=True)]
+        ranges = defaultdict[int, set[int]](set)
+        for shard in shards:
+            ranges[shard.table].add(shard.first_row)
+        self._whole = [  # shards with all rows of their table
+            (place, shard.table, begins[place]) for place, shard in enumerate(shards) if len(ranges[shard.table]) == 1
         ]
         # Tables of which several shards have some rows each. A row is numbered by its table and its id, so that one
         # search finds the part of every id.
-        self._divided = sorted(table for table, number in num_shards.items() if number > 1)
+        self._divided = sorted(table for table, firsts in ranges.items() if len(firsts) > 1)
         number_of = {table: number for number, table in enumerate(self._divided)}
         parts = sorted(
             (number_of[shard.table] * INT32_ROWS + shard.first_row, place, begins[place] - shard.first_row)
@@ -70,30 +76,36 @@ class Router:
         self._firsts, self._places, self._shifts = torch.tensor(parts, dtype=torch.int64).view(-1, 3).T.contiguous()
 
     def begins(self, rank: int) -> Tensor | None:
-        """Return the first row of each shard of a rank in its weight if the rank has to add them, else None.
+        """Return the first row of each shard of a rank in its group if the rank has to add them, else None.
 
-        It has to if its rows are too many for 32 bits.
+        It has to if the rows of a group are too many for 32 bits.
         """
-        if not self._is_large(rank):
+        if rank not in self._large:
             return None
         return torch.tensor(self._begins)[self._ranks == rank]
 
     def route(self, batch: Batch) -> Routed:
         """Return the bags for all shards. The ids must be rows of their tables."""
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
-        of_divided = torch.cat([batch.ids[:0], *(ids[table] for table in self._divided)])
-        divided = self._divide(batch.lengths[self._divided], of_divided)
-        lengths = divided.lengths
-        for place, table, _ in self._whole:
-            lengths[place] = batch.lengths[table]
-        sizes = lengths.sum(dim=1, dtype=torch.int64)
-        begins = sizes.cumsum(0) - sizes
-        rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
-        for place, table, shift in self._whole:
-            rows[begins[place] :][: len(ids[table])] = ids[table] + shift
-        rows[divided.positions(begins)] = divided.rows
-        by_rank = torch.zeros(self._num_ranks, dtype=torch.int64).index_add_(0, self._ranks, sizes)
-        return Routed(rows, lengths.flatten(), by_rank)
+        whole = [ids[table] + shift for _, table, shift in self._whole]
+        if self._divided:
+            of_divided = torch.cat([ids[table] for table in self._divided])
+            divided = self._divide(batch.lengths[self._divided], of_divided)
+            lengths = divided.lengths
+            for place, table, _ in self._whole:
+                lengths[place] = batch.lengths[table]
+            sizes = lengths.sum(dim=1, dtype=torch.int64)
+            begins = sizes.cumsum(0) - sizes
+            rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
+            for (place, _, _), of_shard in zip(self._whole, whole, strict=True):
+                rows[begins[place] :][: len(of_shard)] = of_shard
+            rows[divided.positions(begins)] = divided.rows
+        else:
+            lengths = batch.lengths[[table for _, table, _ in self._whole]].to(torch.int32)
+            sizes = lengths.sum(dim=1, dtype=torch.int64)
+            rows = torch.cat([batch.ids[:0], *whole]).to(torch.int32)
+        by_group = torch.zeros(self._num_groups, dtype=torch.int64).index_add_(0, self._groups, sizes)
+        return Routed(rows, lengths.flatten(), by_group)
 
     def _divide(self, lengths: Tensor, ids: Tensor) -> _Divided:
         """Return the bags of all parts, given lengths and ids of the divided tables."""
@@ -109,14 +121,16 @@ class Router:
         order = torch.from_numpy(np.argsort(numbers, kind="stable"))
         return _Divided(bags.to(torch.int32).view(len(self._ranks), num_samples), places[order], rows[order])
 
-    def _is_large(self, rank: int) -> bool:
-        return self._rows_of_rank[rank] > self._max_rows
+
+def _group(shard: Shard) -> tuple[int, tuple[str, int, int]]:
+    return shard.rank, group_key(shard)
 
 
-def _begins(shards: Sequence[Shard]) -> tuple[list[int], Counter[int]]:
-    """Return the first row of each shard in the weight of its rank, and the rows of each rank."""
-    begins, rows_of_rank = [], Counter[int]()
+def _begins(shards: Sequence[Shard]) -> tuple[list[int], dict[tuple[int, tuple[str, int, int]], int]]:
+    """Return the first row of each shard in the weight of its group, and the rows of each group."""
+    begins, rows_of_group = [], dict[tuple[int, tuple[str, int, int]], int]()
     for shard in shards:
-        begins.append(rows_of_rank[shard.rank])
-        rows_of_rank[shard.rank] += shard.num_rows
-    return begins, rows_of_rank
+        begin = rows_of_group.get(_group(shard), 0)
+        begins.append(begin)
+        rows_of_group[_group(shard)] = begin + shard.num_rows
+    return begins, rows_of_group

@@ -6,11 +6,9 @@ import math
 import time
 from collections.abc import Mapping
 
-from torch import Tensor
-
 import zmon
 from trainer.batch import Source
-from trainer.checkpoint import Checkpoints, Rows, State, whole
+from trainer.checkpoint import Checkpoints, State
 from trainer.config import Config
 from trainer.criteo import Criteo
 from trainer.errors import TrainingError
@@ -22,6 +20,7 @@ from trainer.progress import Progress, terminal
 from trainer.quality import RunningQuality
 from trainer.sharding.plan import as_text
 from trainer.shards import open_criteo
+from trainer.state import state_of
 from trainer.synthetic import Synthetic
 from trainer.train import StepResult, Trainer
 from trainer.world import World
@@ -57,7 +56,8 @@ class Run:
         self.checkpoints: Checkpoints | None = None
         self.steps_done = 0
         self._last_result: StepResult | None = None
-        row_bytes = (config.embedding.dim + 1) * self.trainer.dtype.itemsize  # with one number of optimizer state
+        # With one number of optimizer state.
+        row_bytes = [(dim + 1) * self.trainer.dtype.itemsize for dim in config.embedding.dims]
         world.say(as_text(self.trainer.plan, config.embedding.rows, row_bytes))
         zmon.plan(ranks=self.trainer.plan.as_json())
         if config.checkpoint.folder:
@@ -96,23 +96,7 @@ class Run:
 
     def state(self) -> State:
         """Return the tensors of a checkpoint: everything that a step changes."""
-        trainer, rows = self.trainer, self.config.embedding.rows
-        tensors = {"dense": whole(trainer.flat.parameter.data)}
-        tensors |= {
-            f"{self.config.optimizer.dense}.{name}": whole(tensor) for name, tensor in trainer.optimizer.state().items()
-        }
-        tensors |= {f"quality.{name}": whole(tensor) for name, tensor in self.running.state().items()}
-        parts_of: dict[int, list[tuple[int, Tensor, Tensor]]] = {table: [] for table in range(len(rows))}
-        for shard, weight, state in trainer.tables.parts():
-            parts_of[shard.table].append((shard.first_row, weight, state))
-        for table, weight, state in trainer.replicated.parts():
-            parts_of[table].append((0, weight, state))
-        for table, parts in parts_of.items():
-            tensors[f"table.{table}.weight"] = Rows(rows[table], [(first, weight) for first, weight, _ in parts])
-            tensors[f"table.{table}.{self.config.optimizer.embedding}"] = Rows(
-                rows[table], [(first, state) for first, _, state in parts]
-            )
-        return tensors
+        return state_of(self.trainer, self.running)
 
     def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
         """Warn if a setting that selects the samples has changed since the checkpoint."""

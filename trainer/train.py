@@ -7,7 +7,7 @@ depend on the number of ranks, except for rounding.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -16,15 +16,18 @@ from torch import Tensor
 
 import zmon
 from trainer.config import DTYPES, Config
-from trainer.embedding import Bags, ReplicatedTables, ShardedTables
+from trainer.embedding import Bags, ColumnMoments, ReplicatedTables, ShardedTables
 from trainer.errors import DataError
-from trainer.exchange import AllToAll, Exchange, IdExchange
+from trainer.exchange import Exchange, GradientExchange
+from trainer.id_exchange import IdExchange
 from trainer.loader import Loaded
 from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
 from trainer.schedule import rate_factor
 from trainer.sharding import KINDS, Plan
+from trainer.sharding.kind import Merge
 from trainer.sharding.plan import shards_of
+from trainer.work import StepWork
 from trainer.world import World
 
 NUM_SUMS = 4  # sums that are all-reduced with the gradients: log-loss, labels, predictions, ranks that must stop
@@ -63,18 +66,22 @@ class Trainer:
     def __init__(self, config: Config, world: World, plan: Plan) -> None:
         self.config, self.world, self.plan = config, world, plan
         self.dtype = DTYPES[config.train.dtype]
-        rows, dim, seed = config.embedding.rows, config.embedding.dim, config.train.seed
-        shards = shards_of(plan, KINDS, rows)
-        local_shards = [shard for shard in shards if shard.rank == world.rank]
+        embedding, seed, device = config.embedding, config.train.seed, world.device
+        dims = embedding.dims
+        self.shards = shards = shards_of(plan, KINDS, embedding.rows, dims)  # of all ranks
         replicated = [table for table, placement in enumerate(plan.tables) if KINDS[placement.kind].replicated]
-        self.exchange = Exchange(shards, replicated, len(rows), world, config.wire)
-        self.tables = ShardedTables(config.embedding, config.optimizer, local_shards, seed, self.dtype, world.device)
-        self.replicated = ReplicatedTables(
-            config.embedding, config.optimizer, replicated, seed, self.dtype, world.device
+        moments = None
+        if config.optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in shards):
+            moments = ColumnMoments(shards, dims, world.rank, world.size, self.dtype, device)
+        self.exchange = Exchange(shards, replicated, dims, world, config.wire, self.dtype)
+        self.tables = ShardedTables(
+            embedding, config.optimizer, self.exchange.groups, moments, seed, self.dtype, device
         )
-        self.model = DenseModel(config.model, len(rows), dim, seed, self.dtype).to(world.device)
-        self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.weight.shape, config.overlap)
+        self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
+        self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
+        self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
+        self.work = StepWork(config, world.device)
         self.next_batch: Loaded | None = None  # the batch that the next step trains on
         self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
         self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
@@ -83,9 +90,9 @@ class Trainer:
     def step(self, batches: Iterator[Loaded]) -> StepResult:
         """Train on the batch loaded before, and load the next one.
 
-        Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in the local shards, S
-        shards of all ranks. The phase `embedding` covers the lookups until pooled vectors are sent; the update of the
-        tables belongs to the phase `optimizer`, like every other update.
+        Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in a group of local shards.
+        The phase `embedding` covers the lookups until pooled vectors are sent; the update of the tables belongs to the
+        phase `optimizer`, like every other update.
         """
         overlap, optimizer = self.config.overlap, self.config.optimizer
         with zmon.step():
@@ -98,7 +105,7 @@ class Trainer:
 
             zmon.phase("embedding")
             ids = ids or self.exchange.send_ids(loaded)
-            bags = ids.wait()  # G bags
+            bags = ids.wait()  # G bags of each group
             if overlap.ids:
                 self.send_next_ids()  # in flight while this batch is computed
             vectors = self.tables.lookup(bags, rate * optimizer.embedding_learning_rate)
@@ -111,8 +118,8 @@ class Trainer:
             zmon.phase("forward")
             with self.world.autocast(self.config.train.autocast):
                 bottom = self.model.bottom(batch.dense.to(self.dtype))  # while the pooled vectors are in flight
-                pooled = self.exchange.merge(pooled_exchange.wait(), replicated_vectors).requires_grad_()  # (F, B, D)
-                logits = self.model.top(bottom, pooled.transpose(0, 1))
+                pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
+                logits = self.model.top(bottom, self.exchange.by_sample(pooled))
             labels, logits = batch.labels.to(self.dtype), logits.to(self.dtype)
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
             if self.next_ids is not None:
@@ -128,8 +135,15 @@ class Trainer:
             self.flat.wait()
             self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
             self.optimizer.step(rate * optimizer.dense_learning_rate)
-            zmon.work(samples=len(labels), lookups=len(bags.rows) + len(replicated_bags.rows))
+            self._report_work(len(labels), bags, replicated_bags)
         return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums))
+
+    def _report_work(self, samples: int, bags: Sequence[Bags], replicated_bags: Mapping[int, Bags]) -> None:
+        of_groups = [(group.width, len(each.rows)) for group, each in zip(self.exchange.groups, bags, strict=True)]
+        looked_up = [*of_groups, *((width, len(each.rows)) for width, each in replicated_bags.items())]
+        lookups, numbers = sum(rows for _, rows in looked_up), sum(width * rows for width, rows in looked_up)
+        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, lookups, numbers)
+        zmon.work(samples=samples, lookups=lookups, flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
     def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
         """Return the sums (4,) of this rank that are all-reduced with the gradients."""
@@ -155,8 +169,8 @@ class Trainer:
             replicated_vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
             with self.world.autocast(self.config.train.autocast):
                 bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
-                pooled = self.exchange.merge(pooled_exchange.wait(), replicated_vectors)
-                return self.model.top(bottom, pooled.transpose(0, 1)).to(self.dtype)
+                pooled = self.exchange.merge(pooled_exchange, replicated_vectors)
+                return self.model.top(bottom, self.exchange.by_sample(pooled)).to(self.dtype)
 
     def _to_device(self, loaded: Loaded) -> Loaded:
         return replace(loaded, batch=loaded.batch.to(self.world.device))
@@ -165,13 +179,13 @@ class Trainer:
 class PooledGradients:
     """The gradients of the pooled vectors, sent to the shards as soon as backward has computed them."""
 
-    def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: Bags, loaded: Loaded) -> None:
+    def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: dict[int, Bags], loaded: Loaded) -> None:
         self._trainer, self._pooled, self._replicated_bags, self._loaded = trainer, pooled, replicated_bags, loaded
-        self._exchange: AllToAll | None = None
+        self._exchange: GradientExchange | None = None
         self._hook = pooled.register_post_accumulate_grad_hook(self._send) if trainer.config.overlap.gradients else None
 
-    def wait(self) -> Tensor:
-        """Wait for the gradients (G, D) of the bags that were looked up in the local shards."""
+    def wait(self) -> list[Tensor]:
+        """Wait for the gradients (G, D) of the bags that were looked up in each group of local shards."""
         if self._hook:
             self._hook.remove()  # the hook and the tensor refer to each other: a cycle that is never collected
         if self._exchange is None:

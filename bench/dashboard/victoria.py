@@ -28,7 +28,8 @@ def running(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = (
         PROGRAM, f"-storageDataPath={folder / 'victoria'}", f"-httpListenAddr=127.0.0.1:{port}",
-        "-retentionPeriod=1y", "-loggerLevel=ERROR",
+        "-retentionPeriod=1y", "-loggerLevel=ERROR", "-search.latencyOffset=0s", "-search.disableCache",
+        "-search.maxStalenessInterval=5m",
     )  # fmt: skip
     with child(*command) as process:
         _wait(url)

@@ -70,4 +70,15 @@ zmon:job_report:mean{job_id=$job, key!~"loss|normalized_entropy"}
 """,
 )
 
-PANELS = (STEP_TIME, WHERE, THROUGHPUT, LOSS, QUALITY)
+READS = Panel(
+    key="storage_reads",
+    question="How fast do the ranks and their loader processes read from storage?",
+    unit="bytes/s",
+    legend="all hosts",
+    absent="the agent may not read /proc/PID/io of the ranks",
+    promql="""
+max(avg_over_time(zmon:job_storage_read_bytes:rate{job_id=$job}[$window]))
+""",
+)
+
+PANELS = (STEP_TIME, WHERE, THROUGHPUT, LOSS, QUALITY, READS)

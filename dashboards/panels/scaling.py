@@ -1,4 +1,4 @@
-"""Panels of the page Scaling: the efficiency of the job, now and recorded, and its goodput."""
+"""Panels of the page Scaling: the efficiency of the job, its distance from the peak of its devices, and its goodput."""
 
 from dashboards.panels.panel import Panel
 
@@ -27,4 +27,18 @@ max(zmon_job_goodput_ratio{job_id=$job})
 """,
 )
 
-PANELS = (EFFICIENCY, GOODPUT)
+PEAK = Panel(
+    key="peak",
+    question="How far from the peak of its devices does the job run?",
+    unit="share",
+    legend="{what}",
+    absent="the peak of a device is unknown, or the job's operations are (docs/efficiency.md)",
+    promql="""
+label_replace(
+  max by (per) (zmon_job_flops_ratio{job_id=$job}), "what", "operations, by $1 time", "per", "(.+)")
+or label_replace(max(zmon_job_memory_bandwidth_ratio{job_id=$job}), "what", "memory bandwidth", "", "")
+or label_replace(max(zmon_job_roofline_ratio{job_id=$job}), "what", "operations, of the roofline", "", "")
+""",
+)
+
+PANELS = (EFFICIENCY, PEAK, GOODPUT)

@@ -4,6 +4,7 @@ The page shows differences but does not judge them. `zmon compare` tests if a di
 """
 
 from collections.abc import Callable
+from math import isclose
 
 import streamlit as st
 
@@ -16,6 +17,7 @@ from dashboards.views.context import ViewContext
 from dashboards.words import escaped_html, moment, number, share
 from zmon.format import UNKNOWN, duration
 
+ROUNDED = 1e-6  # two values that differ by a smaller share are equal: a store may round its samples
 PREVIOUS_RANGE = "same job, previous time range"
 Row = tuple[str, str, str, str]
 
@@ -103,5 +105,7 @@ def _cause_row(cause: str, current: Side, other: Side) -> Row:
     new = current.causes.get(cause, 0.0) if current.causes else None
     if old is None or new is None:
         return name, duration(old), duration(new), ""
+    if isclose(old, new, rel_tol=ROUNDED):
+        return name, duration(old), duration(new), "0"
     sign = "+" if new >= old else "−"
     return name, duration(old), duration(new), f"{sign}{duration(abs(new - old))}"

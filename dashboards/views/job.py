@@ -7,7 +7,7 @@ from dashboards.panels import scaling
 from dashboards.views import banner, frame, panel, pauses, tiles, waterfall
 from dashboards.views.context import ViewContext
 
-LOWER_PANELS = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY)
+LOWER_PANELS = (panels.THROUGHPUT, scaling.EFFICIENCY, panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS)
 PANELS = (panels.STEP_TIME, panels.WHERE, *LOWER_PANELS)
 
 

@@ -142,7 +142,7 @@ def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
 
 
 def test_network_bytes_that_become_known_count_from_zero(box):
-    unknown, no_reports = (-1,) * 10, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown, no_reports = (-1,) * 12, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
     for step, network in enumerate(ends, box.ledger.boundaries + 1):
         head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)

@@ -22,7 +22,7 @@ OPS_4 = (
 # boundaries have a place for each word. To add a word, add a version here and in zmon/box/layout.py.
 VERSIONS = {
     4: (("init", "train", "eval", "checkpoint", "done"), PHASES_4, OPS_4, 3_152_608),
-    5: (("init", "train", "eval", "checkpoint", "done", "compile", "loader_start"), PHASES_4, OPS_4, 3_321_248),
+    5: (("init", "train", "eval", "checkpoint", "done", "compile", "loader_start"), PHASES_4, OPS_4, 3_387_840),
 }
 FULL = replace(
     IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
@@ -60,7 +60,7 @@ def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
 
 
 def test_identity_has_the_bytes_of_version_5():
-    formats = "q16sqqqq7i4x64s64s32s256s2560s64s16s16s"
+    formats = "q16sqqqq7i4x64s64s32s256s2560s64s16s16s96s16s160s256s"
     packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))
     assert packed == CURRENT.identity.struct.pack(1, *packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
@@ -87,7 +87,7 @@ def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
 def test_field_of_the_identity_is_stored_separately(name):
     """Two fields with the same place, or a field without one, would return another value."""
     others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
-    other = others[type(getattr(FULL, name))]
+    other = {"float32": 0.25, "bfloat16": 0.75} if name == "flops_dtypes" else others[type(getattr(FULL, name))]
     changed = replace(FULL, **{name: other})
     assert unpacked_identity(CURRENT.identity_fields, packed_identity(changed)) == changed
 

@@ -168,13 +168,13 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
-    unknown, no_reports = (-1,) * 5, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown, no_reports = (-1,) * 6, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
     before = box.boundary(
         (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *no_reports), *nothing
     )
     head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
     number = box.boundary(
-        (*head, 1102, 2103, 30, 31, 32, 33, 34, 40, 41, 42, 43, 44, 50, 0, 52, 53, 0, 0, 0, *no_reports[7:]),
+        (*head, 1102, 2103, 30, 31, 32, 33, 34, 35, 40, 41, 42, 43, 44, 45, 50, 0, 52, 53, 0, 0, 0, *no_reports[7:]),
         times,
         counts,
     )
@@ -192,9 +192,10 @@ def test_every_field_of_totals_and_records_is_read(box):
     assert (record.start, record.duration) == (pytest.approx(1.0), pytest.approx(0.020))
     assert (totals.measures.network_sent_bytes, totals.measures.network_received_bytes) == (1102, 2103)
     assert (record.measures.network_sent_bytes, record.measures.network_received_bytes) == (102, 103)
-    for measured, amounts in ((totals.measures, (40, 41, 42, 43)), (record.measures, (30, 31, 32, 33))):
+    for measured, amounts in ((totals.measures, (40, 41, 42, 43, 44, 45)), (record.measures, (30, 31, 32, 33, 34, 35))):
         nic = (measured.nic_sent_bytes, measured.nic_received_bytes)
-        assert (measured.samples, measured.lookups, *nic) == amounts
+        work = (measured.flops, measured.memory_traffic_bytes)
+        assert (measured.samples, measured.lookups, *nic, *work) == amounts
         assert list(measured.phases) == list(PHASES)
         assert list(measured.ops) == list(OPS)
         for number, phase in enumerate(PHASES):

@@ -8,7 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from dashboards.panels import VIEWS as PANELS
-from dashboards.views import host
+from dashboards.side import Side
+from dashboards.views import compare, host
 from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
 from tests.places import REPOSITORY
@@ -146,6 +147,14 @@ def test_missing_incident_is_reported(open_page, world):
 def test_compare_page_has_rows_of_time_categories(open_page):
     page = page_text(open_page("compare", job_id="ads", other="ads"))
     assert "wall-clock per step: all_to_all" in page
+
+
+def test_difference_that_comes_from_rounding_is_none() -> None:
+    row = compare._cause_row
+    old, new = (Side("ads", 0, causes={"forward": seconds}) for seconds in (0.0444, 0.0444 + 1e-11))
+    assert row("forward", new, old)[3] == "0"
+    assert row("forward", Side("ads", 0, causes={"forward": 0.0445}), old)[3] == "+0.1 ms"
+    assert row("eval", Side("ads", 0, causes={"eval": 0.008}), old)[3] == "+8 ms"
 
 
 def test_compare_page_without_history_shows_no_difference(open_page, world):

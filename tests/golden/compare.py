@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import zmon
+from zmon.agent.sources.process_table import ProcessTable
 
 GOLDEN = Path(__file__).parent
 REWRITE = "GOLDEN_REWRITE"  # environment variable: write the golden files instead of comparing
@@ -25,8 +26,8 @@ def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
     """Replace values that no test can set: times that threads measure, temporary paths, the version and the user.
 
     A float above 0 under a key of ON_A_REAL_CLOCK becomes "<measured>", the version of this zmon "<version>", the uid
-    of the tests "<uid>". In each string the keys of `replaced`, such as a temporary folder, become their values. Floats
-    keep DIGITS digits. Other values do not change.
+    of the tests "<uid>", the name of this host's processors "<processors>". In each string the keys of `replaced`, such
+    as a temporary folder, become their values. Floats keep DIGITS digits. Other values do not change.
     """
     if isinstance(value, dict):
         return {name: normalised(each, replaced, name) for name, each in value.items()}
@@ -38,6 +39,8 @@ def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
         return "<uid>"
     if key == "version" and value == zmon.__version__:
         return "<version>"
+    if key == "device_name" and value == ProcessTable().processors:
+        return "<processors>"
     if isinstance(value, str):
         for text, name in replaced.items():
             value = value.replace(text, name)

@@ -38,14 +38,19 @@ from zmon.detectors.suppression import suppress
 from zmon.hub import Hub, HubConfig
 from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.hub.incidents import CapsuleStore
+from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.incident import TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import LastWords
+from zmon.schema.step import StepRecord
 
 AGENTS = ("http://node-a:9780", "http://node-b:9780", "http://node-c:9780")
 LABELS = {"name": "dlrm", "owner": "ann"}
+PROCESSORS = "Xeon, 2 processors"
+PEAKS = {PROCESSORS: DevicePeaks({"float32": 1e12}, 1e11, "by hand")}
+DECLARED = {"device_name": PROCESSORS, "flops_source": "declared", "flops_dtypes": {"float32": 1.0}}
 
 
 def training(**changes: object) -> Snapshot:
@@ -53,11 +58,13 @@ def training(**changes: object) -> Snapshot:
     full = replace(
         FULL_RANK, labels=LABELS, last_words=LastWords("exception", "builtins.ValueError", "bad batch", NOW - 1.0),
         exit_status="exit code 1", blocked_seconds=1.0, stopped_seconds=2.0, leaving_seconds=1.0, max_restarts=3,
+        **DECLARED,
     )  # fmt: skip
-    first = rank_state(0, labels=LABELS, report={"loss": 0.5, "auc": None}, between_seconds={"init": 12.0, "eval": 3.0})
-    away = rank_state(3, host="node-b", labels=LABELS)
+    between = {"init": 12.0, "eval": 3.0}
+    first = rank_state(0, labels=LABELS, report={"loss": 0.5, "auc": None}, between_seconds=between, **DECLARED)
+    away = rank_state(3, host="node-b", labels=LABELS, **DECLARED)
     agents = [agent_status(), agent_status("node-b", 12.0)]
-    state = snapshot(first, full, rank_state(2, labels=LABELS), unwatched=[away], agents=agents)
+    state = snapshot(first, full, rank_state(2, labels=LABELS, **DECLARED), unwatched=[away], agents=agents)
     return replace(state, **changes)  # type: ignore[arg-type]
 
 
@@ -177,7 +184,14 @@ def trained(hub_: Hub) -> Snapshot:
     start = replace(whole.reported_ranks[0], steps=0, step_seconds_total=0.0, open_seconds=0.0)
     job_state = hub_.job_states.state_of(now)
     job_state.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
-    records = {JOB: {r.run_uid: tuple(map(step_record, range(1, 301))) for r in whole.ranks}}
+    records = {JOB: {r.run_uid: tuple(map(working_step, range(1, 301))) for r in whole.ranks}}
     report = column_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
     job_state.add(whole, [report])
+    job_state.rate(whole, PEAKS)
     return job_state.add(now, [])
+
+
+def working_step(step: int) -> StepRecord:
+    """Return a step with operations and memory traffic."""
+    record = step_record(step)
+    return replace(record, measures=replace(record.measures, flops=10**9, memory_traffic_bytes=10**7))

@@ -76,7 +76,7 @@ class SimulatedJob:
         """Return the snapshot of the job now."""
         changes = {
             "attempt": self.attempt, "activity": self.activity, "between_seconds": dict(self.between),
-            "step": self.steps + (self.activity == "train"), "step_seconds_total": self.in_steps,
+            "step": self.steps + (self.activity == "train"), "steps": self.steps, "step_seconds_total": self.in_steps,
             "open_seconds": self.open, "last_checkpoint_time": self.checkpoint,
             "last_step_time": self.stepped,
         }  # fmt: skip

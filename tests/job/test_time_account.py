@@ -230,3 +230,36 @@ def test_unknown_activity_has_a_category_of_its_own(job):
     job.update()
     assert rounded_categories(job.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "tune": 7}
     assert job.account.seconds == pytest.approx(job.total_seconds)
+
+
+def test_operations_count_over_wall_clock_with_its_pauses(job):
+    """A step of 20 ms whose operations take 5 ms at the peak: 100 of them are 0.5 s of 2 s in steps and 3 s before."""
+    job.wait(3)
+    job.train(60)
+    job.update()
+    assert job.account.flops_ratio == 0
+    job.train(40)
+    job.update()
+    job.account.rate(0.005)
+    assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
+    job.change_activity("eval")
+    job.wait(5)
+    job.update()
+    job.account.rate(0.005)
+    assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
+
+
+def test_operations_are_followed_from_now_on_in_an_account_of_an_earlier_zmon(job):
+    job.train(100)
+    job.update()
+    job.account.peak_start, job.account.unrated_steps, job.account.launch_steps = None, 0, 0
+    job.train(50)
+    job.update()
+    job.account.rate(0.005)
+    # one update tells which steps are older, so the steps between two updates are not counted
+    assert job.account.peak_seconds == 0
+    job.train(100)
+    job.update()
+    job.account.rate(0.005)
+    assert job.account.peak_seconds == pytest.approx(0.5)
+    assert job.account.flops_ratio == pytest.approx(0.5 / (job.account.seconds - job.account.peak_start))

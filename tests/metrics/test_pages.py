@@ -107,6 +107,17 @@ def test_send_queue_is_summed_over_peers_of_reported_ranks():
     assert value(SCENE, "zmon_tcp_send_queue_bytes", job_id="old") is None
 
 
+def test_storage_reads_of_a_job_are_those_of_its_shown_ranks_and_unknown_if_one_is():
+    def text(*reads):
+        process = FULL_HOST.processes[0]
+        processes = tuple(replace(process, rank=rank, storage_read_bytes=each) for rank, each in enumerate(reads))
+        ranks = [rank_state(rank, job_id="job") for rank in range(2)]
+        return page(*ranks, sample=replace(FULL_HOST, processes=processes))
+
+    assert value(text(5, 7, 100), "zmon_storage_read_bytes_total", job_id="job") == 12
+    assert value(text(5, None), "zmon_storage_read_bytes_total", job_id="job") is None
+
+
 def test_rank_without_connections_has_no_send_queue():
     assert value(SCENE, "zmon_tcp_send_queue_bytes", rank="2") is None
 

@@ -205,3 +205,35 @@ def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
     assert reader.totals().steps == 1
     assert reader.report() == {}
     reader.close()
+
+
+@pytest.mark.parametrize("edge", ["c", "python"])
+def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank, edge):
+    rank = start_rank(
+        """
+        import zmon
+        from zmon import probe
+        assert probe.attach_box()
+        for number in range(4):
+            with zmon.step():
+                zmon.work(samples=1, flops=10**9, memory_traffic=500, dtype="bfloat16")
+                zmon.work(samples=1, flops=2e9, dtype="bfloat16")
+        for _ in range(2):
+            zmon.work(flops=10**9)
+            zmon.work(flops=10**9, dtype={"float32": 1.5})
+        identity = probe._identity
+        print(identity.flops_source, identity.flops_dtypes)
+        print(*probe.current.ledger._amounts[4:6])
+        zmon.work(flops=10**9, dtype={"float32": 0.25, "bfloat16": 0.75})
+        print(probe._identity.flops_dtypes)
+        """,
+        ZMON_EDGE=edge,
+    )
+    assert rank.wait() == 0
+    lines = [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
+    assert lines == [
+        "declared {'bfloat16': 1.0}", f"{12 * 10**9} 2000", "{'float32': 0.25, 'bfloat16': 0.75}"
+    ]  # fmt: skip
+    first, second = zmon_lines(rank)
+    assert "zmon.work(flops=…, dtype=None) cannot be used" in first
+    assert "float32" in second

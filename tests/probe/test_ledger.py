@@ -7,6 +7,8 @@ import pytest
 
 from tests.boxes import Box
 from tests.probe.reading import read_gauges, read_steps
+from zmon.box.boundary import mean_measures
+from zmon.box.reader import BoxReader
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
 
@@ -56,8 +58,55 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
         box.steps(1)
     records, totals = read_steps(box)
     assert totals.steps == 4
-    assert totals.measures.samples == records[-1].measures.samples == 2**62 - 1
+    assert records[-1].measures.samples == 2**62 - 1
     assert totals.measures.lookups == 16
+
+
+def test_totals_count_on_beyond_their_limit(box):
+    """A GPU does 2^62 operations within hours. Differences of totals stay right."""
+    for _ in range(4):
+        box.timeline.begin_step(None)
+        box.ledger.work(None, None, 2**62 - 2**10, 2**61)
+        box.steps(1)
+    reader = BoxReader(box.path)
+    number = reader._place()[0]
+    before, last = reader._boundary(number - 1), reader._boundary(number)
+    reader.close()
+    mean = mean_measures(before, last)
+    assert (mean.flops, mean.memory_traffic_bytes) == (2**62 - 2**10, 2**61)
+
+
+def test_operations_and_traffic_are_amounts_of_the_step(box):
+    for _ in range(2):
+        box.timeline.begin_step(None)
+        box.ledger.work(None, None, 3e12, 500)
+        box.ledger.work(None, None, 10**12, 500)
+        box.steps(1)
+    box.steps(1)
+    records, totals = read_steps(box)
+    assert [r.measures.flops for r in records] == [4 * 10**12, 4 * 10**12, None]
+    assert [r.measures.memory_traffic_bytes for r in records] == [1000, 1000, None]
+    assert (totals.measures.flops, totals.measures.memory_traffic_bytes) == (8 * 10**12, 2000)
+
+
+@pytest.mark.parametrize(
+    ("counted_samples", "expected"), [(0, [1000, 1000, 1000]), (32, [1000, 500, 1000])], ids=["fixed", "by samples"]
+)
+def test_counted_step_stands_for_later_ones_by_their_samples(box, counted_samples, expected):
+    box.ledger.counted_flops, box.ledger.counted_samples = 1000, counted_samples
+    for samples in (32, 16, None):
+        box.timeline.begin_step(None)
+        box.ledger.work(samples, None)
+        box.steps(1)
+    assert [r.measures.flops for r in read_steps(box)[0]] == expected
+
+
+def test_declared_operations_count_instead_of_counted_ones(box):
+    box.ledger.counted_flops = 1000
+    box.timeline.begin_step(None)
+    box.ledger.work(None, None, 7)
+    box.steps(1)
+    assert read_steps(box)[0][0].measures.flops == 7
 
 
 def test_work_before_an_evaluation_does_not_count_for_the_next_step(box):

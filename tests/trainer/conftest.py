@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +53,20 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
         return file
 
     return write
+
+
+def assembled(parts: Iterable[tuple[int, torch.Tensor, int]]) -> torch.Tensor:
+    """Return the tensor of these parts; those that several ranks have must be bit-identical."""
+    by_row: dict[int, dict[int, torch.Tensor]] = {}
+    for first_row, part, first_column in parts:
+        assert torch.equal(by_row.setdefault(first_row, {}).setdefault(first_column, part), part)
+    by_row = {first: columns for first, columns in by_row.items() if any(len(part) for part in columns.values())}
+    return torch.cat(
+        [
+            torch.cat([columns[first] for first in sorted(columns)], dim=1) if len(columns) > 1 else columns[0]
+            for _, columns in sorted(by_row.items())
+        ]
+    )
 
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

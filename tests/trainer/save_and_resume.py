@@ -1,7 +1,7 @@
 """The script of each rank of test_checkpoint_ranks.py. It changes tables and dense parameters, and saves checkpoints.
 
 The rule of the changes does not depend on the number of ranks. At the end each rank writes its tensors to `out/RANK.pt`
-beside FOLDER: for each tensor a list of (first row, rows).
+beside FOLDER: for each tensor a list of its parts (trainer.checkpoint.Part).
 """
 
 import os
@@ -15,9 +15,10 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemWriter
 
-from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
+from trainer.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
 from trainer.errors import TrainerError
 from trainer.sharding import KINDS, Placement, Plan
+from trainer.sharding.groups import groups_of
 from trainer.sharding.plan import shards_of
 from trainer.world import World, join, world_from
 
@@ -30,38 +31,39 @@ def plan_of(kinds: list[str], ranks: int) -> Plan:
     """Return a plan with tables of these kinds; whole tables start with the last rank."""
     placements = []
     for table, name in enumerate(kinds):
-        choices = KINDS[name].choices(ranks)
+        choices = KINDS[name].choices(ranks, max(1, ranks // 2))
         placements.append(Placement(name, tuple(choices[(-1 - table) % len(choices)])))
     return Plan(ranks, tuple(placements))
 
 
 def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_rows: int) -> State:
-    """Return the state of this rank: its shards are views of one large tensor; replicated tables are not."""
+    """Return the state of this rank: the shards of a group are views of one large tensor; replicated tables are not."""
     rows = [count * more_rows for count in ROWS]
     plan = plan_of(kinds, world.size)
-    shards = [shard for shard in shards_of(plan, KINDS, rows) if shard.rank == world.rank]
-    num_rows = sum(shard.num_rows for shard in shards)
-    weight, sums = torch.zeros(num_rows, dim), torch.zeros(num_rows)
-    state, first = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}, 0
-    parts: dict[str, list[tuple[int, torch.Tensor]]] = {}
-    for shard in shards:
-        span = slice(first, first + shard.num_rows)
-        first += shard.num_rows
-        parts.setdefault(f"table.{shard.table}.weight", []).append((shard.first_row, weight[span]))
-        parts.setdefault(f"table.{shard.table}.{optimizer}", []).append((shard.first_row, sums[span]))
+    state = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}
+    parts: dict[str, list[Part]] = {}
+    for group in groups_of(shards_of(plan, KINDS, rows, [dim] * len(rows)), world.size)[world.rank]:
+        num_rows = [shard.num_rows for shard in group.shards]
+        weight, sums = torch.zeros(sum(num_rows), group.width), torch.zeros(sum(num_rows))
+        for shard, part, its_sums in zip(group.shards, weight.split(num_rows), sums.split(num_rows), strict=True):
+            parts.setdefault(f"table.{shard.table}.weight", []).append(Part(shard.first_row, part, shard.first_column))
+            parts.setdefault(f"table.{shard.table}.{optimizer}", []).append(Part(shard.first_row, its_sums))
     for table, placement in enumerate(plan.tables):
         for name, shape in ((f"table.{table}.weight", (rows[table], dim)), (f"table.{table}.{optimizer}", rows[table])):
-            replicated = KINDS[placement.kind].replicated
-            state[name] = whole(torch.zeros(shape)) if replicated else Rows(rows[table], parts.get(name, ()))
+            replicated, num_columns = KINDS[placement.kind].replicated, dim if name.endswith("weight") else None
+            held = [Part(0, torch.zeros(shape))] if replicated else parts.get(name, ())
+            state[name] = Rows(rows[table], held, num_columns)
     return state
 
 
 def train(state: State, step: int) -> None:
-    """Change each row depending on only its number and the step."""
+    """Change each number depending on only its row, its column and the step."""
     for rows in state.values():
-        for first, tensor in rows.parts:
-            row = torch.arange(first, first + len(tensor), dtype=tensor.dtype)
-            tensor.mul_(1.01).add_(torch.sin(row * step).reshape(-1, *[1] * (tensor.dim() - 1)))
+        for first_row, tensor, first_column in rows.parts:
+            row = torch.arange(first_row, first_row + len(tensor), dtype=tensor.dtype)
+            if tensor.dim() == 2:
+                row = row[:, None] + torch.arange(first_column, first_column + tensor.shape[1]) / 8
+            tensor.mul_(1.01).add_(torch.sin(row * step))
 
 
 def die(when: str) -> None:
@@ -114,7 +116,7 @@ def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, 
         sys.exit(2)
     out = folder.parent / "out"
     out.mkdir(exist_ok=True)
-    torch.save({name: list(rows.parts) for name, rows in state.items()}, out / f"{world.rank}.pt")
+    torch.save({name: [tuple(part) for part in rows.parts] for name, rows in state.items()}, out / f"{world.rank}.pt")
     dist.destroy_process_group()
 
 

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from trainer.checkpoint import CheckpointConfig, Checkpoints, Rows, State, whole
+from trainer.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
 from trainer.checkpoint.coordinator import Coordinator
 from trainer.errors import CheckpointError, ConfigError
 from trainer.world import World
@@ -37,7 +37,7 @@ def open_checkpoints(single_rank_world: World, tmp_path: Path) -> Callable[..., 
 def small_state() -> State:
     return {
         "dense": whole(torch.arange(5.0)),
-        "table.0.weight": Rows(6, [(0, torch.ones(2, 3)), (2, torch.ones(4, 3))]),
+        "table.0.weight": Rows(6, [Part(0, torch.ones(2, 3)), Part(2, torch.ones(4, 3))]),
     }
 
 
@@ -89,7 +89,7 @@ def test_large_tables_are_saved_in_chunks(
     monkeypatch.setattr("trainer.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers, so a row of five is too large
     weight = torch.randn(7, 5, dtype=torch.float64)
     before = weight.clone()
-    state = {"table.0.weight": Rows(7, [(4, weight[:3]), (0, weight[3:])]), "dense": whole(torch.arange(8.0))}
+    state = {"table.0.weight": Rows(7, [Part(4, weight[:3]), Part(0, weight[3:])]), "dense": whole(torch.arange(8.0))}
     checkpoints = open_checkpoints(state)
     checkpoints.save(1, {})
     checkpoints.wait()
@@ -140,7 +140,8 @@ def test_error_for_missing_step_lists_existing_steps(open_checkpoints: Callable[
 
 
 DIFFERENCES = [
-    ({"table.0.weight": Rows(7, [(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
+    ({"table.0.weight": Rows(7, [Part(0, torch.ones(7, 3))])}, "table.0.weight has 6 rows in it, but 7 in this run"),
+    ({"table.0.weight": Rows(6, [Part(0, torch.ones(6, 1), 3)], 4)}, "has rows of 3 in it, but of 4 in this run"),
     ({"table.0.weight": whole(torch.ones(6, 4))}, "table.0.weight has rows of 3 in it, but of 4 in this run"),
     ({"dense": whole(torch.arange(5))}, "dense is torch.float32 in it, but torch.int64 in this run"),
     ({"dense.exp_avg": whole(torch.ones(5))}, "it has no dense.exp_avg"),

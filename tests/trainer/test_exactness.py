@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.trainer.conftest import SMALL
+from tests.trainer.conftest import SMALL, assembled
 
 pytestmark = pytest.mark.e2e
 
@@ -20,8 +20,19 @@ def variant(dtype: str = "float64", **sections) -> list:
     return [SMALL, {"train": {"dtype": dtype}}, sections]
 
 
+DIMS = {"embedding": {"dim": [4, 6, 4, 1, 5]}, "model": {"interaction": "cross", "cross_rank": 3}}
+ALL_KINDS = "column_wise,table_row_wise,row_wise,data_parallel,table_wise"
+OTHERS = "table_row_wise,column_wise,column_wise,table_wise,table_row_wise"
+KINDS_ALONE = ("table_wise", "row_wise", "data_parallel", "column_wise", "table_row_wise")
 SHARDINGS = {
-    **{kind: variant(sharding={"kind": kind}) for kind in ("table_wise", "row_wise", "data_parallel")},
+    **{kind: variant(sharding={"kind": kind}) for kind in KINDS_ALONE},
+    "all kinds": variant(sharding={"kind": ALL_KINDS}),
+    "all kinds, nothing overlapped": variant(sharding={"kind": ALL_KINDS}, **OFF),
+    "all kinds, several dimensions": variant(sharding={"kind": ALL_KINDS}, **DIMS),
+    "other kinds, several dimensions": variant(sharding={"kind": OTHERS}, **DIMS),
+    "other kinds, uneven batch": variant(sharding={"kind": OTHERS}, train={"dtype": "float64", "global_batch": 31}),
+    "other kinds, few samples": variant(sharding={"kind": OTHERS}, train={"dtype": "float64", "global_batch": 3}),
+    "several dimensions, planned": variant(**DIMS),
     "mix": variant(sharding={"kind": MIX}),
     "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
     "mix, small buckets": variant(sharding={"kind": MIX}, overlap={"bucket_bytes": 64}),
@@ -45,7 +56,15 @@ QUICK_ON_TWO = {*SHARDINGS, *FLOAT32, *TWO_OPTIMIZERS}
 QUICK = {  # in `make test`, by number of ranks; the others are marked as slow
     1: QUICK_ON_TWO,
     2: QUICK_ON_TWO,
-    4: {"mix", "planned", "fewer tables than ranks", "fewer samples than ranks"},
+    4: {
+        "mix",
+        "planned",
+        "fewer tables than ranks",
+        "fewer samples than ranks",
+        "all kinds, several dimensions",
+        "other kinds, several dimensions",
+        "other kinds, few samples",
+    },
 }
 
 
@@ -88,13 +107,7 @@ def train(start, folder: Path):
 
 def assemble(by_rank: list[dict]) -> dict[str, torch.Tensor]:
     """Assemble each tensor from the parts of all ranks; parts that several ranks have must be bit-identical."""
-    tensors = {}
-    for name in by_rank[0]:
-        parts: dict[int, torch.Tensor] = {}
-        for first, part in (part for rank in by_rank for part in rank[name]):
-            assert torch.equal(parts.setdefault(first, part), part), name
-        tensors[name] = torch.cat([parts[first] for first in sorted(parts)])
-    return tensors
+    return {name: assembled([part for rank in by_rank for part in rank[name]]) for name in by_rank[0]}
 
 
 def relative_difference(expected: torch.Tensor, actual: torch.Tensor) -> float:

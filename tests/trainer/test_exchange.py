@@ -8,6 +8,7 @@ from trainer.exchange import Exchange, WireConfig
 from trainer.loader import Loaded
 from trainer.routing import Router
 from trainer.sharding import Shard
+from trainer.sharding.groups import in_order
 from trainer.world import World
 
 IDS = [[[4, 1], [], [2]], [[0], [1, 0, 1], []]]  # by table, by sample
@@ -20,84 +21,91 @@ def loaded_batch() -> Loaded:
 
 
 def exchange(shards, replicated=(), **wire) -> Exchange:
-    return Exchange(shards, replicated, len(IDS), World(0, 1), WireConfig(**wire))
+    return Exchange(in_order(shards), replicated, (2, 2), World(0, 1), WireConfig(**wire), torch.float32)
 
 
-def as_lists(bags) -> list[list[int]]:
+def as_lists(groups) -> list[list[int]]:
+    """Return the bags of a rank with one group, or with none."""
+    if not groups:
+        return []
+    (bags,) = groups
     return [bag.tolist() for bag in bags.rows.split(bags.lengths.tolist())]
 
 
 def test_ids_become_rows_of_concatenated_weight(single_rank_world) -> None:
-    received = exchange([Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)]).send_ids(loaded_batch()).wait()
+    received = exchange([Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)]).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[4, 1], [], [2], [5], [6, 5, 6], []]
 
 
 def test_ids_are_sent_to_shards_of_their_rows(single_rank_world) -> None:
-    received = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2), Shard(1, 0, 0, 2)]).send_ids(loaded_batch()).wait()
+    shards = [Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2), Shard(1, 0, 0, 2, 2)]
+    received = exchange(shards).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]
 
 
 def test_ids_of_replicated_tables_are_not_sent(single_rank_world) -> None:
-    received = exchange([Shard(1, 0, 0, 2)], replicated=[0]).send_ids(loaded_batch()).wait()
+    received = exchange([Shard(1, 0, 0, 2, 2)], replicated=[0]).send_ids(loaded_batch()).wait()
     assert as_lists(received) == [[0], [1, 0, 1], []]
     assert as_lists(exchange([], replicated=[0, 1]).send_ids(loaded_batch()).wait()) == []
 
 
 def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_world) -> None:
-    routes = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2)], replicated=[1])
+    routes = exchange([Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2)], replicated=[1])
     vectors = torch.arange(12.0).view(6, 2)  # two shards, three samples
     replicated = torch.full((3, 2), 100.0)
-    merged = routes.merge(vectors, replicated)
+    sent = routes.send_pooled([vectors], loaded_batch())
+    merged = routes.merge(sent, {2: replicated})
     assert torch.equal(merged[0], vectors[:3] + vectors[3:])
     assert torch.equal(merged[1], replicated)
     sharded, back = routes.split(merged)
-    assert torch.equal(sharded, torch.cat([merged[0], merged[0]]))
-    assert torch.equal(back, replicated)
+    assert torch.equal(sharded, torch.cat([merged[0], merged[0]]).flatten())
+    assert torch.equal(back[2], replicated)
 
 
 @pytest.mark.parametrize(("precision", "off"), [("full", 0.0), ("bfloat16", 2**-8), ("float16", 2**-11)])
 def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_rank_world, precision, off) -> None:
-    routes = exchange([Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)], forward=precision, backward=precision)
+    routes = exchange([Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)], forward=precision, backward=precision)
     tiny = torch.linspace(1e-7, 1e-6, 12).view(6, 2)
     batch = Loaded(0, 3, loaded_batch().batch)
-    received = routes.send_pooled(tiny * 1e6, batch).wait()
-    assert torch.allclose(received, tiny * 1e6, rtol=off, atol=0)
-    assert torch.allclose(
-        routes.send_gradients(tiny, batch).wait(), tiny, rtol=0.1 if precision == "float16" else off, atol=0
-    )
+    received = routes.send_pooled([tiny * 1e6], batch).wait()
+    assert torch.allclose(received, tiny.flatten() * 1e6, rtol=off, atol=0)
+    (gradient,) = routes.send_gradients(tiny.flatten(), batch).wait()
+    assert torch.allclose(gradient, tiny, rtol=0.1 if precision == "float16" else off, atol=0)
 
 
 def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(single_rank_world) -> None:
-    routes = exchange([Shard(0, 0, 0, 5)], forward="float16", backward="float16")
+    routes = exchange([Shard(0, 0, 0, 5, 2)], forward="float16", backward="float16")
     values = torch.tensor([7e4, -7e4, 1.0, float("inf"), -float("inf"), float("nan")])[:, None].repeat(1, 2)
     batch = Loaded(0, 6, loaded_batch().batch)
-    received = routes.send_pooled(values, batch).wait()[:, 0].tolist()
+    received = routes.send_pooled([values], batch).wait()[::2].tolist()
     assert received[:5] == [65504.0, -65504.0, 1.0, float("inf"), -float("inf")]
     assert received[5] != received[5]
-    gradients = routes.send_gradients(values / 6, batch).wait()[:, 0] * 6
+    gradients = routes.send_gradients(values.flatten() / 6, batch).wait()[0][:, 0] * 6
     assert gradients[:2].tolist() == pytest.approx([65504.0, -65504.0])
 
 
 def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_world, monkeypatch) -> None:
-    shards = [Shard(0, 0, 0, 5), Shard(1, 0, 0, 2)]
-    usual = exchange(shards).send_ids(loaded_batch()).wait()
+    shards = [Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)]
+    (usual,) = exchange(shards).send_ids(loaded_batch()).wait()
     monkeypatch.setattr(Router.__init__, "__defaults__", (6,))
-    large = exchange(shards).send_ids(loaded_batch()).wait()
+    (large,) = exchange(shards).send_ids(loaded_batch()).wait()
     assert (usual.rows.dtype, large.rows.dtype) == (torch.int32, torch.int64)
-    assert as_lists(large) == as_lists(usual)
+    assert as_lists([large]) == as_lists([usual])
     assert torch.equal(large.offsets, usual.offsets)
 
 
 def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
     """With a GPU, the CPUs exchange them."""
-    routes = exchange([Shard(0, 0, 0, 3), Shard(0, 0, 3, 2), Shard(1, 0, 0, 2)])
-    usual = routes.send_ids(loaded_batch()).wait()
+    routes = exchange([Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2), Shard(1, 0, 0, 2, 2)])
+    (usual,) = routes.send_ids(loaded_batch()).wait()
     routes._cpus = torch.distributed.new_group(backend="gloo")
-    beside = routes.send_ids(loaded_batch()).wait()
+    (beside,) = routes.send_ids(loaded_batch()).wait()
     assert torch.equal(beside.rows, usual.rows)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_rank_without_shards_receives_nothing(rank) -> None:
-    routes = Exchange([Shard(table, 1, 0, 5) for table in (0, 1)], [], 2, World(rank, 2), WireConfig())
-    assert routes._num_bags(loaded_batch()) == (([0, 4], [0, 0]) if rank == 0 else ([0, 2], [4, 2]))
+    shards = [Shard(table, 1, 0, 5, 3) for table in (0, 1)]
+    routes = Exchange(shards, [], (3, 3), World(rank, 2), WireConfig(), torch.float32)
+    to_send, to_receive = routes._departures.sizes([2, 1]), routes._arrivals.sizes([2, 1][rank])
+    assert (to_send, to_receive) == (([0, 0], [0, 12]) if rank == 0 else ([12, 6], [0, 6]))

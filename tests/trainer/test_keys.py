@@ -55,6 +55,9 @@ def test_later_assignments_override_earlier_assignments() -> None:
         ("model.top=[8, x]", "model.top is .*: it must be a list of whole numbers"),
         ("model.top=[8, 0]", "model.top is .*: it must be 1 or more"),
         ("embedding.rows=[]", "embedding.rows is .*: it must be at least one table"),
+        ("embedding.dim=[16, 8]", r"embedding.dim is \(16, 8\): it must be one number, or a list of 26"),
+        ("embedding.dim=0", "embedding.dim is 0: it must be 1 or more"),
+        ("optimizer.column_moments=own", "optimizer.column_moments is own: it must be shared or separate"),
         ("embedding.rows=[3, 0]", "embedding.rows is .*: it must be 1 or more"),
         ("criteo.strict=1", "criteo.strict is 1: it must be true or false"),
         ("train=3", "train is 3: it must be a section of keys"),
@@ -65,6 +68,14 @@ def test_later_assignments_override_earlier_assignments() -> None:
 def test_invalid_assignment_is_refused_with_its_key(assignment: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         set_keys(assignment)
+
+
+def test_tables_of_several_dimensions_need_the_cross_network() -> None:
+    dims = "embedding.rows=[5, 5]", "embedding.dim=[4, 6]"
+    with pytest.raises(ConfigError, match=r"embedding\.dim is \(4, 6\): it must be equal .* model\.interaction=cross"):
+        set_keys(*dims)
+    assert set_keys(*dims, "model.interaction=cross").embedding.dims == (4, 6)
+    assert set_keys("embedding.rows=[5, 5]", "embedding.dim=4").embedding.dims == (4, 4)
 
 
 def test_criteo_data_requires_its_tables_and_dense_features() -> None:

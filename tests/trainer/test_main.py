@@ -38,7 +38,7 @@ def test_misuse_prints_one_line_and_exits_with_2(error_line_of, tmp_path) -> Non
     assert "the file does not exist" in error_line_of("--data", str(tmp_path / "nowhere.tsv"))
     assert "manifest" in error_line_of("--data", str(tmp_path))
     assert "WORLD_SIZE='x'" in error_line_of(environ={"WORLD_SIZE": "x"})
-    assert "sharding.kind" in error_line_of("--set", "sharding.kind=column_wise")
+    assert "sharding.kind" in error_line_of("--set", "sharding.kind=diagonal")
     assert "cannot read the plan" in error_line_of("--set", f"sharding.plan={tmp_path / 'plan.yaml'}")
 
 

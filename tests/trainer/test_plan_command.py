@@ -45,7 +45,7 @@ def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
     text = output("--ranks", "4", "--ranks-per-host", "2", "--set", "sharding.kind=row_wise", "--save", str(path))
     assert text.startswith("demo on 4 ranks, 2 per host")
     assert re.search(r"row_wise +26 +104,000", text)
-    assert {placement.kind for placement in load_plan(path, KINDS, 26, 4).tables} == {"row_wise"}
+    assert {placement.kind for placement in load_plan(path, KINDS, 26, 4, 2).tables} == {"row_wise"}
 
 
 @pytest.mark.parametrize(
@@ -55,6 +55,10 @@ def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
         (("--preset", "zionex-a", "--ranks", "8", "--set", "train.seed=1"), "zionex-a has no keys"),
         (("--preset", "zionex-f", "--ranks", "64"), "a rank would need .* of host memory, with table"),
         (("--ranks", "2", "--set", "sharding.flops=0"), "sharding.flops is 0.0: it must be above 0, in operations"),
+        (
+            ("--ranks", "3", "--ranks-per-host", "2", "--set", "sharding.kind=table_row_wise"),
+            "table_row_wise does not fit 3 ranks: a host has 2 of them",
+        ),
         (("--ranks", "2", "--save", "/nowhere/plan.yaml"), "cannot write /nowhere/plan.yaml"),
     ],
 )

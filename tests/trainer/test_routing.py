@@ -1,27 +1,32 @@
 """Tests of the route of ids, against a loop over all shards and ids."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pytest
 import torch
 
 from trainer.batch import Batch
 from trainer.routing import Router
 from trainer.sharding import KINDS, Shard
+from trainer.sharding.groups import group_key, groups_of, in_order
 
 NUM_RANKS, ROWS, NUM_SAMPLES = 3, (10, 1, 7, 100, 5), 8
 
 
-def shards_of(kinds: str) -> list[Shard]:
-    """Return the shards of tables with these kinds: t table-wise, r row-wise, - replicated."""
-    names = {"t": "table_wise", "r": "row_wise"}
-    shards = [
+KINDS_OF = {"t": "table_wise", "r": "row_wise", "c": "column_wise", "h": "table_row_wise"}
+
+
+def shards_of(kinds: str) -> tuple[Shard, ...]:
+    """Return the shards of tables with kinds of these letters; - is a replicated table."""
+    return in_order(
         shard
         for table, kind in enumerate(kinds)
         if kind != "-"
-        for shard in KINDS[names[kind]].shards(
-            table, ROWS[table], range(NUM_RANKS) if kind == "r" else [table % NUM_RANKS]
+        for shard in KINDS[KINDS_OF[kind]].shards(
+            table, ROWS[table], 6, [table % NUM_RANKS] if kind == "t" else range(NUM_RANKS)
         )
-    ]
-    return sorted(shards, key=lambda shard: (shard.rank, shard.table, shard.first_row))
+    )
 
 
 def batch(seed: int = 1, longest: int = 4) -> Batch:
@@ -31,21 +36,21 @@ def batch(seed: int = 1, longest: int = 4) -> Batch:
     return Batch(torch.zeros(NUM_SAMPLES, 1), torch.cat(ids), lengths, torch.zeros(NUM_SAMPLES))
 
 
-def bags_by_loop(shards: list[Shard], made: Batch) -> list[list[int]]:
-    """Return the bags by shard, then by sample, as rows of the weight of the shard's rank."""
+def bags_by_loop(shards: Sequence[Shard], made: Batch) -> list[list[int]]:
+    """Return the bags by shard, then by sample, as rows of the weight of the shard's group."""
     bags = [bag.tolist() for bag in made.ids.split(made.lengths.flatten().tolist())]
-    begins = dict.fromkeys(range(NUM_RANKS), 0)
-    result = []
+    begins, result = Counter(), []
     for shard in shards:
+        group = shard.rank, group_key(shard)
         of_table = bags[shard.table * NUM_SAMPLES : (shard.table + 1) * NUM_SAMPLES]
         rows = range(shard.first_row, shard.first_row + shard.num_rows)
-        result += [[i - shard.first_row + begins[shard.rank] for i in bag if i in rows] for bag in of_table]
-        begins[shard.rank] += shard.num_rows
+        result += [[i - shard.first_row + begins[group] for i in bag if i in rows] for bag in of_table]
+        begins[group] += shard.num_rows
     return result
 
 
 @pytest.mark.parametrize("longest", [0, 1, 4])
-@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "-----", "tr-rt", "r-t-r"])
+@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "-----", "tr-rt", "r-t-r", "ccccc", "hhhhh", "crhct"])
 def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
     shards, made = shards_of(kinds), batch(longest=longest)
     routed = Router(shards, NUM_RANKS).route(made)
@@ -53,12 +58,15 @@ def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
     assert (routed.rows.dtype, routed.lengths.dtype) == (torch.int32, torch.int32)
 
 
-def test_number_of_rows_is_that_of_each_rank() -> None:
-    shards, made = shards_of("tr-rt"), batch()
-    routed, expected = Router(shards, NUM_RANKS).route(made), [0] * NUM_RANKS
+@pytest.mark.parametrize("kinds", ["tr-rt", "crhct"])
+def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
+    shards, made = shards_of(kinds), batch()
+    routed, expected = Router(shards, NUM_RANKS).route(made), Counter()
     for place, bag in enumerate(bags_by_loop(shards, made)):
-        expected[shards[place // NUM_SAMPLES].rank] += len(bag)
-    assert routed.num_rows.tolist() == expected
+        shard = shards[place // NUM_SAMPLES]
+        expected[shard.rank, group_key(shard)] += len(bag)
+    firsts = [group.shards[0] for of_rank in groups_of(shards, NUM_RANKS) for group in of_rank]
+    assert routed.num_rows.tolist() == [expected[shard.rank, group_key(shard)] for shard in firsts]
 
 
 def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:

@@ -6,6 +6,7 @@ Usage: train_and_save.py STEPS OUT VARIANTS; VARIANTS is a JSON object of change
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -20,6 +21,7 @@ from trainer.world import World, join, world_from
 
 def main(steps: int, out: Path, variants: dict) -> None:
     world = world_from(os.environ)
+    world = replace(world, local_size=max(1, world.size // 2))  # as if they were on two hosts
     join(world)
     for name, changes in variants.items():
         torch.save(train(apply_changes(demo(), changes), world, steps), out / f"{name}-{world.rank}.pt")
@@ -27,13 +29,13 @@ def main(steps: int, out: Path, variants: dict) -> None:
 
 
 def train(config, world: World, steps: int) -> dict:
-    """Train some steps; return `(first row, rows)` of each tensor of this rank, and the losses."""
+    """Train some steps; return the parts of each tensor of this rank, and the losses."""
     source = open_source(config, world)
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
         run.trainer.load_next(batches)
         losses = [float(run.trainer.step(batches).sums.numbers()[0]) for _ in range(steps)]
-    tensors = {name: [(first, part.clone()) for first, part in rows.parts] for name, rows in run.state().items()}
+    tensors = {name: [tuple(part) for part in rows.parts] for name, rows in run.state().items()}
     return {"losses": losses, "tensors": tensors}
 
 

@@ -1,7 +1,7 @@
 """Checkpoints: a run resumes from them, bit-identical on the same number of ranks, and also on other numbers.
 
     checkpoints.py  saves in the background, loads, resumes; its configuration
-    rows.py         the saved tensors, of which a rank holds ranges of rows; which rank writes and reads which rows
+    rows.py         the saved tensors, of which a rank holds some rows and columns; which rank writes and reads which
     folder.py       the folder of a checkpoint, which is either complete or absent
     coordinator.py  agreement of the ranks without collectives
     messages.py     what the ranks tell each other, as plain data
@@ -11,6 +11,6 @@ The files have the format of torch.distributed.checkpoint: its tools read them t
 """
 
 from trainer.checkpoint.checkpoints import CheckpointConfig, Checkpoints
-from trainer.checkpoint.rows import Rows, State, whole
+from trainer.checkpoint.rows import Part, Rows, State, whole
 
-__all__ = ["CheckpointConfig", "Checkpoints", "Rows", "State", "whole"]
+__all__ = ["CheckpointConfig", "Checkpoints", "Part", "Rows", "State", "whole"]

@@ -1,4 +1,4 @@
-"""The content of a checkpoint: tensors by name. A rank holds no row, some ranges of rows or all rows of a tensor.
+"""The content of a checkpoint: tensors by name. A rank holds no row, some rows and columns, or all of a tensor.
 
 torch.distributed.checkpoint saves global tensors in chunks, independent of the rank that wrote them. It reads any part
 of a tensor from the chunks that overlap with it. This is why a checkpoint of four ranks can be loaded by one rank, or
@@ -11,6 +11,7 @@ Shapes: N rows of a tensor, n rows of a part of it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,16 +29,31 @@ from torch.distributed.checkpoint.planner_helpers import create_read_items_for_c
 CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, and a save copies them
 
 
+class Part(NamedTuple):
+    """Some rows and columns of a tensor."""
+
+    first_row: int
+    tensor: Tensor  # (n, …)
+    first_column: int = 0
+
+
 @dataclass(frozen=True)
 class Rows:
-    """A tensor of `num_rows` rows, with the parts that this rank holds: `(first row, (n, …) view of the rows)`.
+    """A tensor of `num_rows` rows, with the parts that this rank holds.
 
     The parts may be views of one large tensor; they are read and written in place. Rows that several ranks hold are
-    written once.
+    written once. `num_columns` is needed if a part has not all columns.
     """
 
     num_rows: int
-    parts: Sequence[tuple[int, Tensor]] = ()
+    parts: Sequence[Part] = ()
+    num_columns: int | None = None
+
+    def size(self, tensor: Tensor) -> torch.Size:
+        """Return the size of the whole tensor, of which `tensor` is a part."""
+        if self.num_columns is not None:
+            return torch.Size([self.num_rows, self.num_columns])
+        return torch.Size([self.num_rows, *tensor.shape[1:]])
 
 
 State = Mapping[str, Rows]  # by name; all ranks have the same names
@@ -50,24 +66,24 @@ class Mismatch(Exception):
 def whole(tensor: Tensor) -> Rows:
     """Return the rows of a tensor that is equal on every rank."""
     tensor = tensor if tensor.dim() else tensor.view(1)  # a number is a row
-    return Rows(len(tensor), ((0, tensor),))
+    return Rows(len(tensor), (Part(0, tensor),))
 
 
-def chunks(state: State) -> dict[MetadataIndex, tuple[Tensor, int]]:
-    """Return the chunks of this rank, each with the number of rows of its whole tensor."""
+def chunks(state: State) -> dict[MetadataIndex, tuple[Tensor, torch.Size]]:
+    """Return the chunks of this rank, each with the size of its whole tensor."""
     return {
-        MetadataIndex(name, _offsets(first_row, tensor)): (tensor, rows.num_rows)
+        MetadataIndex(name, _offsets(part)): (part.tensor, rows.size(part.tensor))
         for name, rows in state.items()
-        for first_row, tensor in _cut(rows.parts)
+        for part in _cut(rows.parts)
     }
 
 
-def _cut(parts: Sequence[tuple[int, Tensor]]) -> Iterator[tuple[int, Tensor]]:
-    for first_row, tensor in parts:
+def _cut(parts: Sequence[Part]) -> Iterator[Part]:
+    for first_row, tensor, first_column in parts:
         if tensor.numel():
             num_rows = max(1, CHUNK_BYTES // tensor[0].nbytes)
             for start, chunk in zip(range(0, len(tensor), num_rows), tensor.split(num_rows), strict=True):
-                yield first_row + start, chunk.detach()
+                yield Part(first_row + start, chunk.detach(), first_column)
 
 
 class RowSavePlanner(DefaultSavePlanner):
@@ -76,7 +92,7 @@ class RowSavePlanner(DefaultSavePlanner):
     The default planner decides which rank writes a chunk that several ranks hold, and checks that tensors are complete.
     """
 
-    def __init__(self, local_chunks: Mapping[MetadataIndex, tuple[Tensor, int]]) -> None:
+    def __init__(self, local_chunks: Mapping[MetadataIndex, tuple[Tensor, torch.Size]]) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self.local_chunks = local_chunks
         self.copies: dict[MetadataIndex, Tensor] = {}
@@ -109,10 +125,10 @@ class RowLoadPlanner(DefaultLoadPlanner):
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self.state = state
         self.parts = {
-            MetadataIndex(name, _offsets(first_row, tensor)): tensor.detach()
+            MetadataIndex(name, _offsets(part)): part.tensor.detach()
             for name, rows in state.items()
-            for first_row, tensor in rows.parts
-            if tensor.numel()
+            for part in rows.parts
+            if part.tensor.numel()
         }
 
     def create_local_plan(self) -> LoadPlan:
@@ -142,9 +158,10 @@ def _check(state: State, metadata: Metadata) -> None:
         saved = _saved(metadata, name)
         if saved.size[0] != rows.num_rows:
             raise Mismatch(f"{name} has {saved.size[0]} rows in it, but {rows.num_rows} in this run")
-        for _, tensor in rows.parts:
-            if saved.size[1:] != tensor.shape[1:]:
-                sizes = f"{_by(saved.size[1:])} in it, but of {_by(tensor.shape[1:])} in this run"
+        for _, tensor, _ in rows.parts:
+            size = rows.size(tensor)
+            if saved.size[1:] != size[1:]:
+                sizes = f"{_by(saved.size[1:])} in it, but of {_by(size[1:])} in this run"
                 raise Mismatch(f"{name} has rows of {sizes}")
             if saved.properties.dtype != tensor.dtype:
                 raise Mismatch(f"{name} is {saved.properties.dtype} in it, but {tensor.dtype} in this run")
@@ -168,8 +185,8 @@ def _by(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape)) or "one number"
 
 
-def _offsets(first_row: int, tensor: Tensor) -> torch.Size:
-    return torch.Size([first_row, *[0] * (tensor.dim() - 1)])
+def _offsets(part: Part) -> torch.Size:
+    return torch.Size([part.first_row, part.first_column, *[0] * part.tensor.dim()][: part.tensor.dim()])
 
 
 def _chunk(index: MetadataIndex, tensor: Tensor) -> ChunkStorageMetadata:
@@ -177,10 +194,10 @@ def _chunk(index: MetadataIndex, tensor: Tensor) -> ChunkStorageMetadata:
     return ChunkStorageMetadata(offsets=index.offset, sizes=tensor.shape)
 
 
-def _item(index: MetadataIndex, tensor: Tensor, num_rows: int) -> WriteItem:
+def _item(index: MetadataIndex, tensor: Tensor, size: torch.Size) -> WriteItem:
     data = TensorWriteData(
         chunk=_chunk(index, tensor),
         properties=TensorProperties.create_from_tensor(tensor),
-        size=torch.Size([num_rows, *tensor.shape[1:]]),
+        size=size,
     )
     return WriteItem(index=index, type=WriteItemType.SHARD, tensor_data=data)

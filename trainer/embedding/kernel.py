@@ -42,24 +42,38 @@ class Kernel(Protocol):
 
 
 def open_kernel(
-    config: EmbeddingConfig, optimizer: OptimizerConfig, num_rows: int, dtype: torch.dtype, device: torch.device
+    config: EmbeddingConfig,
+    optimizer: OptimizerConfig,
+    shape: tuple[int, int],
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> Kernel:
-    """Open the kernel that `embedding.kernel` names. Raises ConfigError if FBGEMM is requested but unavailable."""
-    if choose(config, dtype, device) == "fbgemm" and num_rows > 0:
+    """Open the kernel that `embedding.kernel` names, for a weight of this shape (rows, D).
+
+    Raises ConfigError if FBGEMM is requested but unavailable.
+    """
+    num_rows, dim = shape
+    if choose(config, dim, dtype, device) == "fbgemm" and num_rows > 0:
         from trainer.embedding.fbgemm_kernel import FbgemmKernel  # the import takes seconds
 
-        return FbgemmKernel(num_rows, config.dim, device, optimizer)
-    rule = RULES[optimizer.embedding]
-    return TorchKernel(num_rows, config.dim, dtype, device, rule, optimizer.embedding_epsilon)
+        return FbgemmKernel(num_rows, dim, device, optimizer)
+    return open_torch_kernel(optimizer, shape, dtype, device)
 
 
-def choose(config: EmbeddingConfig, dtype: torch.dtype, device: torch.device) -> str:
+def open_torch_kernel(
+    optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> TorchKernel:
+    """Open a kernel in plain torch, for a weight of this shape (rows, D)."""
+    return TorchKernel(*shape, dtype, device, RULES[optimizer.embedding], optimizer.embedding_epsilon)
+
+
+def choose(config: EmbeddingConfig, dim: int, dtype: torch.dtype, device: torch.device) -> str:
     """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md)."""
     requested = config.kernel == "fbgemm"
     if config.kernel == "torch" or (device.type == "cpu" and not requested):
         return "torch"
-    unsupported = _unsupported(config.dim, dtype, device)
-    reason = unsupported or _broken(config.dim, device)
+    unsupported = _unsupported(dim, dtype, device)
+    reason = unsupported or _broken(dim, device)
     if reason is None:
         return "fbgemm"
     if requested:
@@ -76,7 +90,7 @@ def _unsupported(dim: int, dtype: torch.dtype, device: torch.device) -> str | No
     if dtype != torch.float32:
         return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
     if dim % 4:
-        return f"it needs embedding.dim to be a multiple of 4, which {dim} is not"
+        return f"it needs the columns of a shard to be a multiple of 4, which {dim} is not"
     if importlib.util.find_spec("fbgemm_gpu") is None:
         return f"{_PACKAGE[device.type]} is not installed"
     return None

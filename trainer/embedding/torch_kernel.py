@@ -3,6 +3,11 @@
 Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -35,39 +40,61 @@ class TorchKernel:
         Every row of a bag has the gradient of the bag's sum. The gradient of a row is the sum over the bags that
         contain it, which is another lookup. Its order is that of the global batch, for any number of ranks.
         """
-        rows, order = bags.rows.sort(stable=True)
-        if rows.is_cuda:
-            self._update_without_counting(rows, bags.bag_of_row.index_select(0, order), gradient, learning_rate)
-            return
-        touched, counts = torch.unique_consecutive(rows, return_counts=True)
-        # (N,) the bags with the first touched row, then the bags with the second, …
-        bags_by_row = bags.bag_of_row.index_select(0, order)
-        begins = Bags(rows, counts).offsets  # (U + 1,)
-        for first in range(0, len(touched), self._piece):
-            piece = slice(first, first + self._piece)
-            ends = begins[first : first + self._piece + 1]
-            merged = _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0])
-            self._rule(self.weight, self.state, touched[piece], merged, learning_rate, self._epsilon)
+        for merged in _merged(bags, gradient, self._piece):
+            self.apply(merged, learning_rate)
 
-    def _update_without_counting(
-        self, rows: Tensor, bags_by_row: Tensor, gradient: Tensor, learning_rate: float
-    ) -> None:
-        """Update each distinct one of these sorted rows (N,), given the bag of each.
+    def merge(self, bags: Bags, gradient: Tensor) -> Merged:
+        """Return the gradients of all distinct rows, for `apply`."""
+        nothing = Merged(bags.rows[:0], gradient[:0])
+        return next(_merged(bags, gradient, max(1, len(bags.rows))), nothing)
 
-        The number of distinct rows stays on the GPU, since reading it would stop the CPU. There are N merged gradients.
-        Those after the distinct rows are zero, for any of the rows, and a gradient of zero changes nothing.
-        """
-        number = len(rows)
-        if not number:
-            return
-        places = torch.arange(number, device=rows.device)
-        is_first = torch.ones_like(rows, dtype=torch.bool)
-        torch.ne(rows[1:], rows[:-1], out=is_first[1:])
-        distinct = is_first.cumsum(0) - 1  # (N,) the place of each row among the distinct ones
-        touched = rows.scatter(0, distinct, rows)
-        begins = places.new_full((number + 1,), number).scatter_reduce_(0, distinct, places, "amin")
-        merged = _sums(gradient, bags_by_row, begins.to(bags_by_row.dtype))
-        self._rule(self.weight, self.state, touched, merged, learning_rate, self._epsilon)
+    def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
+        """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's."""
+        rows, gradient = merged
+        self._rule(self.weight, self.state, rows, gradient, learning_rate, self._epsilon, mean_squares)
+
+
+class Merged(NamedTuple):
+    """Distinct rows and their gradients."""
+
+    rows: Tensor  # (U,)
+    gradient: Tensor  # (U, D)
+
+
+def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
+    """Yield the gradients of the distinct rows in pieces, sorted by row."""
+    rows, order = bags.rows.sort(stable=True)
+    bags_by_row = bags.bag_of_row.index_select(0, order)
+    if rows.is_cuda:
+        yield _merged_without_counting(rows, bags_by_row, gradient)
+        return
+    touched, counts = torch.unique_consecutive(rows, return_counts=True)
+    # `bags_by_row` (N,) has the bags with the first touched row, then the bags with the second, …
+    begins = Bags(rows, counts).offsets  # (U + 1,)
+    for first in range(0, len(touched), piece_rows):
+        ends = begins[first : first + piece_rows + 1]
+        yield Merged(
+            touched[first : first + piece_rows],
+            _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0]),
+        )
+
+
+def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:
+    """Merge the gradients of each distinct one of these sorted rows (N,), given the bag of each.
+
+    The number of distinct rows stays on the GPU, since reading it would stop the CPU. There are N merged gradients.
+    Those after the distinct rows are zero, for any of the rows, and a gradient of zero changes nothing.
+    """
+    number = len(rows)
+    if not number:
+        return Merged(rows, gradient[:0])
+    places = torch.arange(number, device=rows.device)
+    is_first = torch.ones_like(rows, dtype=torch.bool)
+    torch.ne(rows[1:], rows[:-1], out=is_first[1:])
+    distinct = is_first.cumsum(0) - 1  # (N,) the place of each row among the distinct ones
+    touched = rows.scatter(0, distinct, rows)
+    begins = places.new_full((number + 1,), number).scatter_reduce_(0, distinct, places, "amin")
+    return Merged(touched, _sums(gradient, bags_by_row, begins.to(bags_by_row.dtype)))
 
 
 def _sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ INTERACTIONS = ("dot", "cross")
 @dataclass(frozen=True)
 class ModelConfig:
     dense_features: int = 13  # dense features of a sample; Criteo has 13
-    bottom: tuple[int, ...] = (64, 32)  # hidden widths; the bottom MLP ends in the embedding dimension
+    bottom: tuple[int, ...] = (64, 32)  # hidden widths; the bottom MLP ends in the largest embedding dimension
     top: tuple[int, ...] = (128, 64)  # hidden widths; the top MLP ends in one logit
     interaction: str = "dot"  # dot, or cross: the low-rank cross network of DLRM-DCNv2
     cross_layers: int = 3  # layers of the cross network

@@ -1,6 +1,6 @@
 """The low-rank cross network of DLRM-DCNv2 (DCN V2, arXiv 2008.13535, section 3.2; MLPerf's DLRM-DCNv2).
 
-Shapes: B samples, F sparse features, D columns, X = (F + 1) · D.
+Shapes: B samples, F sparse features, D columns; C is the sum of the D of all tables, X = C + the D of the bottom MLP.
 """
 
 import torch
@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 
 class Cross(nn.Module):
-    """The cross network: (B, D) of the bottom MLP and (B, F, D) pooled vectors → (B, X)."""
+    """The cross network: (B, D) of the bottom MLP and (B, F, D) or (B, C) pooled vectors → (B, X)."""
 
-    def __init__(self, features: int, dim: int, layers: int, rank: int) -> None:
+    def __init__(self, width: int, layers: int, rank: int) -> None:
         super().__init__()
-        self.width = (features + 1) * dim
+        self.width = width  # X
         self.down = nn.ModuleList(nn.Linear(self.width, rank, bias=False) for _ in range(layers))
         self.up = nn.ModuleList(nn.Linear(rank, self.width) for _ in range(layers))
 

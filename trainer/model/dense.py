@@ -1,6 +1,6 @@
 """Bottom MLP, interaction, top MLP: from dense features and pooled embeddings to logits.
 
-Shapes: B samples, F sparse features, D embedding columns.
+Shapes: B samples, F sparse features, D embedding columns; C is the sum of the D of all tables.
 """
 
 from collections.abc import Sequence
@@ -18,25 +18,26 @@ from trainer.model.dot import Dot
 class DenseModel(nn.Module):
     """The dense layers in two halves. The bottom MLP needs no embeddings, so it can run while they are in flight."""
 
-    def __init__(self, config: ModelConfig, features: int, dim: int, seed: int, dtype: torch.dtype) -> None:
+    def __init__(self, config: ModelConfig, dims: Sequence[int], seed: int, dtype: torch.dtype) -> None:
+        """`dims` are the columns of each table."""
         super().__init__()
-        self.bottom = mlp([config.dense_features, *config.bottom, dim], last=nn.ReLU(inplace=True))
-        self.interaction = interaction(config, features, dim)
+        self.bottom = mlp([config.dense_features, *config.bottom, max(dims)], last=nn.ReLU(inplace=True))
+        self.interaction = interaction(config, dims)
         self.over = mlp([self.interaction.width, *config.top, 1], last=nn.Identity())
         self.to(dtype)
         _initialize(self, seed)
 
     def top(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) pooled vectors."""
+        """Return the logits (B,) for (B, D) of the bottom MLP and (B, F, D) or (B, C) pooled vectors."""
         logits: Tensor = self.over(self.interaction(bottom, pooled)).squeeze(1)
         return logits
 
 
-def interaction(config: ModelConfig, features: int, dim: int) -> Dot | Cross:
-    """Build the interaction that `model.interaction` names."""
+def interaction(config: ModelConfig, dims: Sequence[int]) -> Dot | Cross:
+    """Build the interaction that `model.interaction` names. The dot interaction needs tables of equal dimension."""
     if config.interaction == "dot":
-        return Dot(features, dim)
-    return Cross(features, dim, config.cross_layers, config.cross_rank)
+        return Dot(len(dims), dims[0])
+    return Cross(max(dims) + sum(dims), config.cross_layers, config.cross_rank)
 
 
 def mlp(widths: Sequence[int], last: nn.Module) -> nn.Sequential:

@@ -27,10 +27,14 @@ class Dot(nn.Module):
         self.register_buffer(
             "matrix_index", below * num_vectors + left, persistent=False
         )  # (K,), positions in the flattened matrix
-        self.width = dim + len(below)
+        self.features, self.width = features, dim + len(below)
 
     def forward(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """Return the bottom vector itself, then the products in row order of the lower triangle."""
+        """Return the bottom vector itself, then the products in row order of the lower triangle.
+
+        The pooled vectors may also be (B, F · D).
+        """
+        pooled = pooled.view(len(bottom), self.features, bottom.shape[1])
         vectors = torch.cat([bottom[:, None], pooled], dim=1)  # (B, V, D)
         return torch.cat([bottom, _Products.apply(vectors, self.matrix_index, self.pair_index)], dim=1)
 

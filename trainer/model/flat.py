@@ -38,13 +38,12 @@ class FlatParameters:
     parameters in the order of backward: from the last layer to the first.
     """
 
-    def __init__(self, model: DenseModel, num_sums: int, replicated: tuple[int, int], overlap: OverlapConfig) -> None:
-        """`replicated` is the shape of the replicated tables' weight."""
+    def __init__(self, model: DenseModel, num_sums: int, num_replicated: int, overlap: OverlapConfig) -> None:
+        """`num_replicated` is the number of weights of the replicated tables."""
         parameters = list(reversed(list(model.parameters())))
-        sizes = [num_sums, replicated[0] * replicated[1], *(parameter.numel() for parameter in parameters)]
+        sizes = [num_sums, num_replicated, *(parameter.numel() for parameter in parameters)]
         self._all = parameters[0].detach().new_zeros(sum(sizes))
-        self.sums, tables, *gradients = self._all.split(sizes)
-        self.replicated = tables.view(replicated)
+        self.sums, self.replicated, *gradients = self._all.split(sizes)
         self.parameter = nn.Parameter(self._all.new_empty(sum(sizes[2:])))
         self.parameter.grad = self._all[sizes[0] + sizes[1] :]
         slices = self.parameter.data.split(sizes[2:])

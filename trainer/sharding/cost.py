@@ -5,6 +5,8 @@ samples of the global batch, b samples of a rank, D columns:
 
     lookups      B · P · s on the rank of the rows; b · P for a copy
     all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
+    merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
+                 shards have fewer columns each: the squares of the rows' gradients. Their seconds count as work
     all-reduce   rows · D, the gradient of a copy
     work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
                  backward, a distinct row is read and written once, a vector and its gradient once
@@ -25,16 +27,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trainer.sharding.kind import Kind
+from trainer.sharding.kind import Kind, Merge, Shard
 
 INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
 PER_SECOND = 10**12  # work is in picoseconds
 _LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum overflows
 
 # The rows of a cost. The first three are the all-to-alls, one after the other: bytes that the shards of a rank exchange
-# with the samples of all ranks, including its own. WORK is in picoseconds, the rest in bytes.
-IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY = range(10)
-LOADS = 10
+# with the samples of all ranks, including its own. WORK is in picoseconds, the rest in bytes. MERGED are exchanged by
+# the shards of a table with each other.
+IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED = range(11)
+LOADS = 11
 
 Loads = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -100,7 +103,7 @@ class Layout:
 def layouts(kind: Kind, table: Table, workload: Workload, machine: Machine) -> list[Layout]:
     """Return the layouts of a table, one for each number of ranks that may hold it."""
     by_size: dict[int, list[tuple[int, ...]]] = {}
-    for ranks in kind.choices(workload.num_ranks):
+    for ranks in kind.choices(workload.num_ranks, machine.ranks_per_host):
         by_size.setdefault(len(ranks), []).append(tuple(ranks))
     return [_layout(kind, choices, table, workload, machine) for choices in by_size.values()]
 
@@ -122,17 +125,20 @@ def _layout(
         return Layout(
             choices, nowhere, np.empty((LOADS, 0), dtype=np.int64), _copies(samples, table, workload, machine)
         )
-    shards = kind.shards(0, table.rows, choices[0])
+    shards = kind.shards(0, table.rows, table.dim, choices[0])
     position_of = {rank: position for position, rank in enumerate(choices[0])}
     groups = np.array(choices, dtype=np.int64)[:, [position_of[shard.rank] for shard in shards]]
-    num_rows = np.array([shard.num_rows for shard in shards], dtype=np.float64)
-    of_samples = _senders(samples, len(shards), table, workload)
-    return Layout(choices, groups, _shards(num_rows, table, workload, machine), of_samples)
+    return Layout(
+        choices, groups, _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
+    )
 
 
-def _shards(num_rows: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
-    """Return the cost of shards with these numbers of rows (W,), which are looked up for the samples of all ranks."""
-    row_bytes, num_bags = table.dim * workload.element_bytes, float(sum(workload.samples))
+def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost of the W shards of a table, which are looked up for the samples of all ranks."""
+    num_rows, columns = (
+        np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
+    )
+    row_bytes, num_bags = columns * workload.element_bytes, float(sum(workload.samples))
     num_ids = num_bags * table.pooling * (num_rows / table.rows)
     distinct = np.minimum(num_ids, num_rows)
     rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
@@ -140,21 +146,42 @@ def _shards(num_rows: Array, table: Table, workload: Workload, machine: Machine)
     memory = num_rows * (row_bytes + workload.element_bytes)
     cost = np.zeros((LOADS, len(num_rows)))
     cost[IDS] = (num_ids + num_bags) * INDEX_BYTES
-    cost[POOLED] = num_bags * table.dim * workload.forward_bytes
-    cost[GRADIENTS] = num_bags * table.dim * workload.backward_bytes
-    cost[WORK] = _work(rows_read, vectors, num_ids, table, machine)
+    vectors_sent = _vectors_sent(shards, workload) * columns
+    cost[POOLED] = vectors_sent * workload.forward_bytes
+    cost[GRADIENTS] = vectors_sent * workload.backward_bytes
+    cost[MERGED] = _merged(shards[0].merge, distinct, num_bags * row_bytes, workload)
+    merging = cost[MERGED] * (1 - 1 / len(shards)) / machine.network_bandwidth
+    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + merging * PER_SECOND, _LONGEST)
     cost[LOOKUPS] = num_ids
     cost[WEIGHTS] = num_rows * row_bytes * (1 - table.host_share)
     cost[STATE] = num_rows * workload.element_bytes * (1 - table.host_share)
-    cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, table, workload)
+    cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, columns, workload)
     cost[HOST_MEMORY] = memory * table.host_share
     return _whole(cost)
 
 
-def _senders(samples: Array, num_shards: int, table: Table, workload: Workload) -> Loads:
+def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
+    """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of those of its rail."""
+    samples, number = workload.samples, len(shards)
+    if shards[0].merge is Merge.HOST:
+        return np.array([sum(samples[position::number]) for position in range(number)], dtype=np.float64)
+    return np.full(number, sum(samples), dtype=np.float64)
+
+
+def _merged(merge: Merge, distinct: Array, vectors: Array, workload: Workload) -> Array:
+    """Return the bytes (W,) that a shard sends to the shards of its table, and to itself."""
+    if merge is Merge.HOST:  # vectors of all samples forward; gradients of a part of them, to each shard, backward
+        return 2 * vectors
+    if merge is Merge.COLUMNS and len(distinct) > 1:  # a sum of squares for each row
+        return len(distinct) * distinct * workload.element_bytes
+    return np.zeros(len(distinct))
+
+
+def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:
     """Return the cost on the ranks of the samples, for all shards of a table: the memory of a batch."""
+    columns = table.dim if shards[0].merge is Merge.HOST else sum(shard.num_columns for shard in shards)
     cost = np.zeros((LOADS, len(samples)))
-    cost[BATCH] = _sample_batch(samples, num_shards, table, workload)
+    cost[BATCH] = _sample_batch(samples, len(shards), columns, table, workload)
     return _whole(cost)
 
 
@@ -197,19 +224,22 @@ _SORTED = 20  # bytes per id: sorted, its former position, its bag
 _BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
 
 
-def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, table: Table, workload: Workload) -> Array:
+def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Array, workload: Workload) -> Array:
     """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
     ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
     vectors = (
         num_bags
-        * table.dim
+        * columns
         * (_with_wire(workload, workload.forward_bytes) + _with_wire(workload, workload.backward_bytes))
     )
-    return ids + vectors + distinct * table.dim * workload.element_bytes
+    return ids + vectors + distinct * columns * workload.element_bytes
 
 
-def _sample_batch(samples: Array, num_shards: int, table: Table, workload: Workload) -> Array:
-    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients."""
+def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
+    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients.
+
+    `columns` are those of all vectors received for a bag.
+    """
     element = (
         _with_wire(workload, workload.forward_bytes)
         + workload.element_bytes
@@ -217,7 +247,7 @@ def _sample_batch(samples: Array, num_shards: int, table: Table, workload: Workl
     )
     ids = samples * table.pooling
     size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)
-    size += num_shards * samples * table.dim * element
+    size += samples * columns * element
     return size
 
 

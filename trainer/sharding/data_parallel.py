@@ -14,10 +14,11 @@ class DataParallel:
     name = "data_parallel"
     replicated = True
 
-    def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
+    def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return the only choice: all ranks."""
+        del ranks_per_host
         return [tuple(range(num_ranks))]
 
-    def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
+    def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return one shard with all rows for each rank."""
-        return tuple(Shard(table, rank, 0, num_rows) for rank in ranks)
+        return tuple(Shard(table, rank, 0, num_rows, dim) for rank in ranks)

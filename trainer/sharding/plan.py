@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from trainer.errors import ConfigError
+from trainer.sharding.groups import in_order
 from trainer.sharding.kind import Kind, Shard
 
 
@@ -94,7 +95,7 @@ class Plan:
         path.write_text("\n".join([f"ranks: {self.num_ranks}", "tables:", *lines, ""]))
 
 
-def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks: int) -> Plan:
+def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
     """Load a plan that was saved and perhaps edited."""
     try:
         content = yaml.safe_load(path.read_text())
@@ -114,7 +115,7 @@ def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks:
         )
     placements: dict[int, Placement] = {}
     for row in rows:
-        table, placement = _parse_placement(path, row, kinds, num_ranks)
+        table, placement = _parse_placement(path, row, kinds, num_ranks, ranks_per_host)
         if table in placements:
             raise ConfigError(f"the plan {path} places table {table} twice", "it was edited", "Remove one of the lines")
         placements[table] = placement
@@ -128,7 +129,9 @@ def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks:
     return Plan(num_ranks, tuple(placements[table] for table in range(num_tables)))
 
 
-def _parse_placement(path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks: int) -> tuple[int, Placement]:
+def _parse_placement(
+    path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks: int, ranks_per_host: int
+) -> tuple[int, Placement]:
     match row:
         case {"table": int(table), "kind": str(kind), "ranks": [*ranks]} if all(type(rank) is int for rank in ranks):
             pass
@@ -138,8 +141,9 @@ def _parse_placement(path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks:
         raise ConfigError(
             f"the plan {path} has kind {kind} for table {table}", "it is unknown", f"Use {', '.join(kinds)}"
         )
-    if tuple(ranks) not in kinds[kind].choices(num_ranks):
-        examples = " or ".join(str(list(choice)) for choice in kinds[kind].choices(num_ranks)[:4])
+    choices = kinds[kind].choices(num_ranks, ranks_per_host)
+    if tuple(ranks) not in choices:
+        examples = " or ".join(str(list(choice)) for choice in choices[:4])
         raise ConfigError(
             f"the plan {path} has table {table} on ranks {ranks}",
             f"{kind} does not allow these ranks",
@@ -148,24 +152,23 @@ def _parse_placement(path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks:
     return table, Placement(kind, tuple(ranks))
 
 
-def shards_of(plan: Plan, kinds: Mapping[str, Kind], rows: Sequence[int]) -> tuple[Shard, ...]:
-    """Return the shards of all tables that are not replicated, ordered by rank, then by table."""
-    shards = (
+def shards_of(plan: Plan, kinds: Mapping[str, Kind], rows: Sequence[int], dims: Sequence[int]) -> tuple[Shard, ...]:
+    """Return the shards of all tables that are not replicated, ordered by rank, then by group, then by table."""
+    return in_order(
         shard
         for table, placement in enumerate(plan.tables)
         if not kinds[placement.kind].replicated
-        for shard in kinds[placement.kind].shards(table, rows[table], placement.ranks)
+        for shard in kinds[placement.kind].shards(table, rows[table], dims[table], placement.ranks)
     )
-    return tuple(sorted(shards, key=lambda shard: (shard.rank, shard.table, shard.first_row)))
 
 
 _MAX_RANKS = 8  # the text has at most this many ranks, those with the longest step
 
 
-def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
+def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
     """Return the plan and its prediction as text: a line for each placement, then a line for each rank.
 
-    `rows` has the rows of each table, `row_bytes` the bytes of one row.
+    `rows` has the rows of each table, `row_bytes` the bytes of a row of each.
     """
     tables_of: dict[Placement, list[int]] = {}
     for table, placement in enumerate(plan.tables):
@@ -174,7 +177,7 @@ def as_text(plan: Plan, rows: Sequence[int], row_bytes: int) -> str:
     placement_rows = []
     for placement, tables in by_kind:
         num_rows = sum(rows[table] for table in tables)
-        size = in_bytes(num_rows * row_bytes)
+        size = in_bytes(sum(rows[table] * row_bytes[table] for table in tables))
         ranks = _numbers(placement.ranks)
         placement_rows.append((placement.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
     lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]

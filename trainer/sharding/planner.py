@@ -27,6 +27,7 @@ from trainer.sharding.cost import (
     HOST_MEMORY,
     LOADS,
     LOOKUPS,
+    MERGED,
     REDUCED,
     STATE,
     WEIGHTS,
@@ -171,15 +172,15 @@ def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -
     tables_of: list[list[int]] = [[] for _ in range(workload.num_ranks)]
     for number, (table, placement) in enumerate(zip(workload.tables, plan.tables, strict=True)):
         loads += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
-        for shard in KINDS[placement.kind].shards(number, table.rows, placement.ranks):
+        for shard in KINDS[placement.kind].shards(number, table.rows, table.dim, placement.ranks):
             tables_of[shard.rank].append(number)
     seconds, sent, received = step.seconds(loads), step.sent(loads).sum(axis=0), step.received(loads).sum(axis=0)
     predicted = [
         RankLoad(
             tables=tuple(dict.fromkeys(tables_of[rank])),
             lookups=int(loads[LOOKUPS, rank]),
-            sent_bytes=round(sent[rank]),
-            received_bytes=round(received[rank]),
+            sent_bytes=round(sent[rank]) + int(loads[MERGED, rank]),
+            received_bytes=round(received[rank]) + int(loads[MERGED, rank]),
             reduced_bytes=int(loads[REDUCED, rank]),
             seconds=float(seconds[rank]),
             memory=Memory(base_bytes, *loads[[WEIGHTS, STATE, BATCH, HOST_MEMORY], rank].tolist()),

@@ -5,7 +5,7 @@ An id goes to the rank of its row. Each rank sends the sum of its rows of a bag;
 
 from collections.abc import Sequence
 
-from trainer.sharding.kind import Shard
+from trainer.sharding.kind import Shard, ranges
 
 
 class RowWise:
@@ -17,16 +17,15 @@ class RowWise:
     name = "row_wise"
     replicated = False
 
-    def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
+    def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return the only choice: all ranks."""
+        del ranks_per_host
         return [tuple(range(num_ranks))]
 
-    def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
+    def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return ranges of equal size, the last one smaller; some ranks hold no row of a table with few rows."""
-        size = -(-num_rows // len(ranks))
-        firsts = [min(position * size, num_rows) for position in range(len(ranks))]
         return tuple(
-            Shard(table, rank, first, min(size, num_rows - first))
-            for rank, first in zip(ranks, firsts, strict=True)
-            if first < num_rows
+            Shard(table, rank, first, number, dim)
+            for rank, (first, number) in zip(ranks, ranges(num_rows, len(ranks)), strict=True)
+            if number
         )

@@ -11,10 +11,11 @@ class TableWise:
     name = "table_wise"
     replicated = False
 
-    def choices(self, num_ranks: int) -> Sequence[tuple[int, ...]]:
+    def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
         """Return each single rank as a choice."""
+        del ranks_per_host
         return [(rank,) for rank in range(num_ranks)]
 
-    def shards(self, table: int, num_rows: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
+    def shards(self, table: int, num_rows: int, dim: int, ranks: Sequence[int]) -> tuple[Shard, ...]:
         """Return one shard with all rows."""
-        return (Shard(table, ranks[0], 0, num_rows),)
+        return (Shard(table, ranks[0], 0, num_rows, dim),)

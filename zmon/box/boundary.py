@@ -113,7 +113,10 @@ def mean_measures(first: Boundary, end: Boundary) -> Measures:
 
     def means(firsts: Sequence[int], ends: Sequence[int]) -> list[int]:
         pairs = zip(firsts, ends, strict=True)
-        return [layout.UNKNOWN if min(pair) < 0 else round((pair[1] - pair[0]) / num_steps) for pair in pairs]
+        return [
+            layout.UNKNOWN if min(pair) < 0 else round((pair[1] - pair[0] & layout.MAX_AMOUNT) / num_steps)
+            for pair in pairs
+        ]
 
     times, counts = means(first.times, end.times), means(first.counts, end.counts)
     return _measures(times, counts, means(first.amounts, end.amounts), means(first.network, end.network))
@@ -135,7 +138,8 @@ def _measures(times: Sequence[int], counts: Sequence[int], amounts: Sequence[int
         for n, op in enumerate(OPS)
         if counts[layout.COUNT + n] or times[layout.EXPOSED + n]
     }
-    samples, lookups, nic_sent, nic_received = map(_known_or_none, amounts[: layout.FLOPS])
+    known = [*map(_known_or_none, amounts), None, None]  # layout 4 has neither operations nor memory traffic
+    samples, lookups, nic_sent, nic_received, flops, memory_traffic = known[: layout.NUM_AMOUNTS]
     network_sent, network_received = map(_known_or_none, network)
     return Measures(
         {phase: times[layout.PHASE + n] * _NS for n, phase in enumerate(PHASES) if times[layout.PHASE + n]},
@@ -146,4 +150,6 @@ def _measures(times: Sequence[int], counts: Sequence[int], amounts: Sequence[int
         network_received,
         nic_sent,
         nic_received,
+        flops,
+        memory_traffic,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from zmon.plain import plain, plain_lines
@@ -49,6 +50,26 @@ class Packed(NamedTuple):
 
 def _text(size: int) -> Packed:
     return Packed(f"{size}s", lambda value: field(value, size), text)
+
+
+def _shares(size: int) -> Packed:
+    """Encode shares by name as `bfloat16=0.98 float32=0.02`."""
+    return Packed(
+        f"{size}s",
+        lambda shares: field(" ".join(f"{name}={share:.6g}" for name, share in shares.items()), size),
+        _decoded_shares,
+    )
+
+
+def _decoded_shares(raw: bytes) -> dict[str, float]:
+    pairs = (word.partition("=") for word in text(raw).split())
+    try:
+        shares = {name: float(share) for name, _, share in pairs}
+    except ValueError as error:
+        raise ValueError("its shares of dtypes are not numbers") from error
+    if not all(0 <= share <= 1 for share in shares.values()):
+        raise ValueError("its shares of dtypes are not between 0 and 1")
+    return shares
 
 
 def _json(size: int) -> Packed:
@@ -105,6 +126,11 @@ class Identity:
     role: Annotated[str, _text(64)] = ""  # a rank is compared with ranks of its role; "": the job named none
     edge: Annotated[str, _text(16)] = "python"  # the implementation of the probe's hot path
     samples_source: Annotated[str, _text(16)] = ""  # where the numbers of samples come from; "": unknown
+    device_name: Annotated[str, _text(96)] = ""  # as the driver names it; "": unknown, or the processors of the host
+    flops_source: Annotated[str, _text(16)] = ""  # where the numbers of operations come from; "": unknown
+    # The share of each dtype in the operations; empty: unknown.
+    flops_dtypes: Annotated[dict[str, float], _shares(160)] = dataclass_field(default_factory=dict)
+    uncounted: Annotated[str, _text(256)] = ""  # what the count of operations leaves out, or why there is none
 
 
 CURRENT_FIELDS: dict[str, Packed] = {

@@ -57,9 +57,11 @@ NUM_TIMES = len(PHASES) + 2 * len(OPS)
 # Counts of a boundary so far: calls by op, then bytes sent by op, then bytes received by op.
 COUNT, SENT, RECEIVED = 0, len(OPS), 2 * len(OPS)
 NUM_COUNTS = 3 * len(OPS)
-# Amounts, which may be unknown. Those of the step come before the totals so far.
-SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED, FLOPS = range(5)
-NUM_AMOUNTS = 5
+# Amounts, which may be unknown. Those of the step come before the totals so far. An amount of a step is at most
+# MAX_AMOUNT; totals count on from 0 beyond it, because a fast device does 2^62 operations within hours.
+SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED, FLOPS, MEMORY_TRAFFIC = range(6)
+NUM_AMOUNTS = 6
+MAX_AMOUNT = (1 << 62) - 1
 
 TURN, STEP = range(2)  # kinds of boundary
 

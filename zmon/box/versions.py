@@ -89,7 +89,7 @@ CURRENT = Layout(
     identity=CURRENT_FIELDS,
     # unix time, kind, whether the exception passed through a collective, type, message, place in the code, root
     last_words="qBB64s1024s256s512s",
-    num_amounts=5,
+    num_amounts=6,
     num_activities=MAX_ACTIVITIES,
 )
 LAYOUTS = {

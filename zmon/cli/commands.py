@@ -27,6 +27,7 @@ _PLACES = {  # name → module in this room, and the command in it
     "compare": "compare:compare_command",
     "scaling": "scaling:scaling_command",
     "bench-comm": "bench_comm:bench_comm_command",
+    "bench-peak": "bench_peak:bench_peak_command",
     "predict": "predict:predict_command",
     "drill": "drill:drill",
 }

@@ -33,6 +33,7 @@ from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.collector import Collector
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource, is_url
+from zmon.offline.peak_bench import read as read_peaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
@@ -44,7 +45,7 @@ from zmon.web.live_config import LiveConfig
 OBJECTS_PER_PASS = 100_000
 
 _OF_A_HUB = {"collectors", "shard"}
-_OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels"}
+_OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels", "peaks"}
 
 
 @click.command()
@@ -100,6 +101,12 @@ _OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels"}
     metavar="I/N",
     help="Judge only the jobs of this shard, by a hash of the job id: 0/4 is the first of four hubs.",
 )
+@click.option(
+    "--peaks",
+    envvar="ZMON_PEAKS",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
+)
 @detectors_option
 @allowed_hosts_option
 def hub(
@@ -118,6 +125,7 @@ def hub(
     collectors: str,
     collect: bool,
     shard: str,
+    peaks: Path | None,
     detectors: tuple[Detector, ...],
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -145,6 +153,7 @@ def hub(
         max_job_labels=max_job_labels,
         collectors=_urls(collectors),
         shard=_shard(shard),
+        peaks=read_peaks(peaks) if peaks else {},
         web=live,
         http=http,
     )

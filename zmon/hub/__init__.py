@@ -162,6 +162,8 @@ class Hub:
             stalls = self._stalls(snapshot)
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
+            with self._isolated("utilization", snapshot.job_id):
+                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks)
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,15 +19,20 @@ from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
+from zmon.job.utilization import JobPeaks, RecentWork, flops_source, job_peaks, utilization
+from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.api.packed import ColumnReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.unknown import Unknown
+from zmon.schema.utilization import Utilization
 from zmon.stats import quantile
 
 SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from
+PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job, which seldom change
 MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
 
 
@@ -61,6 +66,9 @@ class JobState:
     plan: Plan | None = None  # the latest that a rank reported
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
+    work: RecentWork = field(default_factory=RecentWork)
+    peaks: JobPeaks | Unknown = field(default_factory=lambda: Unknown("the job has not taken enough steps yet"))
+    peaks_due: float = 0.0  # unix time at which the peaks are looked up again
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
@@ -76,6 +84,7 @@ class JobState:
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
         self.learning.add(steps)
+        self.work.add(steps)
         for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
             if len(plan.tables) == self.world_size:
                 self.plan = plan
@@ -92,6 +101,30 @@ class JobState:
             frames=self._frames_of(snapshot) if self.frames else {},
             plan=self.plan,
         )
+
+    def rate(self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks]) -> None:
+        """Account for the operations of the finished steps, if they and the peaks of the devices are known."""
+        total = self.work.total
+        if total is None:
+            return
+        if snapshot.time >= self.peaks_due:
+            self.peaks_due = snapshot.time + PEAKS_SECONDS
+            self.peaks = job_peaks(snapshot.reported_ranks, self.world_size, measured)
+        if isinstance(self.peaks, JobPeaks):
+            self.account.rate(total.flops / total.steps / self.peaks.flops)
+
+    def utilization(self, ranks: Sequence[RankState]) -> Utilization | Unknown:
+        """Return the work of the job relative to the peak of its devices, or why it is unknown."""
+        source = flops_source(ranks)
+        if isinstance(source, Unknown):
+            return source
+        total = self.work.total
+        if total is None:
+            return Unknown("the job has not taken enough steps yet")
+        if isinstance(self.peaks, Unknown):
+            return self.peaks
+        uncounted = next((rank.uncounted for rank in ranks if rank.uncounted), "")
+        return utilization(total, source, self.peaks, self.account.flops_ratio, uncounted)
 
     def _frames_of(self, snapshot: Snapshot) -> dict[int, str]:
         """Return the frames of the ranks that have not gone on since then."""

@@ -66,7 +66,18 @@ def _side_by_side(
     none = np.zeros(world_size, np.int64)
     sent = _by_rank([(part, measures.sent_bytes) for part, measures in parts], none)
     received = _by_rank([(part, measures.received_bytes) for part, measures in parts], none)
-    numbers = [(part, {"samples": measures.samples, "lookups": measures.lookups}) for part, measures in parts]
+    numbers = [
+        (
+            part,
+            {
+                "samples": measures.samples,
+                "lookups": measures.lookups,
+                "flops": measures.flops,
+                "memory_traffic": measures.memory_traffic,
+            },
+        )
+        for part, measures in parts
+    ]
     counted = _by_rank(numbers, none)
     phases = {
         phase: column
@@ -89,6 +100,8 @@ def _side_by_side(
         received_bytes={op: array("q", received[op].tobytes()) for op in ops},
         samples=_whole_numbers(counted["samples"]),
         lookups=_whole_numbers(counted["lookups"]),
+        flops=_sum(counted["flops"]),
+        memory_traffic_bytes=_sum(counted["memory_traffic"]),
     )
 
 
@@ -120,6 +133,11 @@ def _critical_rank(own: Floats, waited: Floats) -> int:
     waiting = np.where(timed, waited, np.inf)
     least = np.flatnonzero(waiting == waiting.min())
     return int(least[np.argmax(own[least])])
+
+
+def _sum(column: Integers) -> float | None:
+    """Return the sum over all ranks; None if one of them is unknown."""
+    return None if (column == UNKNOWN).any() else float(column.sum(dtype=np.float64))
 
 
 def _whole_numbers(column: Integers) -> Sequence[int | None]:

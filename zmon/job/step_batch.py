@@ -34,6 +34,8 @@ class MeasureArrays:
     received_bytes: Mapping[str, Integers]
     samples: Integers
     lookups: Integers
+    flops: Integers
+    memory_traffic: Integers
     ran_phases: Mapping[str, Integers]  # 1 where the phase ran; only of phases that did not run in all records
     ran_ops: Mapping[str, Integers]
 
@@ -94,6 +96,8 @@ def _batch(group: Sequence[StepColumns], ranks: Integers, chosen: Integers) -> S
             received_bytes={name: whole(part.received_bytes[name] for part in parts) for name in first.exposed},
             samples=whole(part.samples for part in parts),
             lookups=whole(part.lookups for part in parts),
+            flops=whole(part.flops for part in parts),
+            memory_traffic=whole(part.memory_traffic for part in parts),
             ran_phases={
                 name: whole(part.ran_phases.get(name, _RAN) for part in parts)
                 for name in {name for part in parts for name in part.ran_phases}

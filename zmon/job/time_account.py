@@ -62,6 +62,11 @@ class Account:
     until: float | None = None  # unix time of the hub; the time before it is accounted for
     doubt: str = ""  # why goodput is unknown
     start: LaunchTime | None = None  # the current launch
+    # The time accounted for before operations were followed, by an earlier zmon; None: they are not followed yet.
+    peak_start: float | None = None
+    peak_seconds: float = 0.0  # time that the operations since then take at the peak of the job's devices
+    launch_steps: int = 0  # finished steps of the current launch
+    unrated_steps: int = 0  # finished steps that `peak_seconds` does not include yet
     histogram: list[int] = field(default_factory=list)  # number of steps by duration
     histogram_seconds: float = 0.0
 
@@ -75,6 +80,20 @@ class Account:
         """The share of wall-clock in steps whose work was kept; None if unknown (see `doubt`) or no time passed yet."""
         seconds = self.seconds + (self.start.unsplit if self.start else 0.0)
         return None if self.doubt or not seconds else min((self.in_steps - self.lost) / seconds, 1.0)
+
+    @property
+    def flops_ratio(self) -> float | None:
+        """The operations of the job, relative to the peak of its devices over wall-clock; None: no time passed yet."""
+        seconds = self.seconds + (self.start.unsplit if self.start else 0.0) - (self.peak_start or 0.0)
+        return self.peak_seconds / seconds if seconds > 0 else None
+
+    def rate(self, seconds_at_peak: float) -> None:
+        """Add the operations of the finished steps, given the time that those of one step take at the peak.
+
+        Steps of which nothing was known when they were finished count like the later ones.
+        """
+        self.peak_seconds += self.unrated_steps * seconds_at_peak
+        self.unrated_steps = 0
 
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""
@@ -91,6 +110,9 @@ class Account:
         lead = next((r for r in snapshot.ranks if launch and r.run_uid == launch.run_uid), None)
         if launch is None or lead is None:  # the rank is unwatched; its box will have the time that passes meanwhile
             return
+        if self.peak_start is None:
+            self.peak_start = self.seconds + launch.unsplit
+            self.launch_steps = lead.steps if launch.step_seconds else 0
         size = snapshot.world_size
         self._add_activities(launch, lead, size)
         self._add_steps(launch, lead)
@@ -126,6 +148,8 @@ class Account:
 
     def _add_steps(self, launch: LaunchTime, lead: RankState) -> None:
         """Add the time of finished steps, and update the part of it that no checkpoint has saved."""
+        self.unrated_steps += max(lead.steps - self.launch_steps, 0)
+        self.launch_steps = max(lead.steps, self.launch_steps)
         new_seconds = lead.step_seconds_total - launch.step_seconds
         if new_seconds > 0:  # if a step had stalled, it is finished now
             moving = new_seconds - min(launch.stalled, new_seconds)
@@ -177,7 +201,7 @@ class Account:
                 self.lost += previous.unsaved
                 if not self.ever_saved and previous.unsaved:
                     self.doubt = "zmon saw no checkpoint before a restart: the time that the restart lost is unknown"
-        self.start = LaunchTime(lead.run_uid)
+        self.start, self.launch_steps = LaunchTime(lead.run_uid), 0
 
     def _split(
         self, launch: LaunchTime, lead: RankState, steps: Sequence[AlignedStep], typical: float, size: int

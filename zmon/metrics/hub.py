@@ -11,12 +11,13 @@ from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.labels import MAX_LABELS, bounded_labels
-from zmon.schema.names import BETWEEN_STEPS
+from zmon.schema.names import BETWEEN_STEPS, FLOPS_SOURCES
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
 
 # These counters begin at 0, because Prometheus sees no increase in a counter that first appears with 300 s.
+DECLARED = FLOPS_SOURCES[0]  # only the job itself knows its memory traffic
 _OUTSIDE_STEPS = (*BETWEEN_STEPS, "stall", "restart")
 
 
@@ -56,6 +57,11 @@ def hub_page(
             page.add("zmon_job_baseline_efficiency_ratio", now.recorded, job.job_id, now.scaling)
             point = now.reference
             page.add("zmon_job_baseline_info", 1, job.job_id, now.scaling, now.name, point.ranks, point.samples)
+        if (work := job.utilization) is not None:
+            page.add("zmon_job_flops_ratio", work.step_ratio, job.job_id, work.source, "step")
+            page.add("zmon_job_flops_ratio", work.wall_ratio, job.job_id, work.source, "wall")
+            page.add("zmon_job_memory_bandwidth_ratio", work.memory_ratio, job.job_id, DECLARED)
+            page.add("zmon_job_roofline_ratio", work.roofline_ratio, job.job_id)
         if (step := job.expected) is not None:
             for cause, seconds in step.causes.items():
                 page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)

@@ -24,7 +24,7 @@ from typing import Any
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity
 from zmon.box.roots import prepare_root
-from zmon.errors import ZmonError
+from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
 from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
@@ -36,6 +36,7 @@ from zmon.probe.launch import LaunchEnvironment, read_launch
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.schema.names import FLOPS_SOURCES
 
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
@@ -111,19 +112,18 @@ def attach_box(
 
 def identify(
     *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None,
-    samples_source: str | None = None,
+    samples_source: str | None = None, device_name: str | None = None, flops_source: str | None = None,
+    flops_dtypes: dict[str, float] | None = None, uncounted: str | None = None,
 ) -> None:  # fmt: skip
     """Add facts to the box that became known after the rank attached."""
     global _identity
     if current is not None and _identity is not None:
-        _identity = replace(
-            _identity,
-            device=_identity.device if device is None else device,
-            backend=_identity.backend if backend is None else backend,
-            socket=_identity.socket if socket is None else socket,
-            role=_identity.role if role is None else role,
-            samples_source=_identity.samples_source if samples_source is None else samples_source,
-        )
+        facts: dict[str, Any] = {
+            "device": device, "backend": backend, "socket": socket, "role": role, "samples_source": samples_source,
+            "device_name": device_name, "flops_source": flops_source, "flops_dtypes": flops_dtypes,
+            "uncounted": uncounted,
+        }  # fmt: skip
+        _identity = replace(_identity, **{name: fact for name, fact in facts.items() if fact is not None})
         current.box.identity(_identity)
 
 
@@ -209,13 +209,39 @@ class activity:
                 _complain(failure)
 
 
-def work(samples: int | None = None, lookups: int | None = None) -> None:
-    """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank."""
+def work(
+    samples: int | None = None,
+    lookups: int | None = None,
+    flops: float | None = None,
+    memory_traffic: float | None = None,
+    dtype: str | Mapping[str, float] | None = None,
+) -> None:
+    """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank.
+
+    `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: the name of one, such
+    as bfloat16 or tf32, or the share of each. `memory_traffic` is the bytes read from and written to device memory.
+    """
     if current is not None:
         try:
-            current.ledger.work(samples, lookups)
+            if flops is not None and (dtype is not current.ledger.declared_dtype or dtype is None):
+                _declare_dtype(dtype)
+            current.ledger.work(samples, lookups, flops, memory_traffic)
         except Exception as error:
-            _complain(error)
+            _complain(error, str(error) if isinstance(error, ZmonError) else "")
+
+
+def _declare_dtype(dtype: str | Mapping[str, float] | None) -> None:
+    """Write the dtypes of the declared operations into the box. Raises UsageError."""
+    shares = {dtype: 1.0} if isinstance(dtype, str) else dict(dtype or {})
+    if not shares or not all(0 <= share <= 1 for share in shares.values()):
+        raise UsageError(
+            f"zmon.work(flops=…, dtype={dtype!r}) cannot be used",
+            "the peak of a device depends on the dtype",
+            "Give the name of one dtype, or a mapping from names to shares between 0 and 1",
+        )
+    identify(flops_source=FLOPS_SOURCES[0], flops_dtypes=shares)
+    if current is not None:
+        current.ledger.declared_dtype = dtype
 
 
 def report(**values: float) -> None:

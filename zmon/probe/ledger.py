@@ -19,7 +19,7 @@ from zmon.schema.names import OPS
 
 MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
-MAX_AMOUNT = (1 << 62) - 1  # amounts stop at this limit, because a boundary has no space for larger ones
+MAX_AMOUNT = layout.MAX_AMOUNT
 _PARTS = CURRENT.parts
 _UNKNOWN = memoryview(layout.UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
@@ -58,6 +58,9 @@ class Ledger:
         self._num_single = 0  # sends to and receives from single ranks until the last step
         self._memory_read_at = 0
         self._report: dict[str, float] = {}
+        self.declared_dtype: object = None  # the dtype of the operations, as the job last declared it
+        # The operations that were counted in one step, and its samples (0: unknown); they stand for all later steps.
+        self.counted_flops = self.counted_samples = 0
         for index in (layout.LAST_STEP, layout.LAST_CHECKPOINT, *range(layout.MEMORY, layout.OVERHEAD)):
             self._numbers[index] = layout.UNKNOWN
         # If all ranks share this host, nothing goes to other hosts.
@@ -76,6 +79,11 @@ class Ledger:
         return self._numbers[layout.OVERHEAD]
 
     @property
+    def steps(self) -> int:
+        """The number of steps that have ended so far."""
+        return self._numbers[layout.STEPS]
+
+    @property
     def dropped(self) -> int:
         """The number of records that are lost."""
         return self._numbers[layout.DROPPED]
@@ -92,6 +100,8 @@ class Ledger:
         self._num_single = num_single
         if samples is not None:
             amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
+        if self.counted_flops and amounts[layout.FLOPS] < 0:
+            amounts[layout.FLOPS] = self._inferred_flops(amounts[layout.SAMPLES])
         if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
             self._read_memory(now)
         known = amounts != _UNKNOWN
@@ -99,7 +109,7 @@ class Ledger:
             totals = self._amounts
             for index, amount in enumerate(amounts):
                 if amount >= 0:
-                    totals[index] = _sum(totals[index], amount)
+                    totals[index] = max(totals[index], 0) + amount & MAX_AMOUNT
         if self._interface is not None and (moved := self._interface.end_step(now)) is not None:
             sent, received, num_steps = moved
             self._count_moved(sent, received)
@@ -137,7 +147,13 @@ class Ledger:
         """Record that a checkpoint is complete."""
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
-    def work(self, samples: int | None, lookups: int | None) -> None:
+    def work(
+        self,
+        samples: int | None,
+        lookups: int | None,
+        flops: float | None = None,
+        memory_traffic: float | None = None,
+    ) -> None:
         """Add to the work of this rank in the current step."""
         amounts = self._step_amounts
         if samples is not None:
@@ -145,6 +161,24 @@ class Ledger:
             self.samples.declare()
         if lookups is not None:
             amounts[layout.LOOKUPS] = _sum(amounts[layout.LOOKUPS], count(lookups))
+        if flops is not None:
+            amounts[layout.FLOPS] = _sum(amounts[layout.FLOPS], count(flops))
+        if memory_traffic is not None:
+            amounts[layout.MEMORY_TRAFFIC] = _sum(amounts[layout.MEMORY_TRAFFIC], count(memory_traffic))
+
+    def expect_flops(self, flops: int) -> None:
+        """Let later steps have as many operations as the one that ends now, or as many for each of its samples."""
+        self.counted_flops, self.counted_samples = min(flops, MAX_AMOUNT), max(self._step_amounts[layout.SAMPLES], 0)
+
+    def read_memory_at_next_step(self) -> None:
+        """Call the reader of the device's memory at the end of the next step, however short that is."""
+        self._memory_read_at = 0
+
+    def _inferred_flops(self, samples: int) -> int:
+        """Return the operations of a step with so many samples, by those that were counted."""
+        if not self.counted_samples or samples < 0:
+            return self.counted_flops
+        return min(self.counted_flops * samples // self.counted_samples, MAX_AMOUNT)
 
     def report(self, values: dict[str, float]) -> None:
         """Set gauges; the first four names are stored, others are dropped and counted."""
@@ -161,10 +195,10 @@ class Ledger:
         self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
 
     def _read_memory(self, now: int) -> None:
+        self._memory_read_at = now
         memory = self.memory_reader() if self.memory_reader is not None else None
         for index, num_bytes in enumerate(memory or (), layout.MEMORY):
             self._numbers[index] = num_bytes
-        self._memory_read_at = now
 
     def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
         numbers = self._numbers
@@ -201,7 +235,7 @@ def _sum(total: int, amount: int) -> int:
     return min(total + amount if total > 0 else amount, MAX_AMOUNT)
 
 
-def count(number: int) -> int:
+def count(number: float) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
     if not 0 <= integer <= MAX_AMOUNT:

@@ -32,6 +32,8 @@ class AlignedStep:
     samples: Sequence[int | None]
     lookups: Sequence[int | None]
     mean: AlignedStep | None = None  # the mean of the steps it stands for, which has less noise; None: itself
+    flops: float | None = None  # floating-point operations of all ranks; None: those of a rank are unknown
+    memory_traffic_bytes: float | None = None  # of all ranks, likewise
     total_sent_bytes: Sequence[int | None] = ()  # sent by each rank so far in `SAME_SIZE_OPS`; empty: unknown
 
     @property

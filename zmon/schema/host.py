@@ -176,6 +176,9 @@ class ProcessSample:
     involuntary_switches: int | None
     major_faults: int
     wait_channel: str | None  # kernel function in which the main thread sleeps
+    # Read from storage by the process and its children, such as loader workers, since the agent first saw the process.
+    # What the page cache had is not included. None: the agent may not read it.
+    storage_read_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

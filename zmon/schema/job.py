@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.pause import HealedPause
+from zmon.schema.utilization import Utilization
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
@@ -56,6 +57,8 @@ class JobView:
     expected_unknown: str = ""  # why the expected step is unknown
     pauses: tuple[HealedPause, ...] = ()  # pauses that ended by themselves in the last day, the longest first
     samples_source: str = ""  # where the numbers of samples come from, see SAMPLES_SOURCES; "": unknown
+    utilization: Utilization | None = None  # relative to the peak of its devices
+    utilization_unknown: str = ""  # why it is unknown
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
 
     @property

@@ -31,6 +31,8 @@ JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")
+# Sources of a rank's floating-point operations, the most certain first: the job itself, a count of one of its steps.
+FLOPS_SOURCES = ("declared", "counted")
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
 # remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
 SAME_SIZE_OPS = ("all_reduce", "all_gather", "reduce_scatter")

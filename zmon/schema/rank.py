@@ -138,6 +138,10 @@ class RankState:
     # The part of the time since its last progress in which its agent did not look, and may not have run: the host was
     # suspended, or had no processor for it.
     unobserved_seconds: Seconds = 0.0
+    device_name: str = ""  # as its driver names it, or the processors of its host; "": unknown
+    flops_source: str = ""  # where the numbers of operations come from, see FLOPS_SOURCES; "": unknown
+    flops_dtypes: dict[str, float] = field(default_factory=dict)  # share of each dtype in the operations
+    uncounted: str = ""  # what the count of operations leaves out, or why there is none
 
 
 class RankStatus(msgspec.Struct, frozen=True):

@@ -33,6 +33,8 @@ class Measures:
     network_received_bytes: Whole | None = None
     nic_sent_bytes: Whole | None = None  # on the job's interface: the mean of the steps since the last reading
     nic_received_bytes: Whole | None = None
+    flops: Whole | None = None  # floating-point operations
+    memory_traffic_bytes: Whole | None = None  # read from and written to device memory
 
     @property
     def self_seconds(self) -> float:

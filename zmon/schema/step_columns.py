@@ -53,6 +53,8 @@ class MeasureColumns(msgspec.Struct, frozen=True, array_like=True):
     lookups: Column
     ran_phases: Columns = {}  # 1 where the phase ran, 0 where not; only of phases that did not run in all records
     ran_ops: Columns = {}
+    flops: Column = Column()
+    memory_traffic: Column = Column()  # bytes
 
 
 class StepColumns(msgspec.Struct, frozen=True, array_like=True):
@@ -100,6 +102,8 @@ def _measures(rows: Sequence[Measures], code: str) -> MeasureColumns:
         lookups=_whole([row.lookups for row in rows]),
         ran_phases=_ran(phases, [row.phases for row in rows]),
         ran_ops=_ran(ops, [row.ops for row in rows]),
+        flops=_whole([row.flops for row in rows]),
+        memory_traffic=_whole([row.memory_traffic_bytes for row in rows]),
     )
 
 
@@ -150,7 +154,8 @@ def check_columns(columns: StepColumns) -> None:
                 raise ValueError("an op has times or bytes only")
             _check_seconds([*part.phases.values(), *part.exposed.values()], number)
             _check_numbers([*part.sent_bytes.values(), *part.received_bytes.values()], number)
-            _check_numbers((part.samples, part.lookups, *part.ran_phases.values(), *part.ran_ops.values()), number)
+            amounts = (part.samples, part.lookups, part.flops, part.memory_traffic)
+            _check_numbers((*amounts, *part.ran_phases.values(), *part.ran_ops.values()), number)
     _check_numbers((columns.steps, columns.has_mean, columns.total_sent_bytes), number)
     if not columns.steps.code and (columns.steps.base is None or columns.steps.values):
         raise ValueError("a record has no step")

@@ -6,7 +6,7 @@ that is unknown is null. Seconds and bytes; `start` is unix time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Protocol
@@ -22,6 +22,10 @@ from zmon.steplog.reader import Step
 
 ROW_GROUP = 32_768  # rows of a Parquet file that are in memory at a time
 _DID_NOT_RUN = OpTotals()
+_WORK: dict[str, Callable[[Measures], int | None]] = {
+    "flops": lambda measures: measures.flops,
+    "memory_traffic": lambda measures: measures.memory_traffic_bytes,
+}
 
 Row = tuple[str | int | float | None, ...]
 
@@ -48,6 +52,7 @@ class Table:
     phases: tuple[str, ...]
     ops: tuple[str, ...]
     reports: tuple[str, ...]
+    work: tuple[str, ...] = ()  # operations and memory traffic, if a run has them
 
     @classmethod
     def from_runs(cls, runs: Sequence[Steps]) -> Table:
@@ -58,6 +63,7 @@ class Table:
             in_order((phase for measures in totals for phase in measures.phases), PHASES),
             in_order((op for measures in totals for op in measures.ops), OPS),
             tuple(dict.fromkeys(name for run in runs for name in run.run.reports)),
+            tuple(name for name in _WORK if any(_WORK[name](measures) is not None for measures in totals)),
         )
 
     def columns(self) -> dict[str, type]:
@@ -65,6 +71,7 @@ class Table:
         return {
             **{"job_id": str, "attempt": int, "rank": int, "host": str, "step": int, "start": float, "duration": float},
             **{"samples": int, "lookups": int},
+            **dict.fromkeys(self.work, int),
             **{f"phase_{phase}": float for phase in self.phases},
             **{f"{what}_{op}": float for what in ("exposed", "inflight") for op in self.ops},
             **{f"bytes_{way}_{op}": int for way in ("sent", "received") for op in self.ops},
@@ -81,7 +88,7 @@ class Table:
                 ops = [measures.ops.get(op, _DID_NOT_RUN) for op in self.ops]
                 yield (
                     run.job_id, run.attempt, run.rank, run.host, record.step, start, record.duration,
-                    measures.samples, measures.lookups,
+                    measures.samples, measures.lookups, *[_WORK[name](measures) for name in self.work],
                     *[measures.phases.get(phase, 0.0) for phase in self.phases],
                     *[op.exposed_seconds for op in ops],
                     *[op.inflight_seconds for op in ops],

@@ -10,6 +10,7 @@ from zmon.cli.render.time_account import time_table
 from zmon.schema.curve import Efficiency, Point
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.job import JobView
+from zmon.schema.utilization import Utilization
 
 JOB = JobView(
     "job", 0, 4, 4, "train", 604, 0.02, 0.03, 1600.0, {}, {"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0},
@@ -101,3 +102,20 @@ def test_step_as_long_as_recorded_names_no_category():
     expected = replace(STEP, by="recorded", now_seconds=0.0415, now_causes={"own": 0.0275, "all_to_all": 0.014})
     text = " ".join(lines_of(replace(JOB, expected=expected))[-2:])
     assert text.endswith("expected step time: 41 ms (recorded as ranker), now 41.5 ms")
+
+
+def test_line_of_the_peak_has_all_known_ratios_and_what_limits_the_job():
+    now = Utilization("counted", 2e12, 1e13, 0.2, 0.15)
+    text = " ".join(lines_of(replace(JOB, utilization=now))[-2:])
+    assert text == ("peak: 20.0% of the peak of its devices in steps (counted operations), 15.0% over wall-clock time")
+    limited = replace(now, memory_ratio=0.5, roofline_ratio=0.5, memory_bound=True, uncounted="1.0% in mine::op")
+    text = " ".join(lines_of(replace(JOB, utilization=limited))[-4:])
+    assert text.endswith(
+        "50.0% of the memory bandwidth, 50.0% of the roofline, which memory bandwidth limits; "
+        "not counted: 1.0% in mine::op"
+    )
+
+
+def test_unknown_peak_has_its_reason():
+    job = replace(JOB, utilization_unknown="the peak of Imaginary 1 is unknown")
+    assert lines_of(job)[-1] == "peak: unknown, the peak of Imaginary 1 is unknown"

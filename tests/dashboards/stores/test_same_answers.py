@@ -158,6 +158,17 @@ def test_page_has_the_same_values(stores, name):
     assert_same(promql, stores.over_time(promql, CHARTS_START, 60))
 
 
+def test_chart_has_no_gaps_if_the_store_keeps_a_cache_of_answers(tmp_path):
+    """For this cache, VictoriaMetrics moves the times of long answers to multiples of the step."""
+    begin = int(START) // 20 * 20 + 10
+    with victoria(tmp_path / "victoria", "-search.latencyOffset=0s") as url:
+        samples = [(begin + second, 1.0) for second in range(0, 1260, 10)]
+        remote_write.send(f"{url}/api/v1/write", [({"__name__": "zmon_test"}, samples)])
+        requests.get(f"{url}/internal/force_flush", timeout=30).raise_for_status()
+        table = Prometheus(url).query_range("zmon_test", "{__name__}", Span(begin, begin + 1200, 20)).table
+    assert table["value"].tolist() == [1.0] * 61
+
+
 def test_client_of_the_dashboard_reads_both(stores):
     span = Span(int(CHARTS_START), int(END), hour.AGENT_SECONDS)
     of_one, of_other = (

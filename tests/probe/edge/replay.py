@@ -53,6 +53,8 @@ def _event(random: Random, nested: bool) -> Event:
         ("sequence", op, group),
         ("turn_to", random.randrange(ACTIVITIES)),
         ("work", random.choice((None, 32, 2**62 - 1, -1, 2.0, "x")), random.choice((None, 7))),
+        ("work", 8, None, random.choice((None, 10**12, 2**62 - 1, -1, 2e9, "x")), random.choice((None, 10**6))),
+        ("counted", random.choice((0, 10**15, 2**62 - 1)), random.choice((0, 32, 7))),
         ("report", random.choice(("loss", "auc", "a", "b", "c")), random.choice((0.5, float("nan"), "x"))),
         ("saved",),
         ("load", random.randrange(2), random.randrange(100)),
@@ -152,6 +154,9 @@ class Replay:
     def image(self) -> bytes:
         """Return all bytes of the box."""
         return bytes(self.writer.view)
+
+    def counted(self, flops: int, samples: int) -> None:
+        self.ledger.counted_flops, self.ledger.counted_samples = flops, samples
 
     def pass_time(self, nanoseconds: int) -> None:
         self.clock.ns += nanoseconds

@@ -24,7 +24,7 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-5}
 
 def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel:
     config = EmbeddingConfig(rows=(ROWS,), dim=DIM, kernel=name)
-    instance = open_kernel(config, OptimizerConfig(embedding=rule), rows, torch.float32, CPU)
+    instance = open_kernel(config, OptimizerConfig(embedding=rule), (rows, DIM), torch.float32, CPU)
     instance.weight.copy_(torch.linspace(-1, 1, instance.weight.numel()).view_as(instance.weight))
     return instance
 
@@ -170,7 +170,7 @@ def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> N
     usual, uncounted = kernel("torch", rule), kernel("torch", rule)
     usual.update(bags, gradient, 0.1)
     rows, order = bags.rows.sort(stable=True)
-    uncounted._update_without_counting(rows, bags.bag_of_row[order], gradient, 0.1)
+    uncounted.apply(torch_kernels._merged_without_counting(rows, bags.bag_of_row[order], gradient), 0.1)
     assert torch.equal(uncounted.weight, usual.weight)
     assert torch.equal(uncounted.state, usual.state)
 
@@ -203,8 +203,8 @@ def test_dim_and_dtype_that_fbgemm_cannot_compute_are_left_to_torch(
     with pytest.raises(
         ConfigError, match=rf"^cannot use embedding\.kernel fbgemm: .*{reason}.* --set embedding\.kernel=torch$"
     ):
-        choose(config("fbgemm", dim), dtype, CPU)
-    assert choose(config("auto", dim), dtype, GPU) == "torch"
+        choose(config("fbgemm", dim), dim, dtype, CPU)
+    assert choose(config("auto", dim), dim, dtype, GPU) == "torch"
     assert capsys.readouterr().err == ""  # auto prints nothing
 
 
@@ -232,7 +232,7 @@ def test_broken_fbgemm_is_refused_in_one_line_if_configured(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        choose(config("fbgemm"), torch.float32, CPU)
+        choose(config("fbgemm"), DIM, torch.float32, CPU)
     assert str(raised.value) == (
         f"cannot use embedding.kernel fbgemm: the installed fbgemm-gpu-cpu does not fit torch {torch.__version__} "
         "(undefined symbol: _ZN3c10). Change it with --set embedding.kernel=torch"
@@ -244,7 +244,7 @@ def test_broken_fbgemm_is_refused_in_one_line_if_configured(
 @pytest.mark.usefixtures("broken_fbgemm")
 def test_auto_uses_torch_instead_of_broken_fbgemm_with_one_line_per_host(capfd: pytest.CaptureFixture[str]) -> None:
     for rank in (0, 1):
-        assert choose(config("auto"), torch.float32, torch.device("cuda", rank)) == "torch"
+        assert choose(config("auto"), DIM, torch.float32, torch.device("cuda", rank)) == "torch"
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "trainer: torch computes on the tables instead of FBGEMM: the installed fbgemm-gpu does not fit torch"
@@ -255,14 +255,14 @@ def test_auto_uses_torch_instead_of_broken_fbgemm_with_one_line_per_host(capfd: 
 def test_fbgemm_with_wrong_updates_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FbgemmKernel, "update", lambda self, bags, gradient, learning_rate: None)
     with pytest.raises(ConfigError, match="its updates are wrong"):
-        choose(config("fbgemm"), torch.float32, CPU)
+        choose(config("fbgemm"), DIM, torch.float32, CPU)
 
 
 def test_missing_fbgemm_is_refused_only_if_configured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert choose(config("auto"), torch.float32, GPU) == "torch"
+    assert choose(config("auto"), DIM, torch.float32, GPU) == "torch"
     assert capsys.readouterr().err == ""
     with pytest.raises(ConfigError, match="fbgemm-gpu-cpu is not installed"):
-        choose(config("fbgemm"), torch.float32, CPU)
+        choose(config("fbgemm"), DIM, torch.float32, CPU)

@@ -3,9 +3,12 @@
 import pytest
 import torch
 
-from trainer.embedding import Bags, EmbeddingConfig, ReplicatedTables, ShardedTables
+from trainer.embedding import Bags, ColumnMoments, EmbeddingConfig, ReplicatedTables, ShardedTables
+from trainer.embedding.torch_kernel import TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.sharding import Shard
+from trainer.sharding.groups import groups_of, in_order
+from trainer.sharding.kind import Merge
 
 CONFIG = EmbeddingConfig(rows=(5, 3, 8), dim=2, kernel="torch")
 RATE = 0.1
@@ -13,11 +16,12 @@ CPU = torch.device("cpu")
 
 
 def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
-    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), shards, seed=3, dtype=dtype, device=CPU)
+    (groups,) = groups_of(in_order(shards), 1)
+    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), groups, None, seed=3, dtype=dtype, device=CPU)
 
 
 def whole(*numbers: int) -> list[Shard]:
-    return [Shard(table, 0, 0, CONFIG.rows[table]) for table in numbers]
+    return [Shard(table, 0, 0, CONFIG.rows[table], 2) for table in numbers]
 
 
 def weights(sharded: ShardedTables) -> torch.Tensor:
@@ -34,7 +38,7 @@ def bags(*rows: list[int]) -> Bags:
 
 
 def test_initial_weights_do_not_depend_on_the_sharding() -> None:
-    together, single, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 1, 3, 4))
+    together, single, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 0, 3, 4, 2))
     assert torch.equal(weights(together)[8:], weights(single))
     assert torch.equal(weights(single)[3:7], weights(part))
     assert weights(single).abs().max() <= 8**-0.5
@@ -44,12 +48,12 @@ def test_lookup_sums_each_bag() -> None:
     sharded = tables(*whole(0, 2))
     weight = weights(sharded)
     expected = [2 * weight[4], torch.zeros(2), weight[12], 2 * weight[5] + weight[6]]
-    assert torch.allclose(sharded.lookup(bags([4, 4], [], [12], [5, 6, 5])), torch.stack(expected))
+    assert torch.allclose(sharded.lookup([bags([4, 4], [], [12], [5, 6, 5])])[0], torch.stack(expected))
 
 
 def test_lookup_of_no_bags_is_empty() -> None:
-    assert tables(*whole(0)).lookup(bags()).shape == (0, 2)
-    assert tables().lookup(bags()).shape == (0, 2)
+    assert tables(*whole(0)).lookup([bags()])[0].shape == (0, 2)
+    assert tables().lookup([]) == []
 
 
 @pytest.mark.parametrize("rule", ["rowwise_adagrad", "sgd"])
@@ -66,7 +70,7 @@ def test_update_equals_update_with_dense_gradient(rule) -> None:
                 dense[row] += bag_gradient
         state += dense.square().mean(dim=1)
         weight -= RATE * (dense if rule == "sgd" else dense / (state.sqrt() + 1e-8)[:, None])
-        sharded.update(bags(*rows), gradient, RATE)
+        sharded.update([bags(*rows)], [gradient], RATE)
     assert torch.allclose(weights(sharded), weight, rtol=1e-13, atol=1e-15)
     if rule == "rowwise_adagrad":
         assert torch.allclose(states(sharded), state, rtol=1e-13, atol=0)
@@ -75,7 +79,7 @@ def test_update_equals_update_with_dense_gradient(rule) -> None:
 def test_update_does_not_change_other_rows() -> None:
     sharded = tables(*whole(0))
     before = weights(sharded).clone()
-    sharded.update(bags([1, 1]), torch.ones(1, 2, dtype=torch.float64), RATE)
+    sharded.update([bags([1, 1])], [torch.ones(1, 2, dtype=torch.float64)], RATE)
     assert (weights(sharded) != before).any(dim=1).tolist() == [False, True, False, False, False]
     assert states(sharded).tolist() == pytest.approx([0, 4, 0, 0, 0])  # merged to 2, then squared
 
@@ -83,7 +87,7 @@ def test_update_does_not_change_other_rows() -> None:
 def test_update_with_empty_bags_changes_nothing() -> None:
     sharded = tables(*whole(0))
     before = weights(sharded).clone()
-    sharded.update(bags([], []), torch.ones(2, 2, dtype=torch.float64), RATE)
+    sharded.update([bags([], [])], [torch.ones(2, 2, dtype=torch.float64)], RATE)
     assert torch.equal(weights(sharded), before)
 
 
@@ -91,9 +95,24 @@ def test_replicated_tables_equal_sharded_tables() -> None:
     sharded = tables(*whole(1))
     replicated = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
     rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
-    assert torch.equal(replicated.lookup(rows), sharded.lookup(rows))
-    table_gradient = torch.full((3, 2), 7.0, dtype=torch.float64)
-    replicated.gradient(rows, gradient, table_gradient)
+    assert torch.equal(replicated.lookup({2: rows})[2], sharded.lookup([rows])[0])
+    table_gradient = torch.full((6,), 7.0, dtype=torch.float64)
+    replicated.gradient({2: rows}, {2: gradient}, table_gradient)
     replicated.update(table_gradient, RATE)
-    sharded.update(rows, gradient, RATE)
-    assert torch.allclose(replicated.weight, weights(sharded), rtol=1e-14)
+    sharded.update([rows], [gradient], RATE)
+    ((_, weight, _),) = replicated.parts()
+    assert torch.allclose(weight, weights(sharded), rtol=1e-14)
+
+
+def test_torch_computes_on_columns_whose_moments_are_shared() -> None:
+    """FBGEMM updates in one call and cannot wait for the squares of other ranks."""
+    config, optimizer = EmbeddingConfig(rows=(5, 3), dim=8, kernel="fbgemm"), OptimizerConfig()
+    shards = in_order([Shard(0, 0, 0, 5, 8, merge=Merge.COLUMNS), Shard(1, 0, 0, 3, 8)])
+    (groups,) = groups_of(shards, 1)
+    moments = ColumnMoments(shards, config.dims, 0, 1, torch.float32, CPU)
+    sharing, alone = (
+        ShardedTables(config, optimizer, groups, shared, seed=3, dtype=torch.float32, device=CPU)._kernels
+        for shared in (moments, None)
+    )
+    assert [type(kernel) is TorchKernel for kernel in sharing] == [True, False]
+    assert [type(kernel) is TorchKernel for kernel in alone] == [False, False]

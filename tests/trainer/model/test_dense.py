@@ -8,8 +8,9 @@ from trainer.model import DenseModel, FlatParameters, ModelConfig, OverlapConfig
 B, F, D = 6, 3, 4
 
 
-def model(**config) -> DenseModel:
-    return DenseModel(ModelConfig(dense_features=5, bottom=(7,), top=(8,), **config), F, D, seed=1, dtype=torch.float64)
+def model(**options) -> DenseModel:
+    config = ModelConfig(dense_features=5, bottom=(7,), top=(8,), **options)
+    return DenseModel(config, (D,) * F, seed=1, dtype=torch.float64)
 
 
 def inputs() -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,11 +50,19 @@ def test_cross_layers_equal_formula_of_the_paper() -> None:
     assert torch.allclose(cross(bottom, pooled), x)
 
 
+def test_cross_network_takes_vectors_of_several_dimensions() -> None:
+    config = ModelConfig(dense_features=5, bottom=(7,), top=(8,), interaction="cross")
+    dense = DenseModel(config, (4, 1, 6), seed=1, dtype=torch.float64)
+    bottom = dense.bottom(torch.ones(B, 5, dtype=torch.float64))
+    assert bottom.shape == (B, 6)
+    assert dense.top(bottom, torch.ones(B, 11, dtype=torch.float64)).shape == (B,)
+
+
 @pytest.mark.parametrize("bucket_bytes", [1, 300, 1 << 20])
 @pytest.mark.parametrize("overlapped", [True, False])
 def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
-    flat = FlatParameters(flattened, 3, (2, D), OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    flat = FlatParameters(flattened, 3, 2 * D, OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
     dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
     for dense_model in (plain, flattened):
         if dense_model is flattened:

@@ -21,7 +21,7 @@ ROWS = (10, 4, 6)
 def test_saved_plan_is_loaded(tmp_path) -> None:
     path = tmp_path / "plan.yaml"
     PLAN.save(path)
-    assert load_plan(path, KINDS, 3, 2) == Plan(2, PLACEMENTS)
+    assert load_plan(path, KINDS, 3, 2, 2) == Plan(2, PLACEMENTS)
     assert len(path.read_text().splitlines()) == 5  # one line per table, to edit
 
 
@@ -52,19 +52,19 @@ def edited_plan(tmp_path, edit):
 )
 def test_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        load_plan(edited_plan(tmp_path, edit), KINDS, 3, 2)
+        load_plan(edited_plan(tmp_path, edit), KINDS, 3, 2, 2)
 
 
 def test_missing_or_malformed_plan_file_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
-        load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2)
+        load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2, 2)
     (tmp_path / "plan.yaml").write_text("{")
     with pytest.raises(ConfigError, match="is not valid YAML"):
-        load_plan(tmp_path / "plan.yaml", KINDS, 3, 2)
+        load_plan(tmp_path / "plan.yaml", KINDS, 3, 2, 2)
 
 
 def test_shards_are_ordered_by_rank_and_omit_replicated_tables() -> None:
-    shards = shards_of(PLAN, KINDS, ROWS)
+    shards = shards_of(PLAN, KINDS, ROWS, (4,) * 3)
     assert [(shard.rank, shard.table, shard.first_row, shard.num_rows) for shard in shards] == [
         (0, 1, 0, 2),
         (1, 0, 0, 10),
@@ -73,7 +73,7 @@ def test_shards_are_ordered_by_rank_and_omit_replicated_tables() -> None:
 
 
 def test_text_has_placement_and_prediction() -> None:
-    lines = [re.sub(" +", " ", line).strip() for line in as_text(PLAN, ROWS, row_bytes=100).splitlines()]
+    lines = [re.sub(" +", " ", line).strip() for line in as_text(PLAN, ROWS, (100,) * 3).splitlines()]
     assert lines == [
         "3 tables on 2 ranks",
         "kind ranks tables rows bytes which",
@@ -91,16 +91,16 @@ def test_text_has_placement_and_prediction() -> None:
 
 def test_text_is_short_for_many_tables_and_ranks() -> None:
     few = Plan(1, (Placement("table_wise", (0,)),) * 26)
-    assert len(as_text(few, (5,) * 26, 8).splitlines()) == 3
-    assert "0-25" in as_text(few, (5,) * 26, 8)
+    assert len(as_text(few, (5,) * 26, (8,) * 26).splitlines()) == 3
+    assert "0-25" in as_text(few, (5,) * 26, (8,) * 26)
     many = Plan(40, (Placement("row_wise", tuple(range(40))),), (LOADS[0],) * 39 + (LOADS[1],))
-    text = as_text(many, (80,), 8)
+    text = as_text(many, (80,), (8,))
     assert "and 32 faster ranks" in text
     assert "\n  39 " in text  # the slowest rank is in the text
 
 
 def test_plan_without_prediction_prints_no_prediction() -> None:
-    assert "predicted" not in as_text(Plan(2, PLACEMENTS), ROWS, 8)
+    assert "predicted" not in as_text(Plan(2, PLACEMENTS), ROWS, (8,) * 3)
     assert Plan(2, PLACEMENTS).as_json() == []
 
 

@@ -46,7 +46,7 @@ def test_transfer_to_another_host_is_slower() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_rank_does_not_wait_for_network(kind: str) -> None:
     slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
-    of_step, loads = step(kind, KINDS[kind].choices(1)[0], (5,), slow)
+    of_step, loads = step(kind, KINDS[kind].choices(1, 1)[0], (5,), slow)
     assert of_step.seconds(loads)[0] < 1
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 
 from zmon.process import ProcessStat, process_stat
+from zmon.scaling.peaks import processors_name
 
 _MAX_AGE_SECONDS = 1.0
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -29,6 +31,14 @@ class ProcessTable:
     def stat(self, pid: int) -> ProcessStat | None:
         """Return the state of a process; None if it has ended or is not visible here."""
         return process_stat(pid, self._proc)
+
+    @cached_property
+    def processors(self) -> str:
+        """The device name of this host's processors; empty if they have none."""
+        try:
+            return processors_name((self._proc / "cpuinfo").read_text(errors="replace"))
+        except OSError:
+            return ""
 
     def newest_child(self, parent: int) -> int | None:
         """Return when the newest child of this process started, in clock ticks after boot; None if it has no child."""

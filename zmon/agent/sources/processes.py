@@ -1,4 +1,4 @@
-"""Read the state, memory, CPU time and wait channel of each rank's process.
+"""Read the state, memory, CPU time and wait channel of each rank's process, and what it reads from storage.
 
 Layout: proc(5). `stat` counts all threads together. Context switches (`status`) and the wait channel are those of the
 main thread, which usually runs the training loop. `wchan` is empty while that thread runs, and for a reader who may
@@ -8,9 +8,11 @@ not trace the process.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from zmon.agent.sources.reading import Ranks, Reading
+from zmon.agent.sources.storage_reads import StorageReads
 from zmon.process import parse_stat
 from zmon.schema.host import ProcessSample
 
@@ -27,19 +29,20 @@ class ProcessSource:
     def __init__(self, ranks: Ranks, proc: Path = Path("/proc")) -> None:
         self._ranks = ranks
         self._proc = proc
+        self._reads = StorageReads(proc)
 
     def read(self) -> Reading:
         """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
         by_rank = sorted((rank, pid) for pid, rank in self._ranks().items())
+        self._reads.retain({pid for _, pid in by_rank})
         for (job_id, rank), pid in by_rank[:MAX_PROCESSES]:
             folder = self._proc / str(pid)
             try:
                 stat = (folder / "stat").read_bytes()
-                samples.append(
-                    process_sample(job_id, rank, pid, stat, _text(folder / "status"), _text(folder / "wchan"))
-                )
+                sample = process_sample(job_id, rank, pid, stat, _text(folder / "status"), _text(folder / "wchan"))
+                samples.append(replace(sample, storage_read_bytes=self._reads.of(pid)))
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except OSError as error:

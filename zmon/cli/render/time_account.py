@@ -17,7 +17,7 @@ _MIN_SHARE = 0.001  # share of the time: smaller categories share one row, which
 
 
 def time_table(job: JobView) -> RenderableType:
-    """Return a row per time category, over all launches of the job, then goodput and efficiency."""
+    """Return a row per time category, over all launches of the job, then goodput, efficiency and ratio to the peak."""
     total = sum(job.time.values())
     if not total:
         return Text("where the time went is unknown so far")
@@ -34,7 +34,7 @@ def time_table(job: JobView) -> RenderableType:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         names = ", ".join(sorted(small, key=lambda category: -small[category]))
         _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_samples(job), *_expected(job))
+    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_peak(job), *_samples(job), *_expected(job))
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -61,6 +61,23 @@ def _efficiency(job: JobView) -> str:
         f"efficiency: {efficiency.ratio:.1%}, {efficiency.scaling} scaling from {size} (baseline {efficiency.name}); "
         f"recorded at this size: {recorded}"
     )
+
+
+def _peak(job: JobView) -> list[Text]:
+    """Return a line with the ratios to the peak of the devices, or why they are unknown; none from an older hub."""
+    now = job.utilization
+    if now is None:
+        return [Text(f"peak: unknown, {job.utilization_unknown}")] if job.utilization_unknown else []
+    parts = [f"{now.step_ratio:.1%} of the peak of its devices in steps ({now.source} operations)"]
+    if now.wall_ratio is not None:
+        parts.append(f"{now.wall_ratio:.1%} over wall-clock time")
+    if now.memory_ratio is not None:
+        parts.append(f"{now.memory_ratio:.1%} of the memory bandwidth")
+    if now.roofline_ratio is not None:
+        limit = "memory bandwidth" if now.memory_bound else "operations"
+        parts.append(f"{now.roofline_ratio:.1%} of the roofline, which {limit} limit{'s' * bool(now.memory_bound)}")
+    left_out = f"; not counted: {now.uncounted}" if now.uncounted else ""
+    return [Text(f"peak: {', '.join(parts)}{left_out}")]
 
 
 def _samples(job: JobView) -> list[Text]:

@@ -22,6 +22,7 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
     """Return the view of a job; `active` are its active findings."""
     lead, launch = snapshot.reported_ranks[0], job_states.state_of(snapshot)
     account, state = launch.account, job_state(snapshot, active)
+    utilization = launch.utilization(snapshot.reported_ranks)
     efficiency, expected = job_states.baselines.compare(snapshot, state)
     return JobView(
         job_id=snapshot.job_id,
@@ -47,6 +48,8 @@ def view(snapshot: Snapshot, job_states: JobStates, active: Sequence[Finding]) -
         expected_unknown=expected.reason if isinstance(expected, Unknown) else "",
         pauses=snapshot.pauses,
         samples_source=_samples_source(snapshot),
+        utilization=None if isinstance(utilization, Unknown) else utilization,
+        utilization_unknown=utilization.reason if isinstance(utilization, Unknown) else "",
     )
 
 

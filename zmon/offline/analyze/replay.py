@@ -146,6 +146,8 @@ def _mean(steps: Sequence[Measures]) -> Measures:
         },
         _known_mean([m.samples for m in steps]),
         _known_mean([m.lookups for m in steps]),
+        flops=_known_mean([m.flops for m in steps]),
+        memory_traffic_bytes=_known_mean([m.memory_traffic_bytes for m in steps]),
     )
 
 

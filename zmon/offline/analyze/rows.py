@@ -136,6 +136,8 @@ def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
         lookups=_count(row, "lookups"),
         nic_sent_bytes=_count(row, "nic_sent"),
         nic_received_bytes=_count(row, "nic_received"),
+        flops=_count(row, "flops"),
+        memory_traffic_bytes=_count(row, "memory_traffic"),
     )
     return measures, bool(ops)
 

@@ -24,7 +24,7 @@
     X(number) X(kind) X(step_number) X(time) X(steps) X(step_ns) X(last_step) X(overhead) \
     X(step_amounts) X(amounts) X(num_amounts) X(reported) X(values) X(num_values) \
     X(times) X(num_times) X(counts) X(exposed) X(inflight) X(sent) X(received) \
-    X(samples) X(lookups) X(nic_sent) X(nic_received) X(unknown) X(max_amount) \
+    X(samples) X(lookups) X(nic_sent) X(nic_received) X(flops) X(memory_traffic) X(unknown) X(max_amount) \
     X(is_step) X(memory_interval_ns) X(nic_interval_ns) \
     X(other) X(forward) X(backward) X(optimizer) X(num_phases) X(num_ops) X(train) X(send) X(recv)
 

@@ -48,7 +48,7 @@ _OF_LAYOUT = (
     "SEQUENCE", "SEQUENCES", "ENTERED", "BEFORE", "MAX_BYTES", "PHASE_SHIFT", "OP_SHIFT", "GROUP_SHIFT",
     "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "STEPS", "STEP_NS", "LAST_STEP", "OVERHEAD",
     "NUM_AMOUNTS", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES", "LOOKUPS", "NIC_SENT",
-    "NIC_RECEIVED", "UNKNOWN",
+    "NIC_RECEIVED", "FLOPS", "MEMORY_TRAFFIC", "UNKNOWN",
 )  # fmt: skip
 _PARTS = ("step_amounts", "amounts", "reported", "values", "times", "counts")
 

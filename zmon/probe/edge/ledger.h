@@ -13,8 +13,8 @@ typedef struct {
     Box box;
     Words image, times_at_boundary;
     Clock unix_clock;
-    PyObject *writer, *interface, *memory_reader, *device, *samples, *report;
-    int64_t num_single, memory_read_at;
+    PyObject *writer, *interface, *memory_reader, *device, *samples, *report, *declared_dtype;
+    int64_t num_single, memory_read_at, counted_flops, counted_samples;
 } Ledger;
 
 static PyTypeObject *ledger_type;
@@ -29,6 +29,7 @@ static int ledger_traverse(Ledger *self, visitproc visit, void *arg)
     Py_VISIT(self->device);
     Py_VISIT(self->samples);
     Py_VISIT(self->report);
+    Py_VISIT(self->declared_dtype);
     return 0;
 }
 
@@ -39,6 +40,7 @@ static int ledger_clear(Ledger *self)
     Py_CLEAR(self->memory_reader);
     Py_CLEAR(self->device);
     Py_CLEAR(self->report);
+    Py_CLEAR(self->declared_dtype);
     return 0;
 }
 
@@ -62,6 +64,20 @@ static int64_t limited_sum(int64_t total, int64_t amount)
     return amount > at.max_amount - total ? at.max_amount : total + amount;
 }
 
+/* Totals count on from 0 beyond the largest amount. */
+static int64_t total_with(int64_t total, int64_t amount)
+{
+    return ((total > 0 ? total : 0) + amount) & at.max_amount;
+}
+
+/* Return the operations of a step with so many samples, by those that were counted. */
+static int64_t inferred_flops(Ledger *self, int64_t samples)
+{
+    if (self->counted_samples <= 0 || samples < 0) return self->counted_flops;
+    __int128 flops = (__int128)self->counted_flops * samples / self->counted_samples;
+    return flops < at.max_amount ? (int64_t)flops : at.max_amount;
+}
+
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
 /* Fill in what is read at the end of a step: the samples, and the memory of the device. */
@@ -73,6 +89,8 @@ static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
     if (known < 0) return -1;
     self->num_single = num_single;
     if (known) amounts[at.samples] = samples < at.max_amount ? samples : at.max_amount;
+    if (self->counted_flops > 0 && amounts[at.flops] < 0)
+        amounts[at.flops] = inferred_flops(self, amounts[at.samples]);
     if (is_set(self->memory_reader) && now - self->memory_read_at > at.memory_interval_ns) {
         PyObject *moment = PyLong_FromLongLong(now);
         int failed = moment == NULL || run_python(python_ledger, "_read_memory", (PyObject *)self, &moment, 1) < 0;
@@ -128,7 +146,7 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
     int64_t *image = self->image.words, *amounts = image + at.step_amounts, *totals = image + at.amounts;
     if (read_amounts(self, amounts, now) < 0) return -1;
     for (int64_t index = 0; index < at.num_amounts; index++)
-        if (amounts[index] >= 0) totals[index] = limited_sum(totals[index], amounts[index]);
+        if (amounts[index] >= 0) totals[index] = total_with(totals[index], amounts[index]);
     if (count_moved(self, now) < 0) return -1;
     image[at.last_step] = self->unix_clock.read(&self->unix_clock);
     write_step(self, number, now, duration, overhead_ns);
@@ -154,32 +172,34 @@ static PyObject *ledger_step(Ledger *self, PyObject *const *arguments, Py_ssize_
 
 /* ---- what a job reports ------------------------------------------------------------------------------------- */
 
-/* Return 1 if the argument is None or a count that fits, and read it. */
+/* Return 1 if the argument is missing, None or a count that fits, and read it. */
 static int is_count(PyObject *argument, int64_t *value)
 {
     *value = at.unknown;
-    if (argument == Py_None) return 1;
+    if (!is_set(argument)) return 1;
     if (!PyLong_CheckExact(argument)) return 0;
     *value = PyLong_AsLongLong(argument);
     if (*value == -1 && PyErr_Occurred()) PyErr_Clear();
     return *value >= 0 && *value <= at.max_amount;
 }
 
-/* Add to the work of the step; return 0 if Python must do it. */
-static int add_work(Ledger *self, PyObject *samples, PyObject *lookups)
+/* Add to the work of the step: samples, lookups, operations and memory traffic; return 0 if Python must do it. */
+static int add_work(Ledger *self, PyObject *const *work, Py_ssize_t number)
 {
-    int64_t num_samples, num_lookups, *amounts = self->image.words + at.step_amounts;
+    const int64_t kinds[] = {at.samples, at.lookups, at.flops, at.memory_traffic};
+    int64_t numbers[4], *amounts = self->image.words + at.step_amounts;
     Samples *counter = (Samples *)self->samples;
     if (!PyObject_TypeCheck(self->samples, samples_type) || counter->source != declared) return 0;
-    if (!is_count(samples, &num_samples) || !is_count(lookups, &num_lookups)) return 0;
-    if (num_samples >= 0) amounts[at.samples] = limited_sum(amounts[at.samples], num_samples);
-    if (num_lookups >= 0) amounts[at.lookups] = limited_sum(amounts[at.lookups], num_lookups);
+    for (Py_ssize_t index = 0; index < number; index++)
+        if (!is_count(work[index], &numbers[index])) return 0;
+    for (Py_ssize_t index = 0; index < number; index++)
+        if (numbers[index] >= 0) amounts[kinds[index]] = limited_sum(amounts[kinds[index]], numbers[index]);
     return 1;
 }
 
 static PyObject *ledger_work(Ledger *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    if (keywords == NULL && number == 2 && add_work(self, arguments[0], arguments[1])) Py_RETURN_NONE;
+    if (keywords == NULL && number >= 2 && number <= 4 && add_work(self, arguments, number)) Py_RETURN_NONE;
     return call_python(python_ledger, "work", (PyObject *)self, arguments, number, keywords);
 }
 
@@ -228,6 +248,9 @@ static PyMemberDef ledger_members[] = {
     {"device", T_OBJECT, offsetof(Ledger, device), 0, NULL},
     {"samples", T_OBJECT, offsetof(Ledger, samples), 0, NULL},
     {"_report", T_OBJECT, offsetof(Ledger, report), 0, NULL},
+    {"declared_dtype", T_OBJECT, offsetof(Ledger, declared_dtype), 0, NULL},
+    {"counted_flops", T_LONGLONG, offsetof(Ledger, counted_flops), 0, NULL},
+    {"counted_samples", T_LONGLONG, offsetof(Ledger, counted_samples), 0, NULL},
     {"_num_single", T_LONGLONG, offsetof(Ledger, num_single), 0, NULL},
     {"_memory_read_at", T_LONGLONG, offsetof(Ledger, memory_read_at), 0, NULL},
     {NULL, 0, 0, 0, NULL},

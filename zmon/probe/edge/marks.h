@@ -36,7 +36,8 @@ static PyObject *call_work(PyObject *self, PyObject *const *arguments, size_t nu
     if (timeline == NULL || !bind_arguments((Front *)self, arguments, PyVectorcall_NARGS(number), keywords, values))
         return call_behind(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
-    if (!add_work(timeline->ledger, values[0] == NULL ? Py_None : values[0], values[1] == NULL ? Py_None : values[1]))
+    int is_new_dtype = is_set(values[2]) && (!is_set(values[4]) || values[4] != timeline->ledger->declared_dtype);
+    if (is_new_dtype || !add_work(timeline->ledger, values, 4))
         return call_behind(self, arguments, number, keywords);
     spend(timeline, begin);
     Py_RETURN_NONE;

@@ -19,7 +19,7 @@ from zmon.probe.autoload import is_launched_rank, restore_environment
 HOOKS = (
     "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
 )  # fmt: skip
-AT_RANK = ("device", "worker_server")  # these need the rank's box
+AT_RANK = ("device", "flops", "worker_server")  # these need the rank's box
 
 
 def attach(job_id: str | None = None, labels: dict[str, str] | None = None, role: str = "") -> bool:

@@ -16,6 +16,7 @@ from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import hide_frames
 from zmon.probe.rank import COMPILE, DONE, OTHER, TRAIN
 
+num_compilations = 0  # of this process so far
 _interrupted = (TRAIN, OTHER)  # activity and phase of the rank before the compilation
 
 
@@ -43,7 +44,8 @@ def _wrap(original: Callable[..., Any], before: Callable[[], None]) -> Callable[
 
 @probe.guarded
 def _on_start() -> None:
-    global _interrupted
+    global _interrupted, num_compilations
+    num_compilations += 1
     timeline = probe.current
     if timeline is not None and timeline.acts_for_rank() and timeline.activity not in (COMPILE, DONE):
         _interrupted = timeline.activity, timeline.current_phase

@@ -17,9 +17,10 @@ def install() -> None:
 
 
 def identify_device() -> None:
-    """Write the device's UUID into the box; a rank has chosen its device once it has created a process group."""
+    """Write the UUID and name of the device into the box; a rank with a process group has chosen its device."""
     if torch.cuda.is_initialized():
-        probe.identify(device=f"GPU-{torch.cuda.get_device_properties(torch.cuda.current_device()).uuid}")
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        probe.identify(device=f"GPU-{properties.uuid}", device_name=properties.name)
 
 
 def make_device_time() -> DeviceTime | None:

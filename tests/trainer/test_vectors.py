@@ -1,0 +1,74 @@
+"""Tests of the order of vectors: what travels comes back to its place, and gradients take the way of their vectors."""
+
+import pytest
+import torch
+
+from trainer.sharding import KINDS
+from trainer.sharding.groups import groups_of, in_order
+from trainer.vectors import Arrivals, Departures
+
+CPU, NUM_RANKS, SAMPLES = torch.device("cpu"), 4, (3, 2, 0, 4)
+PLANS = {  # kinds and dimensions of the tables
+    "one width": (("table_wise", "row_wise", "data_parallel"), (4, 4, 4)),
+    "columns": (("column_wise", "table_wise", "column_wise"), (4, 4, 6)),
+    "several widths": (("table_wise", "row_wise", "data_parallel", "column_wise", "data_parallel"), (1, 4, 3, 6, 4)),
+    "replicated only": (("data_parallel", "data_parallel"), (2, 3)),
+}
+
+
+def groups(kinds, dims):
+    """Return the groups of each rank."""
+    shards = (
+        shard
+        for table, (kind, dim) in enumerate(zip(kinds, dims, strict=True))
+        if not KINDS[kind].replicated
+        for shard in KINDS[kind].shards(table, 10, dim, KINDS[kind].choices(NUM_RANKS, 2)[-1])
+    )
+    return groups_of(in_order(shards), NUM_RANKS)
+
+
+@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("num_samples", [0, 3])
+def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> None:
+    kinds, dims = PLANS[name]
+    replicated = [table for table, kind in enumerate(kinds) if KINDS[kind].replicated]
+    arrivals = Arrivals(groups(kinds, dims), replicated, dims, CPU)
+    flat = torch.randn(sum(arrivals.sizes(num_samples)), dtype=torch.float64, requires_grad=True)
+    of_replicated = {
+        width: torch.randn(
+            num_samples * sum(dims[table] == width for table in replicated),
+            width,
+            dtype=torch.float64,
+            requires_grad=True,
+        )
+        for width in {dims[table] for table in replicated}
+    }
+    merged = arrivals.merge(flat, of_replicated)
+    assert arrivals.by_sample(merged).flatten(1).shape == (num_samples, sum(dims))
+    gradient = torch.randn_like(merged)
+    expected = torch.autograd.grad(merged, [flat, *of_replicated.values()], gradient, allow_unused=True)
+    of_flat, back = arrivals.split(gradient)
+    assert torch.equal(of_flat, torch.zeros(0, dtype=torch.float64) if expected[0] is None else expected[0])
+    for width, exact in zip(of_replicated, expected[1:], strict=True):
+        assert torch.equal(back[width], exact)
+
+
+def test_columns_of_a_table_are_side_by_side_in_their_order() -> None:
+    arrivals = Arrivals(groups(("column_wise", "table_wise"), (4, 2)), [], (4, 2), CPU)
+    flat = torch.cat([torch.full((size,), float(rank)) for rank, size in enumerate(arrivals.sizes(1))])
+    columns = [0.0, 1.0, 2.0, 3.0]  # one from each rank; the last rank has the second table, too
+    assert arrivals.merge(flat, {}).tolist() == [[*columns, 3.0, 3.0]]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_vectors_of_each_group_come_back(name: str) -> None:
+    for of_rank in groups(*PLANS[name]):
+        reached = [range(NUM_RANKS), (0, 2), (1, 3)][: len(of_rank)] + [range(NUM_RANKS)] * (len(of_rank) - 3)
+        departures = Departures(of_rank, reached)
+        vectors = [
+            torch.randn(len(group.units) * sum(SAMPLES[rank] for rank in ranks), group.width)
+            for group, ranks in zip(of_rank, reached, strict=True)
+        ]
+        flat = departures.flat(vectors, SAMPLES, torch.empty(0))
+        assert len(flat) == sum(departures.sizes(SAMPLES))
+        assert all(map(torch.equal, departures.by_group(flat, SAMPLES), vectors))

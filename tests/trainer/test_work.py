@@ -1,0 +1,55 @@
+"""Tests of the work of a step: its operations against a count by torch, its traffic against a count by hand."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils.flop_counter import FlopCounterMode
+
+from trainer.model import DenseModel
+from trainer.work import StepWork
+
+B = 24
+
+
+def counted(config) -> int:
+    """Return the operations of the dense layers in forward and backward, by torch."""
+    model = DenseModel(config.model, config.embedding.dims, 1, torch.float32)
+    pooled = torch.ones(B, sum(config.embedding.dims), requires_grad=True)
+    counter = FlopCounterMode(display=False)
+    with counter:
+        logits = model.top(model.bottom(torch.ones(B, config.model.dense_features)), pooled)
+        F.binary_cross_entropy_with_logits(logits, torch.ones(B), reduction="sum").backward()
+    return counter.get_total_flops()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"model": {"bottom": [16, 8], "top": [32, 16, 8]}},
+        {"model": {"interaction": "cross", "cross_layers": 1, "cross_rank": 3}},
+        {"model": {"interaction": "cross", "cross_layers": 3, "cross_rank": 8}},
+        {"embedding": {"rows": [5] * 12, "dim": 8}},
+        {"embedding": {"dim": [4, 8, 4, 2, 16]}, "model": {"interaction": "cross", "cross_layers": 2, "cross_rank": 3}},
+    ],
+)
+def test_operations_of_a_step_are_those_that_torch_counts(small_config, changes):
+    config = small_config(changes)
+    assert StepWork(config, torch.device("cpu")).flops(B) == counted(config)
+
+
+def test_memory_traffic_equals_the_count_by_hand(small_config):
+    """Five tables of 4 columns, 3 dense features, bottom 8, top 8; float32, AdaGrad for both."""
+    config = small_config()
+    work = StepWork(config, torch.device("cpu"))
+    width = 4 + 6 * 5 // 2
+    parameters = (3 + 1) * 8 + (8 + 1) * 4 + (width + 1) * 8 + (8 + 1) * 1
+    rows, vectors = 100 * (3 * 4 + 2), 4 * 5 * B * 4
+    activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)
+    assert work.memory_traffic(B, 100, 400) == 4 * (rows + vectors + activations + 9 * parameters)
+
+
+def test_dtype_is_that_of_the_matrix_products(small_config):
+    assert StepWork(small_config(), torch.device("cpu")).dtype == "float32"
+    assert StepWork(small_config(), torch.device("cuda")).dtype == "bfloat16"
+    assert StepWork(small_config({"train": {"dtype": "float64"}}), torch.device("cpu")).dtype == "float64"

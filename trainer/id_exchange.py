@@ -1,0 +1,84 @@
+"""The ids of a batch on their way to the ranks that hold their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.all_to_all import AllToAll
+from trainer.batch import to_device
+from trainer.embedding import Bags
+from trainer.routing import Routed
+from trainer.sharding.groups import Group
+
+
+class IdExchange:
+    """The ids of a batch in flight: first the number of ids in each bag, then the ids, as rows of the local weights."""
+
+    def __init__(
+        self,
+        routed: Routed,
+        groups: Sequence[Sequence[Group]],
+        rank: int,
+        samples: Sequence[int],
+        begins: Tensor | None,
+        device: torch.device,
+        cpus: dist.ProcessGroup | None,
+    ) -> None:
+        """`groups` are those of each rank, `samples` the samples of each rank.
+
+        `begins` (G,) are to be added to the rows of bags. `cpus` is the group that exchanges the numbers of rows.
+        Without it they are sums of the lengths received.
+        """
+        self._begins, self._num_rows = begins, routed.num_rows
+        self._num_groups = [len(of_rank) for of_rank in groups]
+        local = [len(group.shards) for group in groups[rank]]
+        self._num_bags = [number * size for size in samples for number in local]  # by rank of the samples, then group
+        to_send = [sum(len(group.shards) for group in of_rank) * samples[rank] for of_rank in groups]
+        self._rows, self._ranks, self._local = to_device(routed.rows, device), len(samples), len(local)
+        to_receive = [sum(local) * size for size in samples]
+        self._numbers = (
+            AllToAll(routed.num_rows, self._num_groups, [len(local)] * self._ranks, group=cpus) if cpus else None
+        )
+        self._lengths_exchange = AllToAll(to_device(routed.lengths, device), to_send, to_receive)
+        self._rows_exchange: AllToAll | None = None
+        self._lengths, self._received = routed.lengths, routed.num_rows
+
+    def send_rows(self) -> None:
+        """Wait for the numbers of rows to receive. Then start to send the rows."""
+        if self._rows_exchange is None:
+            self._lengths = self._lengths_exchange.wait()
+            self._received = self._numbers.wait() if self._numbers else _sums(self._lengths, self._num_bags)
+            to_send = _sums_of(self._num_rows.tolist(), self._num_groups)
+            to_receive = _sums_of(self._received.tolist(), [self._local] * self._ranks)
+            self._rows_exchange = AllToAll(self._rows, to_send, to_receive)
+
+    def wait(self) -> list[Bags]:
+        """Wait for the bags that all ranks look up in each local group."""
+        self.send_rows()
+        assert self._rows_exchange is not None
+        bags = Bags(self._rows_exchange.wait(), self._lengths)
+        if self._begins is not None:
+            bags = bags.moved(self._begins)
+        if self._local <= 1:
+            return [bags][: self._local]
+        rows, lengths = bags.rows.split(self._received.tolist()), bags.lengths.split(self._num_bags)
+        return [
+            Bags(torch.cat(rows[group :: self._local]), torch.cat(lengths[group :: self._local]))
+            for group in range(self._local)
+        ]
+
+
+def _sums(lengths: Tensor, num_bags: list[int]) -> Tensor:
+    """Sum the lengths of the bags of each rank and group; `num_bags` has the number of bags of each."""
+    sums = [bags.sum() for bags in lengths.split(num_bags)] if num_bags else []
+    return torch.stack(sums) if sums else torch.zeros(0, dtype=torch.int64)
+
+
+def _sums_of(numbers: Sequence[int], sizes: Iterable[int]) -> list[int]:
+    """Return the sum of each of several consecutive parts."""
+    return [sum(numbers[begin:end]) for begin, end in pairwise(accumulate(sizes, initial=0))]

@@ -1,0 +1,167 @@
+"""The floating-point operations of one step, from the calls of torch's operators in it. Pure.
+
+An operation of a matrix product is a multiplication or an addition, so a product of (m, k) and (k, n) has 2·m·k·n.
+Convolutions are the products that they stand for, and attention has two products in forward and five in backward, of
+which one recomputes the scores. The rest of a step (sums, activations, optimizers) is not counted, as the peak of a
+device counts products only.
+
+What zmon cannot count is an operator of another library, or one of torch without a formula. A GPU works on a call after
+it has returned, so there the share of the time says nothing, only that there is such a call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+Shape = Sequence[int]
+
+
+class OperatorCall(NamedTuple):
+    """One call of an operator."""
+
+    name: str  # aten::mm
+    shapes: Sequence[Shape]  # of its arguments; empty for an argument that is no tensor
+    dtype: str  # of its first tensor, as torch names it
+    arguments: Sequence[Any]
+    nanoseconds: int  # on the host
+
+
+@dataclass(frozen=True)
+class Operations:
+    """The operations of one step."""
+
+    by_dtype: dict[str, int]
+    uncounted: dict[str, float]  # name → share of the time of the step on the host
+
+    @property
+    def total(self) -> int:
+        """The operations in all dtypes together."""
+        return sum(self.by_dtype.values())
+
+
+class Count:
+    """The operations of one step, call by call."""
+
+    def __init__(self) -> None:
+        self._by_dtype: Counter[str] = Counter()
+        self._uncounted: Counter[str] = Counter()  # name → nanoseconds
+
+    def add(self, call: OperatorCall) -> None:
+        """Add a call."""
+        flops, dtype = _flops(call), _DTYPES.get(call.dtype)
+        if flops is not None and dtype:
+            self._by_dtype[dtype] += flops
+        elif call.name in FORMULAS or _is_unknown(call.name):
+            self._uncounted[call.name] += call.nanoseconds
+
+    def operations(self, nanoseconds: int) -> Operations:
+        """Return the operations of a step that took so long on the host."""
+        uncounted = {name: own / nanoseconds for name, own in self._uncounted.most_common()} if nanoseconds else {}
+        return Operations({dtype: flops for dtype, flops in self._by_dtype.items() if flops}, uncounted)
+
+
+def _flops(call: OperatorCall) -> int | None:
+    """Return the operations of a call; None if it has no formula or is called in an unknown way."""
+    formula = FORMULAS.get(call.name)
+    if formula is None:
+        return None
+    try:
+        return int(formula(call.shapes, call.arguments))
+    except (IndexError, TypeError, ValueError):
+        return None
+
+
+def _product(a: int, b: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
+    """Return the formula of a product of two arguments: the last size of the first one is summed over."""
+
+    def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
+        left, right = shapes[a], shapes[b]
+        return 2 * prod(left) * (right[-1] if len(right) > 1 else 1)
+
+    return formula
+
+
+def _convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
+    """Arguments: input, weight, bias, stride, padding, dilation, transposed."""
+    size, weight = shapes[0][2:], shapes[1]
+    if not arguments[6]:
+        per_dimension = zip(size, weight[2:], *(_spread(arguments[n], len(size)) for n in (3, 4, 5)), strict=True)
+        size = [(n + 2 * pad - gap * (k - 1) - 1) // stride + 1 for n, k, stride, pad, gap in per_dimension]
+    return 2 * shapes[0][0] * prod(size) * prod(weight)
+
+
+def _convolution_backward(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
+    """Arguments: gradient, input, weight, sizes of bias, stride, padding, dilation, transposed, …, groups, mask."""
+    size = shapes[1 if arguments[7] else 0][2:]
+    needed = sum(map(bool, arguments[10][:2]))  # the gradients of input and weight
+    return needed * 2 * shapes[0][0] * prod(size) * prod(shapes[2])
+
+
+def _fused_convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
+    """Arguments: input, weight, bias, padding, stride, dilation."""
+    none, padding, stride, dilation = None, *arguments[3:6]
+    return _convolution(shapes, [none, none, none, stride, padding, dilation, False])
+
+
+def _spread(values: Sequence[int], number: int) -> Sequence[int]:
+    return values if len(values) == number else [values[0]] * number
+
+
+def _attention(first: int, products: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
+    """Return the formula of attention; from `first` on: query (B, H, S, D), key (…, T, D), value (…, T, V).
+
+    A product has the width D of the query or V of the value. Forward has one of each, backward three and two.
+    """
+
+    def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
+        (batch, heads, queries, width), key, value = shapes[first], shapes[first + 1], shapes[first + 2]
+        of_values = products // 2
+        widths = (products - of_values) * width + of_values * value[-1]
+        return 2 * batch * heads * queries * key[-2] * widths
+
+    return formula
+
+
+FORMULAS: dict[str, Callable[[Sequence[Shape], Sequence[Any]], int]] = {
+    **{f"aten::{name}": _product(0, 1) for name in ("mm", "bmm", "mv", "dot", "vdot", "_scaled_mm")},
+    **{f"aten::{name}": _product(1, 2) for name in ("addmm", "baddbmm", "addbmm", "addmv")},
+    "mkldnn::_linear_pointwise": lambda shapes, _: 2 * prod(shapes[0]) * shapes[1][0],
+    "aten::convolution": _convolution,
+    "aten::_convolution": _convolution,
+    "aten::convolution_backward": _convolution_backward,
+    "mkldnn::_convolution_pointwise": _fused_convolution,
+    **{
+        f"aten::_scaled_dot_product_{kind}": _attention(0, 2)
+        for kind in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+    },
+    **{
+        f"aten::_scaled_dot_product_{kind}_backward": _attention(1, 5)
+        for kind in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
+    },
+}
+_DTYPES = {
+    **{name: name for name in ("float64", "float32", "bfloat16", "float16")},
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), "float8"),
+}
+# Namespaces of torch and of communication, and libraries whose other operations have no products.
+_KNOWN = ("aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims")
+_PRODUCTS = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
+_OF_TORCH = re.compile(
+    r"^aten::_?(cudnn_rnn|mkldnn_rnn_layer|miopen_rnn|grouped_mm|scaled_grouped_mm|int_mm|fft_|linalg_)"
+)
+_NO_PRODUCTS = re.compile(r"vector_norm")
+
+
+def _is_unknown(name: str) -> bool:
+    """Return True if an operation may have products that zmon cannot count."""
+    namespace = name.partition("::")[0]
+    if namespace in _KNOWN:
+        return bool(_OF_TORCH.match(name)) and not _NO_PRODUCTS.search(name)
+    if namespace in ("fbgemm", "mkldnn"):  # many of their operations look rows up or move data
+        return bool(_PRODUCTS.search(name.partition("::")[2]))
+    return True
