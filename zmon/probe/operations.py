@@ -152,7 +152,8 @@ _DTYPES = {
 _KNOWN = ("aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims")
 _PRODUCTS = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
 _OF_TORCH = re.compile(
-    r"^aten::_?(cudnn_rnn|mkldnn_rnn_layer|miopen_rnn|grouped_mm|scaled_grouped_mm|int_mm|fft_|linalg_)"
+    r"^aten::_?(cudnn_rnn|mkldnn_rnn_layer|miopen_rnn|grouped_mm|scaled_grouped_mm|int_mm|fft_|linalg_"
+    r"|(linear|matmul|einsum)(_backward)?$)"  # called as such in inference mode and for nested tensors
 )
 _NO_PRODUCTS = re.compile(r"vector_norm")
 

@@ -1,5 +1,9 @@
 """Tests of the count of one step's operations: real models against counts by hand, and what must not be counted."""
 
+import os
+import subprocess
+import sys
+
 from tests.probe.hooks.scripts import run_script
 
 STEPS = """
@@ -262,3 +266,62 @@ run(step, FIRST_STEP)
 print(counted()[0], FIRST_STEP < Leases().learned_after_steps)
 """
     assert run_script(start_rank, STEPS + script) == ["counted True"]
+
+
+def test_job_that_never_compiles_does_not_import_the_compiler(tmp_path):
+    """To import it takes a second or more, and the user may not be allowed to read its files."""
+    script = """
+import sys, torch, zmon
+assert zmon.attach("tiny")
+weight = torch.ones(8, 8, requires_grad=True)
+for _ in range(6):
+    with zmon.step():
+        (torch.ones(2, 8) @ weight).sum().backward()
+from zmon import probe
+print(probe._identity.flops_source, "torch._dynamo" in sys.modules)
+"""
+    env = {**os.environ, "ZMON_BOX_DIR": str(tmp_path), "RANK": "0", "WORLD_SIZE": "1"}
+    ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "counted False\n", ended
+
+
+def test_function_that_is_compiled_in_the_counted_step_stays_compiled(start_rank):
+    script = """
+calls = []
+def backend(graph, inputs):
+    def call(*args):
+        calls.append(1)
+        return graph.forward(*args)
+    return call
+net = nn.Linear(8, 8)
+function = [net]
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+def step():
+    optimizer.zero_grad()
+    function[0](torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+run(step, 3)
+function[0] = torch.compile(net, backend=backend)
+run(step, 5)
+print(len(calls), counted()[0] == "", counted()[3])
+"""
+    expected = "5 True torch compiles this job: it must declare its operations with zmon.work(flops=…)"
+    assert run_script(start_rank, STEPS + script) == [expected]
+
+
+def test_products_of_nested_tensors_are_told_as_uncounted(start_rank):
+    """They have no shape that could be read."""
+    script = """
+import warnings
+warnings.simplefilter("ignore")
+weight = torch.ones(8, 8, requires_grad=True)
+nested = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)])
+def step():
+    with zmon.step():
+        nn.functional.linear(nested, weight).to_padded_tensor(0.0).sum().backward()
+run(step, 6)
+print(timeline.ledger.steps, counted()[0] == "", counted()[3])
+"""
+    (line,) = run_script(start_rank, STEPS + script)
+    assert line.startswith("6 True "), line
+    assert "operations that zmon cannot count: aten::linear" in line

@@ -101,6 +101,16 @@ class _StepCount:
 class _CountingMode(TorchDispatchMode):  # type: ignore[misc]
     """Sees each call of an operator of torch in this thread, and in those of autograd that work for it."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: else torch imports its compiler at the first call, for a job that may have no use for it."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Return True: else torch 2.13 never compiles a function again that it was to compile in the counted step."""
+        return True
+
     def __init__(self) -> None:
         super().__init__()
         self.replays = _Replays()
@@ -142,12 +152,15 @@ class _CountingMode(TorchDispatchMode):  # type: ignore[misc]
         begin = perf_counter_ns()
         result = func(*args, **(kwargs or {}))
         if self._active:
-            elapsed = perf_counter_ns() - begin
-            shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) else () for each in args]
-            dtype = next((str(each.dtype) for each in args if isinstance(each, torch.Tensor)), "")
-            name = func._schema.name
-            self._count.add(OperatorCall(name, shapes, dtype.removeprefix("torch."), args, elapsed))
+            self._add(func._schema.name, args, perf_counter_ns() - begin)
         return result
+
+    @probe.guarded
+    def _add(self, name: str, args: Sequence[Any], elapsed: int) -> None:
+        tensors = [each for each in args if isinstance(each, torch.Tensor) and not each.is_nested]
+        shapes = [tuple(each.shape) if isinstance(each, torch.Tensor) and not each.is_nested else () for each in args]
+        dtype = str(tensors[0].dtype).removeprefix("torch.") if tensors else ""
+        self._count.add(OperatorCall(name, shapes, dtype, args, elapsed))
 
 
 _PLAIN = torch.Tensor.__torch_dispatch__
