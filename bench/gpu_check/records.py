@@ -18,6 +18,10 @@ ABSENT, HOST_CLOCK, EVENTS = (
     "host clock",
     "device events",
 )  # modes of the probe: no zmon, and what times are from
+# A round of the load: products of square matrices (50 ms on an H100), then copies to the GPU and back, whose sizes
+# differ so that directions cannot be confused.
+PRODUCTS, WIDTH, DTYPE = 20, 8192, "bfloat16"
+RECEIVED_BYTES, SENT_BYTES = 64 << 20, 32 << 20
 HIDDEN_SHARES = (0.0, 0.5, 2.0)  # lengths of the kernels behind which a collective is waited for, of the wait
 
 

@@ -35,8 +35,13 @@ PEAK = Panel(
     absent="the peak of a device is unknown, or the job's operations are (docs/efficiency.md)",
     promql="""
 label_replace(
-  max by (per) (zmon_job_flops_ratio{job_id=$job}), "what", "operations, by $1 time", "per", "(.+)")
-or label_replace(max(zmon_job_memory_bandwidth_ratio{job_id=$job}), "what", "memory bandwidth", "", "")
+  max by (per) (zmon_job_flops_ratio{job_id=$job, source!="tensor_pipe"}),
+  "what", "operations, by $1 time", "per", "(.+)")
+or label_replace(
+  max by (per) (zmon_job_flops_ratio{job_id=$job, source="tensor_pipe"}),
+  "what", "tensor cores busy, by $1 time", "per", "(.+)")
+or label_replace(
+  max by (source) (zmon_job_memory_bandwidth_ratio{job_id=$job}), "what", "memory bandwidth, $1", "source", "(.+)")
 or label_replace(max(zmon_job_roofline_ratio{job_id=$job}), "what", "operations, of the roofline", "", "")
 """,
 )

@@ -12,6 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from tests.build import agent_report, rank_state, waiting
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api.packed import CONTENT_TYPE, pack, with_columns
+from zmon.schema.host import HostSample
 
 TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
@@ -22,7 +23,7 @@ class FakeAgent:
     def __init__(self, *ranks, host="node-a"):
         self.host, self.ranks = host, ranks
         self.suspects, self.version, self.leaving = [], 0, False
-        self.records = {}
+        self.records, self.sample = {}, HostSample()
         self.plans, self.plans_version = {}, ""
         self.down = self.hangs = False
         self.requests = []
@@ -62,6 +63,7 @@ class FakeAgent:
         report = agent_report(
             *self.ranks,
             host=self.host,
+            sample=self.sample,
             records=self.records,
             cursor=self.cursor,
             plans=news,

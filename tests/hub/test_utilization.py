@@ -8,6 +8,7 @@ from tests.build import JOB
 from tests.hub.fakes import FakeAgent, healthy
 from tests.hub.test_job_state import COUNT, steps
 from zmon.scaling.peaks import DevicePeaks
+from zmon.schema.host import GpuSample, HostSample
 
 PEAKS = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12}, 2e10, "by hand")}
 RATIOS = ("zmon_job_flops_ratio", "zmon_job_memory_bandwidth_ratio", "zmon_job_roofline_ratio")
@@ -64,3 +65,22 @@ def test_job_on_an_unknown_device_has_no_ratio_instead_of_a_wrong_one(run_scenar
         assert "the peak of Imaginary 1 is unknown" in job["utilization_unknown"]
 
     run_scenario(scenario, agent, peaks=PEAKS)
+
+
+def test_gpus_that_measure_their_tensor_cores_need_neither_operations_nor_peaks(run_scenario):
+    agent = FakeAgent(*(replace(rank, device=f"GPU-{rank.rank % 2}", device_name="Imaginary 1") for rank in healthy()))
+    gpus = tuple(
+        GpuSample(str(n), f"GPU-{n}", tensor_active_ratio=0.3 + 0.2 * n, memory_active_ratio=0.6) for n in range(2)
+    )
+    agent.sample = HostSample(gpus=gpus)
+
+    async def scenario(hub_client):
+        await hub_client.passes(2)
+        assert await hub_client.metric("zmon_job_flops_ratio") == [pytest.approx(0.4)]
+        assert await hub_client.metric("zmon_job_memory_bandwidth_ratio") == [pytest.approx(0.6)]
+        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
+        assert job["gpu_activity"] == {
+            "tensor_ratio": pytest.approx(0.4), "tensor_wall_ratio": None, "memory_ratio": pytest.approx(0.6)
+        }  # fmt: skip
+
+    run_scenario(scenario, agent)

@@ -51,8 +51,9 @@ FULL_RANK = rank_state(
 )  # fmt: skip
 GOOD_GPU = filled(GpuSample(
     "0", "GPU-1", "NVIDIA H200", "0000:3b:00.0",
-    memory_used_bytes=1_000, memory_total_bytes=2_000, utilization_ratio=0.5, power_watts=300.0,
-    power_limit_watts=700.0, temperature_celsius=61.0, memory_temperature_celsius=70.0,
+    memory_used_bytes=1_000, memory_total_bytes=2_000, utilization_ratio=0.5, tensor_active_ratio=0.4,
+    memory_active_ratio=0.3, power_watts=300.0, power_limit_watts=700.0,
+    temperature_celsius=61.0, memory_temperature_celsius=70.0,
     clocks_hertz={"sm": 1.2e9, "memory": 3.2e9}, max_clocks_hertz={"sm": 1.98e9, "memory": 3.2e9},
     throttled={"hw_thermal": True, "sw_power_cap": False},
     ecc_errors={"volatile_uncorrected": 0, "remapped_uncorrectable": 1}, repair_pending=True, xid_errors={79: 1},

@@ -163,7 +163,7 @@ class Hub:
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._isolated("utilization", snapshot.job_id):
-                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks)
+                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))

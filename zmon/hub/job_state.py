@@ -16,6 +16,7 @@ from zmon.hub.pause_recorder import PauseRecorder
 from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
+from zmon.job.gpu_activity import RecentActivity
 from zmon.job.history import History
 from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
@@ -69,6 +70,7 @@ class JobState:
     work: RecentWork = field(default_factory=RecentWork)
     peaks: JobPeaks | Unknown = field(default_factory=lambda: Unknown("the job has not taken enough steps yet"))
     peaks_due: float = 0.0  # unix time at which the peaks are looked up again
+    activity: RecentActivity = field(default_factory=RecentActivity)
 
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
@@ -102,8 +104,9 @@ class JobState:
             plan=self.plan,
         )
 
-    def rate(self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks]) -> None:
-        """Account for the operations of the finished steps, if they and the peaks of the devices are known."""
+    def rate(self, snapshot: Snapshot, measured: Mapping[str, DevicePeaks], stalled: bool = False) -> None:
+        """Account for how busy the GPUs are, and for the operations of the finished steps, as far as they are known."""
+        self.activity.add(snapshot, self.account, stalled)
         total = self.work.total
         if total is None:
             return

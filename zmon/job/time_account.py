@@ -67,6 +67,9 @@ class Account:
     peak_seconds: float = 0.0  # time that the operations since then take at the peak of the job's devices
     launch_steps: int = 0  # finished steps of the current launch
     unrated_steps: int = 0  # finished steps that `peak_seconds` does not include yet
+    tensor_seconds: float = 0.0  # time in which the tensor cores of the job's GPUs worked, a mean over all of them
+    tensor_known_seconds: float = 0.0  # time of which that is known
+    tensor_restart: float | None = None  # the time in restarts before it was known first; None: never known
     histogram: list[int] = field(default_factory=list)  # number of steps by duration
     histogram_seconds: float = 0.0
 
@@ -94,6 +97,24 @@ class Account:
         """
         self.peak_seconds += self.unrated_steps * seconds_at_peak
         self.unrated_steps = 0
+
+    @property
+    def tensor_ratio(self) -> float | None:
+        """The share of wall-clock in which the tensor cores worked, restarts included; None: not known for any time."""
+        if self.tensor_restart is None:
+            return None
+        return self.tensor_seconds / (self.tensor_known_seconds + self._restart - self.tensor_restart)
+
+    def add_tensor_time(self, ratio: float, seconds: float) -> None:
+        """Add time in which the tensor cores of all GPUs worked for this share."""
+        if seconds > 0:
+            self.tensor_restart = self._restart if self.tensor_restart is None else self.tensor_restart
+            self.tensor_seconds += ratio * seconds
+            self.tensor_known_seconds += seconds
+
+    @property
+    def _restart(self) -> float:
+        return self.causes.get("restart", 0.0)
 
     def is_other_job(self, snapshot: Snapshot) -> bool:
         """Return True if the snapshot is of another job, which only has the same id as the job of this account."""

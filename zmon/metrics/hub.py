@@ -11,7 +11,7 @@ from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.labels import MAX_LABELS, bounded_labels
-from zmon.schema.names import BETWEEN_STEPS, FLOPS_SOURCES
+from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, TENSOR_PIPE
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
@@ -62,6 +62,10 @@ def hub_page(
             page.add("zmon_job_flops_ratio", work.wall_ratio, job.job_id, work.source, "wall")
             page.add("zmon_job_memory_bandwidth_ratio", work.memory_ratio, job.job_id, DECLARED)
             page.add("zmon_job_roofline_ratio", work.roofline_ratio, job.job_id)
+        if (gpus := job.gpu_activity) is not None:
+            page.add("zmon_job_flops_ratio", gpus.tensor_ratio, job.job_id, TENSOR_PIPE, "step")
+            page.add("zmon_job_flops_ratio", gpus.tensor_wall_ratio, job.job_id, TENSOR_PIPE, "wall")
+            page.add("zmon_job_memory_bandwidth_ratio", gpus.memory_ratio, job.job_id, DRAM)
         if (step := job.expected) is not None:
             for cause, seconds in step.causes.items():
                 page.add("zmon_job_expected_step_seconds", seconds, job.job_id, step.by, cause)

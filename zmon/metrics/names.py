@@ -100,6 +100,8 @@ SPECS: dict[str, Spec] = {
     "zmon_gpu_memory_used_bytes": GPU.gauge("Memory of the GPU that is in use.", lambda gpu: gpu.memory_used_bytes),
     "zmon_gpu_memory_total_bytes": GPU.gauge("Memory of the GPU.", lambda gpu: gpu.memory_total_bytes),
     "zmon_gpu_utilization_ratio": GPU.gauge("Share of time in which a kernel was running.", lambda gpu: gpu.utilization_ratio),
+    "zmon_gpu_tensor_active_ratio": GPU.gauge("Share of time in which the GPU's tensor cores worked.", lambda gpu: gpu.tensor_active_ratio),
+    "zmon_gpu_memory_active_ratio": GPU.gauge("Traffic of the GPU's memory, relative to its bandwidth.", lambda gpu: gpu.memory_active_ratio),
     "zmon_gpu_power_watts": GPU.gauge("Power that the GPU draws.", lambda gpu: gpu.power_watts),
     "zmon_gpu_power_limit_watts": GPU.gauge("Power that the GPU may draw.", lambda gpu: gpu.power_limit_watts),
     "zmon_gpu_temperature_celsius": GPU.gauge("Temperature of the GPU's chip.", lambda gpu: gpu.temperature_celsius),

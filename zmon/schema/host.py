@@ -54,7 +54,9 @@ class GpuSample:
     lost: bool = False  # it fell off the bus; everything else is unknown
     memory_used_bytes: int | None = None
     memory_total_bytes: int | None = None
-    utilization_ratio: float | None = None
+    utilization_ratio: float | None = None  # share of time in which a kernel was running
+    tensor_active_ratio: float | None = None  # share of time in which the tensor cores worked, a mean over all of them
+    memory_active_ratio: float | None = None  # bytes read and written, relative to the bandwidth of its memory
     power_watts: float | None = None
     power_limit_watts: float | None = None
     temperature_celsius: float | None = None

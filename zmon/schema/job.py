@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.pause import HealedPause
-from zmon.schema.utilization import Utilization
+from zmon.schema.utilization import GpuActivity, Utilization
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
@@ -59,6 +59,7 @@ class JobView:
     samples_source: str = ""  # where the numbers of samples come from, see SAMPLES_SOURCES; "": unknown
     utilization: Utilization | None = None  # relative to the peak of its devices
     utilization_unknown: str = ""  # why it is unknown
+    gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
 
     @property

@@ -33,6 +33,9 @@ JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 SAMPLES_SOURCES = ("declared", "loader", "model")
 # Sources of a rank's floating-point operations, the most certain first: the job itself, a count of one of its steps.
 FLOPS_SOURCES = ("declared", "counted")
+# Sources that are no numbers of a rank: the share of time in which a GPU's tensor cores work, and the traffic of its
+# memory, as the GPU measures them.
+TENSOR_PIPE, DRAM = "tensor_pipe", "dram"
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
 # remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
 SAME_SIZE_OPS = ("all_reduce", "all_gather", "reduce_scatter")

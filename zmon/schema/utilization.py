@@ -1,4 +1,4 @@
-"""The work of a job relative to the peak of its devices. Frozen data only."""
+"""The work of a job relative to the peak of its devices, and how busy its GPUs are. Frozen data only."""
 
 from __future__ import annotations
 
@@ -19,3 +19,12 @@ class Utilization:
     roofline_ratio: float | None = None
     memory_bound: bool | None = None  # True: the bandwidth limits the job, not the peak of its operations
     uncounted: str = ""  # what the count of operations leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """The activity of all GPUs of a job, as they measure it themselves."""
+
+    tensor_ratio: float  # share of time in which the tensor cores worked, in the last minute of training
+    tensor_wall_ratio: float | None  # the same over wall-clock time, restarts included; None: no time passed yet
+    memory_ratio: float | None = None  # traffic of the memory ÷ its bandwidth, in the last minute of training

@@ -1,4 +1,4 @@
-"""Checks the NVML source against nvidia-smi while a process loads the GPU, and its counters against what it copies."""
+"""Checks the NVML source against nvidia-smi, and against what a process that loads the GPU copies and multiplies."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import psutil
 
 from bench.agent import child
 from bench.gpu_check import nvidia_smi
-from bench.gpu_check.checks.nvml_fields import PROPERTIES, REMAPPED, Round, compare
+from bench.gpu_check.checks.nvml_fields import MEGA, PROPERTIES, REMAPPED, Round, compare
 from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.nvidia_smi import COMMAND, Row, SmiFailed
+from bench.gpu_check.records import DTYPE, PRODUCTS, RECEIVED_BYTES, WIDTH
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.ranks import JobFailed, last_lines
 from bench.rows import MEBI
 from zmon.agent.sources.gpu import GpuSource
 from zmon.errors import SourceUnavailable
+from zmon.scaling.peaks import peaks_of
 from zmon.schema.host import GpuSample, rise
 
 ROUNDS = 5
@@ -29,6 +31,7 @@ _COPY_SECONDS = 3.0
 _START_SECONDS = 60.0
 # Bytes on the bus, of those copied: less where a reading is in the middle of a copy, more by the headers of packets.
 COPIED_RATIOS = (0.9, 1.5)
+TENSOR_TOLERANCE = 0.05  # between the tensor cores' busy time and the operations of the load, both of the peak
 
 
 def run(kit: Kit, _: Setting) -> Iterator[Result]:
@@ -95,10 +98,11 @@ def _compare_pids(sample: GpuSample, pid: int, command: str) -> Result:
 
 
 def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
-    """Compare the counters of the bus with the bytes copied meanwhile."""
-    first, copied_before = _sample(source), copied()
+    """Compare the counters of the bus with the bytes copied meanwhile, and the tensor cores with the products."""
+    first, copied_before, begin = _sample(source), copied(), time.monotonic()
     time.sleep(_COPY_SECONDS)
-    last, copied_after = _sample(source), copied()
+    last, copied_after, end = _sample(source), copied(), time.monotonic()
+    yield _compare_tensor(last, (copied_after[0] - copied_before[0]) // RECEIVED_BYTES, end - begin)
     for number, field in enumerate(("pcie_received_bytes", "pcie_sent_bytes")):
         counted = rise(getattr(first, field), getattr(last, field))
         in_copies = copied_after[number] - copied_before[number]
@@ -108,6 +112,19 @@ def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) ->
         holds = COPIED_RATIOS[0] * in_copies <= counted <= COPIED_RATIOS[1] * in_copies
         compared_with = f"copied meanwhile: {in_copies * MEBI:,.0f} MiB, × {COPIED_RATIOS[0]:g} … {COPIED_RATIOS[1]:g}"
         yield Result(field, judged(holds), counted * MEBI, "MiB", compared_with)
+
+
+def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
+    """Compare how busy the tensor cores were with the operations of the load in these rounds, relative to the peak."""
+    own, peaks = sample.tensor_active_ratio, peaks_of(sample.name or "", {})
+    if own is None or peaks is None:
+        note = "this GPU does not measure it" if own is None else f"the peak of {sample.name} is unknown"
+        return Result("tensor_active_ratio", NOT_CHECKED, own, note=note)
+    of_peak = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
+    compared_with = f"operations of the products: {of_peak:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
+    clock = sample.clocks_hertz.get("sm")
+    note = "" if clock is None else f"SM clock {clock / MEGA:,.0f} MHz: the peak is that of the datasheet's clock"
+    return Result("tensor_active_ratio", judged(abs(own - of_peak) <= TENSOR_TOLERANCE), own, "", compared_with, note)
 
 
 def _bytes_copied(file: Path) -> tuple[int, int]:

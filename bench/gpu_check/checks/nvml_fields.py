@@ -20,6 +20,7 @@ MEBI, MEGA, PERCENT = 2.0**20, 1e6, 0.01
 # Fields of a sample that nvidia-smi cannot confirm here, with the reason.
 NOT_COMPARED = {
     "nics": "nvidia-smi shows them in the picture of `topo -m` only",
+    "memory_active_ratio": "nvidia-smi shows it in `dmon` only",
     "lost": "a GPU is not taken off the bus for a check",
     "xid_errors": "an XID error is not provoked for a check",
     "nvlink_received_bytes": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
@@ -27,8 +28,8 @@ NOT_COMPARED = {
     "nvlink_errors": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
 }
 _TEXTS = ("gpu", "uuid", "name", "pci")  # an index is a text, too
-# Compared in nvml.py: the copies and the process of the load are known.
-COMPARED_WITH_LOAD = ("pcie_received_bytes", "pcie_sent_bytes", "pids")
+# Compared in nvml.py: the copies, the products and the process of the load are known.
+COMPARED_WITH_LOAD = ("pcie_received_bytes", "pcie_sent_bytes", "pids", "tensor_active_ratio")
 
 
 @dataclass(frozen=True)

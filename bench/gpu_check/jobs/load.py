@@ -10,15 +10,13 @@ from pathlib import Path
 
 import torch
 
-WIDTH = 8192
-RECEIVED_BYTES, SENT_BYTES = 64 << 20, 32 << 20  # in each round; they differ, so that directions cannot be confused
-PRODUCTS = 20  # of a round: about 50 ms on an H100
+from bench.gpu_check.records import DTYPE, PRODUCTS, RECEIVED_BYTES, SENT_BYTES, WIDTH
 
 
 def main(path: str) -> None:
     """Load the GPU."""
     device = torch.device("cuda", 0)
-    matrix = torch.randn(WIDTH, WIDTH, device=device, dtype=torch.bfloat16)
+    matrix = torch.randn(WIDTH, WIDTH, device=device, dtype=getattr(torch, DTYPE))
     host_source = torch.ones(RECEIVED_BYTES, dtype=torch.uint8, pin_memory=True)
     host_target = torch.empty(SENT_BYTES, dtype=torch.uint8, pin_memory=True)
     received = torch.empty(RECEIVED_BYTES, dtype=torch.uint8, device=device)

@@ -10,7 +10,7 @@ from zmon.cli.render.time_account import time_table
 from zmon.schema.curve import Efficiency, Point
 from zmon.schema.expected import ExpectedStep
 from zmon.schema.job import JobView
-from zmon.schema.utilization import Utilization
+from zmon.schema.utilization import GpuActivity, Utilization
 
 JOB = JobView(
     "job", 0, 4, 4, "train", 604, 0.02, 0.03, 1600.0, {}, {"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0},
@@ -119,3 +119,13 @@ def test_line_of_the_peak_has_all_known_ratios_and_what_limits_the_job():
 def test_unknown_peak_has_its_reason():
     job = replace(JOB, utilization_unknown="the peak of Imaginary 1 is unknown")
     assert lines_of(job)[-1] == "peak: unknown, the peak of Imaginary 1 is unknown"
+
+
+def test_line_of_the_gpus_has_what_they_measure():
+    job = replace(JOB, gpu_activity=GpuActivity(0.431, 0.402, 0.21))
+    assert " ".join(lines_of(job)[-2:]) == (
+        "GPUs: tensor cores are busy 43.1% of the time in steps, 40.2% of wall-clock time, "
+        "21.0% of the memory bandwidth is used"
+    )
+    job = replace(JOB, gpu_activity=GpuActivity(0.431, None))
+    assert lines_of(job)[-1] == "GPUs: tensor cores are busy 43.1% of the time in steps"

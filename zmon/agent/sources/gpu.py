@@ -15,6 +15,7 @@ from typing import Any
 import pynvml
 
 from zmon.agent.sources import nvml, pci
+from zmon.agent.sources.gpm import Activity, GpmReader
 from zmon.agent.sources.nvml import ALL_LINKS, Device, Field
 from zmon.agent.sources.reading import Reading
 from zmon.agent.sources.xid import XidCounts
@@ -125,6 +126,7 @@ class Card:
         self._xids = xids
         self._fixed = GpuSample(gpu=str(index), uuid="")  # the values that do not change
         self._device: Device | None = None
+        self._gpm: GpmReader | None = None
         self._instances: dict[str, Device] = {}
         self._mig: bool | None = None
         self._broken: str | None = None  # the reason why the card could not be opened
@@ -174,7 +176,9 @@ class Card:
         mig = None if mode is None else bool(mode[0])
         if mig is not self._mig:
             device.forget()  # a card in MIG mode offers other values than a whole one
+            self._gpm = None if mig else GpmReader(device)
         self._mig = mig
+        activity = Activity() if self._gpm is None else self._gpm.read()
         memory = device.ask(pynvml.nvmlDeviceGetMemoryInfo)
         rates = device.ask(pynvml.nvmlDeviceGetUtilizationRates)
         power = device.ask(pynvml.nvmlDeviceGetPowerUsage)
@@ -188,6 +192,8 @@ class Card:
             memory_used_bytes=memory and memory.used,
             memory_total_bytes=memory and memory.total,
             utilization_ratio=rates and rates.gpu / 100,
+            tensor_active_ratio=activity.tensor_ratio,
+            memory_active_ratio=activity.memory_ratio,
             power_watts=None if power is None else power / 1000,
             power_limit_watts=None if limit is None else limit / 1000,
             temperature_celsius=device.either(

@@ -34,7 +34,9 @@ def time_table(job: JobView) -> RenderableType:
         hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         names = ", ".join(sorted(small, key=lambda category: -small[category]))
         _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
-    return Group(table, Text(_goodput(job)), Text(_efficiency(job)), *_peak(job), *_samples(job), *_expected(job))
+    return Group(
+        table, Text(_goodput(job)), Text(_efficiency(job)), *_peak(job), *_gpus(job), *_samples(job), *_expected(job)
+    )
 
 
 def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
@@ -78,6 +80,19 @@ def _peak(job: JobView) -> list[Text]:
         parts.append(f"{now.roofline_ratio:.1%} of the roofline, which {limit} limit{'s' * bool(now.memory_bound)}")
     left_out = f"; not counted: {now.uncounted}" if now.uncounted else ""
     return [Text(f"peak: {', '.join(parts)}{left_out}")]
+
+
+def _gpus(job: JobView) -> list[Text]:
+    """Return a line with how busy the GPUs are, or no line if they do not measure it."""
+    now = job.gpu_activity
+    if now is None:
+        return []
+    parts = [f"tensor cores are busy {now.tensor_ratio:.1%} of the time in steps"]
+    if now.tensor_wall_ratio is not None:
+        parts.append(f"{now.tensor_wall_ratio:.1%} of wall-clock time")
+    if now.memory_ratio is not None:
+        parts.append(f"{now.memory_ratio:.1%} of the memory bandwidth is used")
+    return [Text(f"GPUs: {', '.join(parts)}")]
 
 
 def _samples(job: JobView) -> list[Text]:

@@ -10,6 +10,7 @@
  *     0 nvmlDeviceGetClockInfo.1 1980    the answer for one argument
  *     0 field.82 45                      a field value; 82@4294967295: with a scope other than 0; `type.82 1`: its type
  *     0 pids 7,8
+ *     0 gpm.5 40                         a metric of GPM, in percent between any two samples; a card without one has no GPM
  *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of GPU 0 exists if it has a UUID
  * All other answers have their defaults. Built with -DOLD, the library lacks the functions that drivers before R510 lack.
  */
@@ -28,6 +29,9 @@ typedef struct { unsigned pid; unsigned long long memory; unsigned gpu_instance,
 typedef struct { Device *device; unsigned long long type, data; unsigned gpu_instance, compute_instance; } Event;
 typedef struct { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; } Pci;
 typedef struct { unsigned version, sensor; int celsius; } Temperature;
+typedef struct { unsigned version, supported; } GpmSupport;
+typedef struct { unsigned id; int code; double value; char *names[3]; } GpmMetric;
+typedef struct { unsigned version, size; long long *before, *after; GpmMetric metrics[]; } GpmRequest;
 
 static Device devices[CARDS][1 + INSTANCES];
 static struct { char who[16], what[64], answer[256]; } lines[LINES];
@@ -251,6 +255,38 @@ int nvmlDeviceGetFieldValues(Device *it, int size, FieldValue *values) {
         value->type = number(it->name, what, 3);
     }
     return error;
+}
+
+int nvmlGpmQueryDeviceSupport(Device *it, GpmSupport *answer) {
+    int error = begin(it->name, "nvmlGpmQueryDeviceSupport");
+    answer->supported = scripted(it->name, "gpm.5") != NULL;
+    return answer->version == 1 ? error : INVALID;
+}
+
+int nvmlGpmSampleAlloc(long long **answer) {
+    *answer = calloc(1, sizeof **answer);
+    return begin("driver", "nvmlGpmSampleAlloc");
+}
+
+int nvmlGpmSampleGet(Device *it, long long *sample) { /* a sample is the card's number, and 1000 × its own number */
+    static int num_samples;
+    int error = begin(it->name, "nvmlGpmSampleGet");
+    if (!error) *sample = 1000 * ++num_samples + card_of(it);
+    return error;
+}
+
+int nvmlGpmMetricsGet(GpmRequest *it) {
+    int error = begin("driver", "nvmlGpmMetricsGet");
+    if (error) return error;
+    if (it->version != 1 || !*it->before || *it->before >= *it->after) return INVALID;
+    for (unsigned i = 0; i < it->size; i++) {
+        char what[64];
+        const char *card = device(*it->after % 1000, 0)->name;
+        snprintf(what, sizeof what, "gpm.%u", it->metrics[i].id);
+        it->metrics[i].code = scripted(card, what) ? failure(card, what) : NOT_SUPPORTED;
+        it->metrics[i].value = number(card, what, 0);
+    }
+    return SUCCESS;
 }
 
 int nvmlEventSetWait_v2(void *set, Event *answer, unsigned milliseconds) {

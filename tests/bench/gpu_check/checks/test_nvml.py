@@ -134,6 +134,21 @@ def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, verdict):
     assert {results[f"pcie_{way}_bytes"].verdict for way in ("received", "sent")} == {verdict}
 
 
+@pytest.mark.parametrize(("rounds", "verdict"), [(0, FAILED), (17, FAILED), (18, PASSED), (22, PASSED), (23, FAILED)])
+def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, verdict):
+    """20 rounds of 20 products are 0.444 of the peak of an H200 in one second."""
+    driver.set_answers(("0", "gpm.5", 44.4))
+    source = GpuSource()
+    source.read()
+    result = nvml._compare_tensor(source.read().value[0], rounds, 1.0)
+    assert (result.verdict, result.note) == (verdict, "SM clock 1,001 MHz: the peak is that of the datasheet's clock")
+
+
+def test_tensor_cores_that_are_not_measured_are_not_checked(tmp_path, driver):
+    result = compared(tmp_path, driver)["tensor_active_ratio"]
+    assert (result.verdict, result.note) == (NOT_CHECKED, "this GPU does not measure it")
+
+
 def test_missing_driver_is_a_failure_because_torch_sees_a_gpu(tmp_path, driver):
     driver.set_answers(("driver", "error", 9))
     results = compared(tmp_path, driver)
