@@ -10,7 +10,6 @@ round, as in a live pass, but nothing is sent. `÷ real time` is the time of the
 from __future__ import annotations
 
 import argparse
-import gc
 import resource
 import statistics
 import tempfile
@@ -21,8 +20,8 @@ from typing import BinaryIO
 
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
 from bench.rows import table_line
-from zmon.cli.hub import OBJECTS_PER_PASS
 from zmon.hub import Hub, HubConfig
+from zmon.hub.cycles import search_seldom
 from zmon.schema.api.packed import Resting, unpack
 from zmon.web.client import RawReport
 
@@ -38,7 +37,6 @@ def main() -> None:
     parser.add_argument("--passes", type=int, default=10, help="recorded rounds (10)")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two rounds (5)")
     arguments = parser.parse_args()
-    gc.set_threshold(OBJECTS_PER_PASS)
     print(table_line(_HEADS, _HEADS), flush=True)
     for num_ranks in arguments.ranks:
         with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
@@ -84,6 +82,7 @@ def replay(path: Path, num_ranks: int, folder: Path) -> tuple[list[float], list[
                 link.record_report(link.read(RawReport(body, is_packed=True)))
             middle = time.process_time()
             hub.evaluate(time.time())
+            search_seldom(num_ranks)
             decode.append(middle - begin)
             evaluate.append(time.process_time() - middle)
     (snapshot,) = hub.snapshots

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from zmon.errors import UsageError, ZmonError
 from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.collector import Collector
+from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource, is_url
 from zmon.offline.peak_bench import read as read_peaks
@@ -39,10 +39,6 @@ from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.web.live_config import LiveConfig
-
-# A pass of the hub makes about 100,000 objects, and hardly any of them are in a reference cycle. By default, Python
-# searches for cycles every 700 objects, which takes a quarter of the time of decoding.
-OBJECTS_PER_PASS = 100_000
 
 _OF_A_HUB = {"collectors", "shard"}
 _OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels", "peaks"}
@@ -143,7 +139,7 @@ def hub(
         _check(sources)
     elif not collect:
         _lock(data_dir)
-    gc.set_threshold(OBJECTS_PER_PASS)
+    search_seldom()
     config = HubConfig(
         urls,
         data_dir,

@@ -28,6 +28,7 @@ from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.collector_poller import CollectorPoller
 from zmon.hub.config import HubConfig
+from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
 from zmon.hub.free_memory import FreeMemory, trim_of_libc
@@ -102,6 +103,7 @@ class Hub:
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
             self._free_memory.give_back()
+            search_seldom(sum(len(snapshot.ranks) for snapshot in self.snapshots))
             self.pass_seconds = time.monotonic() - begin
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
