@@ -36,10 +36,14 @@ from tests.e2e.running_stack import (
 )
 from tests.places import REPOSITORY
 from tests.stack.quick import quick_alertmanager, quick_prometheus
+from zmon.offline.peak_bench import file
+from zmon.scaling.peaks import DevicePeaks, processors_name
 
 FOLDER = Path(__file__).parent
 PAUSE_SECONDS = "0.1"  # pause in each step of a job that tests only watch
 TRAINER = ("-m", "trainer", "--preset", "demo")
+# Rates that no machine of tests has, so that the ratios are below 1.
+PEAK_FLOPS, MEMORY_BANDWIDTH = 1e13, 1e12
 UNHURRIED = (str(FOLDER / "unhurried.py"), PAUSE_SECONDS, "--preset", "demo")
 
 
@@ -76,6 +80,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
         "ZMON_HOST": HOST,
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(REPOSITORY),
+        "ZMON_PEAKS": str(write_peaks(directory / "peaks.yaml")),
     }
     command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(directory / "ready.json")]
     command += ["--webhook", f"http://127.0.0.1:{webhook.port}/"]
@@ -94,6 +99,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
     finally:
         process.send_signal(signal.SIGINT)
         process.wait(timeout=10)
+
+
+def write_peaks(path: Path) -> Path:
+    """Write the peaks of this machine's processors, as a site would give them to its hub."""
+    device = processors_name(Path("/proc/cpuinfo").read_text())
+    file.write(path, {device: DevicePeaks({"float32": PEAK_FLOPS}, MEMORY_BANDWIDTH, "made up")})
+    return path
 
 
 def shorten_intervals(stack: RunningStack, directory: Path) -> None:
