@@ -36,13 +36,13 @@ PEAK = Panel(
     promql="""
 label_replace(
   max by (per) (zmon_job_flops_ratio{job_id=$job, source!="tensor_pipe"}),
-  "what", "operations, by $1 time", "per", "(.+)")
+  "what", "operations, $1", "per", "(.+)")
 or label_replace(
   max by (per) (zmon_job_flops_ratio{job_id=$job, source="tensor_pipe"}),
-  "what", "tensor cores busy, by $1 time", "per", "(.+)")
+  "what", "tensor cores, $1", "per", "(.+)")
 or label_replace(
-  max by (source) (zmon_job_memory_bandwidth_ratio{job_id=$job}), "what", "memory bandwidth, $1", "source", "(.+)")
-or label_replace(max(zmon_job_roofline_ratio{job_id=$job}), "what", "operations, of the roofline", "", "")
+  max by (source) (zmon_job_memory_bandwidth_ratio{job_id=$job}), "what", "memory, $1", "source", "(.+)")
+or label_replace(max(zmon_job_roofline_ratio{job_id=$job}), "what", "roofline", "", "")
 """,
 )
 
