@@ -70,7 +70,7 @@ def measure(
     report.queries(costs)
     served = rounds.served(dashboard, prometheus, views, num_rounds, moments)
     with browser.viewer(dashboard.url) as viewer:
-        for view in (*views, *rounds.neutrals(views)):
+        for view in (*views, *rounds.before_clicks(views)):
             viewer.learn(view)
         alone = {
             **rounds.loads(viewer, views, num_rounds, moments),
