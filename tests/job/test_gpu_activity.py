@@ -99,3 +99,16 @@ def test_job_without_gpus_has_no_activity():
     recent.add(snapshot(rank_state(0), rank_state(1)), account, False)
     assert recent.activity(account) is None
     assert account.tensor_ratio is None
+
+
+def test_gpus_of_a_job_that_has_ended_belong_to_others():
+    recent, account = RecentActivity(), Account("job")
+    for number in range(3):
+        recent.add(job(0.5, number=number), account, False)
+    for number in range(3, 9):
+        ended = job(0.9, number=number, activity="done" if number < 6 else "train")
+        ended = replace(ended, ranks=tuple(replace(r, alive=number < 6) for r in ended.ranks))
+        recent.add(ended, account, False)
+    assert account.tensor_ratio == pytest.approx(0.5)
+    assert account.tensor_known_seconds == pytest.approx(10.0)
+    assert recent.activity(account) is None

@@ -237,3 +237,31 @@ def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank,
     first, second = zmon_lines(rank)
     assert "zmon.work(flops=…, dtype=None) cannot be used" in first
     assert "float32" in second
+
+
+@pytest.mark.parametrize("edge", ["c", "python"])
+def test_odd_dtype_costs_the_operations_and_not_the_box_nor_the_samples(start_rank, edge):
+    rank = start_rank(
+        """
+        import zmon
+        from zmon import probe
+        assert probe.attach_box()
+        class Dtype:
+            def __str__(self):
+                return "torch.bfloat16"
+        for dtype in ("bfloat16 (autocast)", {"bfloat16": "half"}, {f"dtype_{n}": 0.01 for n in range(40)}, None, 7.5):
+            with zmon.step():
+                zmon.work(samples=5, flops=10**9, memory_traffic=3, dtype=dtype)
+        print(probe._identity.flops_source, *probe.current.ledger._amounts[:1], *probe.current.ledger._amounts[4:6])
+        written = []
+        probe.current.box.identity = written.append
+        for _ in range(20):
+            zmon.work(flops=10**9, dtype={"bfloat16": 0.5, "float32": 0.5})
+        zmon.work(flops=10**9, dtype=Dtype())
+        print(*(identity.flops_dtypes for identity in written))
+        """,
+        ZMON_EDGE=edge,
+    )
+    assert rank.wait() == 0
+    lines = [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
+    assert lines == [" 25 -1 15", "{'bfloat16': 0.5, 'float32': 0.5} {'bfloat16': 1.0}"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Annotated, Any, NamedTuple, get_type_hints
@@ -52,24 +53,32 @@ def _text(size: int) -> Packed:
     return Packed(f"{size}s", lambda value: field(value, size), text)
 
 
-def _shares(size: int) -> Packed:
-    """Encode shares by name as `bfloat16=0.98 float32=0.02`."""
-    return Packed(
-        f"{size}s",
-        lambda shares: field(" ".join(f"{name}={share:.6g}" for name, share in shares.items()), size),
-        _decoded_shares,
+def fits_shares(shares: Mapping[str, float]) -> bool:
+    """Return True if these are shares of dtypes, and the box has room for them."""
+    return (
+        all(_DTYPE.fullmatch(name) for name in shares)
+        and all(isinstance(share, int | float) and 0 <= share <= 1 for share in shares.values())
+        and len(_as_words(shares)) < _SHARES_BYTES
     )
 
 
+def _as_words(shares: Mapping[str, float]) -> str:
+    return " ".join(f"{name}={share:.6g}" for name, share in shares.items())
+
+
 def _decoded_shares(raw: bytes) -> dict[str, float]:
+    """Return the shares of dtypes, or none if they are damaged: they are not worth the whole box."""
     pairs = (word.partition("=") for word in text(raw).split())
     try:
         shares = {name: float(share) for name, _, share in pairs}
-    except ValueError as error:
-        raise ValueError("its shares of dtypes are not numbers") from error
-    if not all(0 <= share <= 1 for share in shares.values()):
-        raise ValueError("its shares of dtypes are not between 0 and 1")
-    return shares
+    except ValueError:
+        return {}
+    return shares if fits_shares(shares) else {}
+
+
+_DTYPE, _SHARES_BYTES = re.compile(r"[a-z0-9_]+"), 160
+# As `bfloat16=0.98 float32=0.02`.
+_SHARES = Packed(f"{_SHARES_BYTES}s", lambda shares: field(_as_words(shares), _SHARES_BYTES), _decoded_shares)
 
 
 def _json(size: int) -> Packed:
@@ -129,7 +138,7 @@ class Identity:
     device_name: Annotated[str, _text(96)] = ""  # as the driver names it; "": unknown, or the processors of the host
     flops_source: Annotated[str, _text(16)] = ""  # where the numbers of operations come from; "": unknown
     # The share of each dtype in the operations; empty: unknown.
-    flops_dtypes: Annotated[dict[str, float], _shares(160)] = dataclass_field(default_factory=dict)
+    flops_dtypes: Annotated[dict[str, float], _SHARES] = dataclass_field(default_factory=dict)
     uncounted: Annotated[str, _text(256)] = ""  # what the count of operations leaves out, or why there is none
 
 

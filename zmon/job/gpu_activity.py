@@ -49,6 +49,9 @@ class RecentActivity:
 
     def add(self, snapshot: Snapshot, account: Account, stalled: bool) -> None:
         """Take a sample if one is due. `stalled`: the job has an open finding of a stall."""
+        if not all(rank.alive for rank in snapshot.ranks) or all(rank.activity == "done" for rank in snapshot.ranks):
+            self.sampled_at = None  # others may use its GPUs now
+            return
         if snapshot.time < self.due:
             return
         self.due = snapshot.time + SAMPLE_SECONDS

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any
 
 from zmon.box import BoxWriter, box_path
-from zmon.box.identity import Identity
+from zmon.box.identity import Identity, fits_shares
 from zmon.box.roots import prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
@@ -33,6 +33,7 @@ from zmon.probe.interface import job_interface
 from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
 from zmon.probe.launch import LaunchEnvironment, read_launch
+from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
@@ -146,10 +147,13 @@ class _Step:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if current is not None and kind is None:
+        if current is not None:
             begin = time.monotonic_ns()
             try:
-                current.end_step()
+                if kind is None:
+                    current.end_step()
+                else:
+                    current.ledger.failed_steps += 1  # the job may try it again, which then belongs to the same step
                 current.overhead_ns += time.monotonic_ns() - begin
             except Exception as failure:
                 _complain(failure)
@@ -214,34 +218,40 @@ def work(
     lookups: int | None = None,
     flops: float | None = None,
     memory_traffic: float | None = None,
-    dtype: str | Mapping[str, float] | None = None,
+    dtype: object = None,
 ) -> None:
     """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank.
 
-    `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: the name of one, such
-    as bfloat16 or tf32, or the share of each. `memory_traffic` is the bytes read from and written to device memory.
+    `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: a dtype or its name,
+    such as bfloat16 or tf32, or a mapping from each to its share. `memory_traffic` is the bytes read from and written
+    to device memory.
     """
     if current is not None:
         try:
-            if flops is not None and (dtype is not current.ledger.declared_dtype or dtype is None):
-                _declare_dtype(dtype)
+            if flops is not None and not _is_declared(current.ledger, dtype):
+                flops = None  # the rest of the call counts all the same
             current.ledger.work(samples, lookups, flops, memory_traffic)
         except Exception as error:
-            _complain(error, str(error) if isinstance(error, ZmonError) else "")
+            _complain(error)
 
 
-def _declare_dtype(dtype: str | Mapping[str, float] | None) -> None:
-    """Write the dtypes of the declared operations into the box. Raises UsageError."""
-    shares = {dtype: 1.0} if isinstance(dtype, str) else dict(dtype or {})
-    if not shares or not all(0 <= share <= 1 for share in shares.values()):
-        raise UsageError(
+def _is_declared(ledger: Ledger, dtype: object) -> bool:
+    """Write the dtypes of the declared operations into the box if they are new; return False if they are no dtypes."""
+    if dtype is not None and (dtype is ledger.declared_dtype or dtype == ledger.declared_dtype):
+        return True
+    shares = dict(dtype) if isinstance(dtype, Mapping) else {dtype: 1.0}
+    names = {str(name).removeprefix("torch."): share for name, share in shares.items() if name is not None}
+    if not names or not fits_shares(names):
+        error = UsageError(
             f"zmon.work(flops=…, dtype={dtype!r}) cannot be used",
             "the peak of a device depends on the dtype",
-            "Give the name of one dtype, or a mapping from names to shares between 0 and 1",
+            "Give the name of one dtype, such as bfloat16, or a mapping from names to shares between 0 and 1",
         )
-    identify(flops_source=FLOPS_SOURCES[0], flops_dtypes=shares)
-    if current is not None:
-        current.ledger.declared_dtype = dtype
+        _complain(error, str(error))
+        return False
+    identify(flops_source=FLOPS_SOURCES[0], flops_dtypes=names, uncounted="")
+    ledger.declared_dtype = dtype
+    return True
 
 
 def report(**values: float) -> None:

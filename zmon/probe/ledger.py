@@ -58,6 +58,7 @@ class Ledger:
         self._num_single = 0  # sends to and receives from single ranks until the last step
         self._memory_read_at = 0
         self._report: dict[str, float] = {}
+        self.failed_steps = 0  # steps that an exception left
         self.declared_dtype: object = None  # the dtype of the operations, as the job last declared it
         # The operations that were counted in one step, and its samples (0: unknown); they stand for all later steps.
         self.counted_flops = self.counted_samples = 0

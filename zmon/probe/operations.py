@@ -25,8 +25,8 @@ class OperatorCall(NamedTuple):
     """One call of an operator."""
 
     name: str  # aten::mm
-    shapes: Sequence[Shape]  # of its arguments; empty for an argument that is no tensor
-    dtype: str  # of its first tensor, as torch names it
+    shapes: Sequence[Shape]  # of its arguments, empty for one that is no tensor; none at all if one is sparse or nested
+    dtype: str  # of its first tensor, as torch names it, or tf32
     arguments: Sequence[Any]
     nanoseconds: int  # on the host
 
@@ -56,7 +56,7 @@ class Count:
         flops, dtype = _flops(call), _DTYPES.get(call.dtype)
         if flops is not None and dtype:
             self._by_dtype[dtype] += flops
-        elif call.name in FORMULAS or _is_unknown(call.name):
+        elif _out_of_place(call.name) in FORMULAS or _is_unknown(call.name):
             self._uncounted[call.name] += call.nanoseconds
 
     def operations(self, nanoseconds: int) -> Operations:
@@ -67,13 +67,18 @@ class Count:
 
 def _flops(call: OperatorCall) -> int | None:
     """Return the operations of a call; None if it has no formula or is called in an unknown way."""
-    formula = FORMULAS.get(call.name)
+    formula = FORMULAS.get(_out_of_place(call.name))
     if formula is None:
         return None
     try:
         return int(formula(call.shapes, call.arguments))
     except (IndexError, TypeError, ValueError):
         return None
+
+
+def _out_of_place(name: str) -> str:
+    """Return aten::addmm for aten::addmm_, which writes into its first argument."""
+    return name.removesuffix("_")
 
 
 def _product(a: int, b: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
@@ -145,24 +150,25 @@ FORMULAS: dict[str, Callable[[Sequence[Shape], Sequence[Any]], int]] = {
     },
 }
 _DTYPES = {
-    **{name: name for name in ("float64", "float32", "bfloat16", "float16")},
+    **{name: name for name in ("float64", "float32", "tf32", "bfloat16", "float16")},
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), "float8"),
 }
 # Namespaces of torch and of communication, and libraries whose other operations have no products.
 _KNOWN = ("aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims")
 _PRODUCTS = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
+# Operators of torch that have products, by their names; `mm` is also in gamma and hamming, `conv` in convert.
 _OF_TORCH = re.compile(
-    r"^aten::_?(cudnn_rnn|mkldnn_rnn_layer|miopen_rnn|grouped_mm|scaled_grouped_mm|int_mm|fft_|linalg_"
-    r"|(linear|matmul|einsum)(_backward)?$)"  # called as such in inference mode and for nested tensors
+    r"mm(?!a|ing)|addmv|conv(?!ert)|attention|linear|matmul|einsum|tensordot|inner|lstm|gru|rnn|transformer_encoder"
+    r"|cdist|euclidean_dist|semi_structured|cholesky|::_?(fft|linalg)_"
 )
-_NO_PRODUCTS = re.compile(r"vector_norm")
+_NO_PRODUCTS = re.compile(r"upsample|vector_norm|_thnn_fused_(lstm|gru)_cell")
 
 
 def _is_unknown(name: str) -> bool:
     """Return True if an operation may have products that zmon cannot count."""
-    namespace = name.partition("::")[0]
+    namespace, _, own = name.partition("::")
     if namespace in _KNOWN:
-        return bool(_OF_TORCH.match(name)) and not _NO_PRODUCTS.search(name)
+        return bool(_OF_TORCH.search(name)) and not _NO_PRODUCTS.search(name)
     if namespace in ("fbgemm", "mkldnn"):  # many of their operations look rows up or move data
-        return bool(_PRODUCTS.search(name.partition("::")[2]))
+        return bool(_PRODUCTS.search(own))
     return True

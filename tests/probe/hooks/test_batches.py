@@ -81,6 +81,7 @@ def test_samples_of_each_batch_that_a_loader_returns(loader, expected):
         (UserDict(mask=None, ids=torch.zeros(6, 2)), 6),
         (Batch(["a"], torch.zeros(6, 2), None), 6),
         ((torch.tensor(1.0), torch.zeros(6, 2)), 6),  # a number first, such as a weight
+        (torch.nested.nested_tensor([torch.zeros(2, 8), torch.zeros(3, 8)]), 2),
         (torch.tensor(1.0), None),
         (["a", "b"], None),
         ([[[[[torch.zeros(6)]]]]], None),

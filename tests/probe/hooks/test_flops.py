@@ -325,3 +325,137 @@ print(timeline.ledger.steps, counted()[0] == "", counted()[3])
     (line,) = run_script(start_rank, STEPS + script)
     assert line.startswith("6 True "), line
     assert "operations that zmon cannot count: aten::linear" in line
+
+
+def test_step_that_fails_and_is_tried_again_is_not_counted_twice(start_rank):
+    script = """
+train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
+def step(fails):
+    with zmon.step():
+        train()
+        if fails:
+            raise MemoryError
+for number in range(1, 10):
+    if number == 4:
+        try:
+            step(True)
+        except MemoryError:
+            pass
+    step(False)
+print(counted()[:2])
+"""
+    assert run_script(start_rank, STEPS + script) == ["('counted', 512)"]
+
+
+def test_forward_in_another_thread_is_not_left_out(start_rank):
+    """torch.nn.DataParallel computes so."""
+    script = """
+import threading
+net = nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), 0.01)
+def step():
+    optimizer.zero_grad()
+    losses = []
+    thread = threading.Thread(target=lambda: losses.append(net(torch.ones(2, 8)).sum()))
+    thread.start()
+    thread.join()
+    losses[0].backward()
+    optimizer.step()
+run(step)
+print(counted()[:2], counted()[3])
+"""
+    expected = "('', 0) none of the steps 4 to 8 could be counted as a whole"
+    assert run_script(start_rank, STEPS + script) == [expected]
+
+
+def test_mode_of_the_job_that_ends_late_keeps_no_mode_of_zmon(start_rank):
+    script = """
+from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
+run(step, 3)
+with FlopCounterMode(display=False):
+    run(step, 9)
+run(step, 2)
+print(_get_current_dispatch_mode(), timeline.ledger.steps)
+"""
+    assert run_script(start_rank, STEPS + script) == ["None 14"]
+
+
+def test_tracing_in_the_counted_step_works_and_does_not_count(start_rank):
+    script = """
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
+def step():
+    with FakeTensorMode() as fake:
+        (torch.empty(4, 4) @ fake.from_tensor(torch.ones(4, 4))).sum()
+    make_fx(lambda a: (a @ a).sum(), tracing_mode="fake")(torch.ones(4, 4))
+    torch.ones(9, 9, device="meta") @ torch.ones(9, 9, device="meta")
+    train()
+run(step, 6)
+print(counted()[:2])
+"""
+    assert run_script(start_rank, STEPS + script) == ["('counted', 512)"]
+
+
+def test_higher_order_operator_in_the_counted_step_works_and_is_told(start_rank):
+    script = """
+from torch._higher_order_ops.out_dtype import out_dtype
+train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
+def step():
+    ones = torch.ones(4, 4, dtype=torch.int8)
+    out_dtype(torch.ops.aten.mm.default, torch.int32, ones, ones)
+    train()
+run(step, 6)
+print("higher_order::out_dtype" in counted()[3])
+"""
+    assert run_script(start_rank, STEPS + script) == ["True"]
+
+
+def test_products_of_sparse_matrices_are_not_counted_as_dense(start_rank):
+    script = """
+matrix = torch.eye(200).to_sparse_csr()
+weight = nn.Parameter(torch.ones(200, 64))
+optimizer = torch.optim.SGD([weight], 0.01)
+def step():
+    optimizer.zero_grad()
+    (matrix @ weight).sum().backward()
+    optimizer.step()
+run(step, 6)
+print(timeline.ledger.counted_flops, "aten::" in counted()[3])
+"""
+    assert run_script(start_rank, STEPS + script)[-1] == "0 True"
+
+
+def test_step_that_the_device_does_late_is_the_fourth_of_the_host(start_rank):
+    """With times of the device, boundaries are written some steps later."""
+    script = """
+from zmon.probe.device_time import DeviceTime
+done, now = [0], [0]
+class Event:
+    def record(self):
+        now[0] += 1
+        self.time = now[0]
+    def query(self):
+        return self.time <= done[0]
+    def elapsed_time(self, end):
+        return float(end.time - self.time)
+timeline.make_device_time = lambda: DeviceTime(Event, lambda: True)
+net = nn.Linear(8, 8)
+train = trainer_of(net, torch.ones(2, 8))
+for number in range(1, 14):
+    before = now[0]
+    with zmon.step():
+        zmon.phase("forward")
+        if number == 4:
+            with zmon.activity("eval"):
+                for _ in range(5):
+                    net(torch.ones(2, 8))
+            zmon.phase("forward")
+        train()
+        zmon.phase("optimizer")
+    done[0] = before  # one step behind
+print(timeline.device is not None, counted()[:2])
+"""
+    assert run_script(start_rank, STEPS + script) == ["True ('counted', 512)"]

@@ -66,8 +66,9 @@ static PyObject *step_exit(Step *self, PyObject *const *arguments, Py_ssize_t nu
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    if (!is_watched || (number > 0 && arguments[0] != Py_None)) Py_RETURN_NONE;
-    if (timeline == NULL || !can_end_step(timeline))
+    if (!is_watched) Py_RETURN_NONE;
+    int has_failed = number > 0 && arguments[0] != Py_None;
+    if (has_failed || timeline == NULL || !can_end_step(timeline))
         return call_python(python_step, "__exit__", (PyObject *)self, arguments, number, NULL);
     int64_t begin = read_clock(timeline);
     if (end_step(timeline) < 0) complain();

@@ -41,7 +41,9 @@ def leading_size(batch: Any) -> int | None:
 
 def _first_shape(batch: Any) -> Sequence[int]:
     tensor = next(_tensors(batch, _MAX_DEPTH), None)
-    return () if tensor is None else tensor.shape
+    if tensor is None:
+        return ()
+    return (tensor.size(0),) if tensor.is_nested else tensor.shape  # a nested tensor has only a first dimension
 
 
 def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:
