@@ -42,7 +42,7 @@ def test_no_plan_is_faster_than_bounds() -> None:
 
 def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
     """With four ranks on a host, six ranks have one group of three on one host and one that is divided by hosts."""
-    machine, table = ShardingConfig().machine(ranks_per_host=4), Table(100_000, 64, 10.0)
+    machine, table = ShardingConfig().machine(ranks_per_host=4), Table(100_000, 66, 10.0)
     workload = Workload((table,), (256,) * 6)
     step = Step(workload, machine)
     columns = options_of({"column_wise": KINDS["column_wise"]}, table, workload, machine, step)
