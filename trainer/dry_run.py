@@ -19,9 +19,22 @@ import numpy as np
 
 from trainer.published import DenseWork
 from trainer.sharding import KINDS, Plan
-from trainer.sharding.cost import GRADIENTS, IDS, LOADS, PER_SECOND, POOLED, WORK, Array, Machine, Workload, table_cost
+from trainer.sharding.cost import (
+    FAR,
+    GRADIENTS,
+    IDS,
+    LOADS,
+    NEAR,
+    PER_SECOND,
+    POOLED,
+    WORK,
+    Array,
+    Machine,
+    Workload,
+    table_cost,
+)
 from trainer.sharding.plan import columns, in_bytes
-from trainer.sharding.step import ALL_TO_ALLS, Step
+from trainer.sharding.step import Step
 
 _MOST_RANKS = 8  # ranks in the table, the slowest ones
 _DENSE_STATE = 3  # numbers for each dense parameter: weight, gradient, optimizer state
@@ -52,7 +65,7 @@ def dense_memory(dense: DenseWork, samples: int) -> int:
 
 @dataclass(frozen=True)
 class RankStep:
-    """The predicted step of one rank: seconds, and bytes in all-to-alls to other ranks."""
+    """The predicted step of one rank: seconds, and bytes sent to other ranks in all-to-alls."""
 
     rank: int
     dense: float
@@ -80,8 +93,8 @@ def rank_steps(
     reduction = machine.all_reduce_seconds(float(DENSE_BYTES * dense.parameters), plan.num_ranks)
     hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
     exposed = exchange[POOLED] + exchange[GRADIENTS] + hidden
-    sent, across = step.sent(loads).sum(axis=0), step.crossing_hosts(loads).sum(axis=0)
-    within = sent - across - (step.share * loads[:ALL_TO_ALLS]).sum(axis=0)
+    within = step.within_hosts(loads).sum(axis=0) + loads[NEAR]
+    across = step.crossing_hosts(loads).sum(axis=0) + loads[FAR]
     return [
         RankStep(
             rank=rank,

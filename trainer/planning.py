@@ -40,7 +40,7 @@ def workload_of(config: Config, num_ranks: int) -> Workload:
         for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
     )
     samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
-    return Workload(tables, samples, element, forward, backward)
+    return Workload(tables, samples, element, forward, backward, config.optimizer.shares_moments)
 
 
 def check(config: Config, num_ranks: int, ranks_per_host: int) -> None:

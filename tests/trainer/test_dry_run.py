@@ -13,9 +13,16 @@ TABLE = Table(rows=100, dim=8, pooling=2.0)
 DENSE = DenseWork(parameters=10, operations=1e6)
 
 
-def steps(ranks: tuple[int, ...], samples: tuple[int, ...], dense: DenseWork = DENSE, rate: float = 1e9, **more):
-    workload = Workload((TABLE,), samples)
-    plan = predict(Plan(len(samples), (Placement("table_wise", ranks),)), workload, MACHINE, 0)
+def steps(
+    ranks: tuple[int, ...],
+    samples: tuple[int, ...],
+    dense: DenseWork = DENSE,
+    rate: float = 1e9,
+    kind: str = "table_wise",
+    **more,
+):
+    workload = Workload((TABLE,), samples, **more)
+    plan = predict(Plan(len(samples), (Placement(kind, ranks),)), workload, MACHINE, 0)
     return rank_steps(plan, workload, MACHINE, dense, rate)
 
 
@@ -34,6 +41,19 @@ def test_bytes_are_split_by_host() -> None:
     near, far = steps((0,), (5, 5))[1], steps((0,), (5, 0, 5, 0))[2]
     assert (near.within_hosts, near.across_hosts) == (60 + 160, 0)  # ids and gradients, with nothing to itself
     assert (far.within_hosts, far.across_hosts) == (0, 60 + 160)
+
+
+def test_bytes_of_shards_to_each_other_are_split_by_host() -> None:
+    """Ids and lengths of 5 samples are 60 bytes for all columns, 40 for half of the rows; 10 vectors of 32 bytes."""
+    rows = steps((0, 1), (5, 5), kind="table_row_wise")
+    assert [(step.within_hosts, step.across_hosts) for step in rows] == [(40 + 2 * 160, 0)] * 2
+    columns, alone = (
+        steps((0, 1, 2, 3), (5, 5, 5, 5), kind="column_wise", shared_moments=shared) for shared in (True, False)
+    )
+    vectors = 5 * 8 + 5 * 8  # of 2 columns, to samples and from them
+    assert (alone[0].within_hosts, alone[0].across_hosts) == (60 + vectors, 2 * (60 + vectors))
+    squares = 40 * 4
+    assert (columns[0].within_hosts, columns[0].across_hosts) == (60 + vectors + squares, 2 * (60 + vectors + squares))
 
 
 def test_step_is_sum_of_its_parts_and_rate_that_of_slowest_rank() -> None:

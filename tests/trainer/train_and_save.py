@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
+from trainer.batch import Source
 from trainer.keys import apply_changes
 from trainer.loader import Loader
 from trainer.presets import demo
@@ -28,9 +29,9 @@ def main(steps: int, out: Path, variants: dict) -> None:
     dist.destroy_process_group()
 
 
-def train(config, world: World, steps: int) -> dict:
+def train(config, world: World, steps: int, source: Source | None = None) -> dict:
     """Train some steps; return the parts of each tensor of this rank, and the losses."""
-    source = open_source(config, world)
+    source = source or open_source(config, world)
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
         run.trainer.load_next(batches)

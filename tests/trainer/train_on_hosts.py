@@ -1,4 +1,4 @@
-"""The script of each rank of test_hosts.py: it trains every variant and counts the bytes that leave its host.
+"""The script of each rank of test_hosts.py: it trains every variant and counts the bytes that leave it, and its host.
 
 Usage: train_on_hosts.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name (trainer.keys.apply_changes).
 """
@@ -6,51 +6,70 @@ Usage: train_on_hosts.py STEPS OUT VARIANTS; VARIANTS is a JSON object of change
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
 from tests.trainer.train_and_save import train
+from trainer.batch import Batch
+from trainer.dry_run import rank_steps
 from trainer.keys import apply_changes
-from trainer.planning import plan, workload_of
+from trainer.planning import dry_run_job, plan
 from trainer.presets import demo
-from trainer.sharding import KINDS
-from trainer.sharding.cost import table_cost
-from trainer.sharding.step import Step
+from trainer.synthetic import Synthetic
 from trainer.world import World, join, world_from
 
-WORLD_CALLS = 4  # all-to-alls of all ranks in a step, in this order: lengths, rows, pooled vectors, gradients
+VECTORS = 2  # the place of pooled vectors among the all-to-alls of all ranks in a step, after lengths and rows
+
+Sent = tuple[int, int]  # bytes to other ranks of the host, and to other hosts
 
 
-def count(world: World) -> tuple[list[int], list[int]]:
-    """Count the bytes to other hosts from now on: of each all-to-all of all ranks, and of all others."""
-    of_world, of_hosts = list[int](), list[int]()
+class Even(Synthetic):
+    """Samples whose ids are as even as the prediction assumes, two for each table.
+
+    Every sample has an id in each half of a table, and ids are distinct until the half has no more.
+    """
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        """Return a batch with these ids."""
+        _, rows, *_ = self.arguments
+        samples = torch.arange(start, start + size)
+        ids = [torch.stack([samples % (num // 2), num // 2 + samples % (num // 2)], dim=1) for num in rows]
+        return replace(super().batch(step, start, size), ids=torch.cat(ids).flatten())
+
+
+def count(world: World) -> tuple[list[Sent], list[Sent]]:
+    """Count the bytes sent from now on: of each all-to-all of all ranks, and of each one inside a host."""
+    of_world, of_hosts = list[Sent](), list[Sent]()
     all_to_all_single = dist.all_to_all_single
 
     def counting(output, tensor, received, sent, group=None, **options):
         row_bytes = tensor.element_size() * (tensor[0].numel() if len(tensor) else 0)
-        hosts = [rank // world.local_size for rank in dist.get_process_group_ranks(group or dist.group.WORLD)]
-        host = world.rank // world.local_size
-        crossing = sum(size for other, size in zip(hosts, sent, strict=True) if other != host) * row_bytes
-        (of_world if group is None else of_hosts).append(crossing)
+        within = across = 0
+        for other, size in zip(dist.get_process_group_ranks(group or dist.group.WORLD), sent, strict=True):
+            if other // world.local_size != world.rank // world.local_size:
+                across += size * row_bytes
+            elif other != world.rank:
+                within += size * row_bytes
+        (of_world if group is None else of_hosts).append((within, across))
         return all_to_all_single(output, tensor, received, sent, group, **options)
 
     dist.all_to_all_single = counting
     return of_world, of_hosts
 
 
-def predicted(config, world: World) -> list[list[int]]:
-    """Return the bytes of ids, pooled vectors and gradients that each rank sends to other hosts."""
-    workload, machine = workload_of(config, world.size), config.sharding.machine(world.local_size)
-    placements = plan(config, world).tables
-    loads = sum(
-        table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
-        for table, placement in zip(workload.tables, placements, strict=True)
-    )
-    crossing = Step(workload, machine).crossing_hosts(loads)
-    assert (crossing == crossing.round()).all()
-    return crossing.astype(int).tolist()
+def predicted(config, world: World) -> Sent:
+    """Return the bytes that this rank sends in a step, as a dry run prints them."""
+    job = dry_run_job(config, world.size, world.local_size)
+    steps = rank_steps(plan(config, world), job.workload, job.machine, job.dense, job.operations_per_second)
+    return steps[world.rank].within_hosts, steps[world.rank].across_hosts
+
+
+def total(calls: list[Sent]) -> Sent:
+    """Return the sum of the bytes of several all-to-alls."""
+    return sum(within for within, _ in calls), sum(across for _, across in calls)
 
 
 def main(steps: int, out: Path, variants: dict) -> None:
@@ -59,12 +78,13 @@ def main(steps: int, out: Path, variants: dict) -> None:
     of_world, of_hosts = count(world)
     for name, changes in variants.items():
         config = apply_changes(demo(), changes)
+        source = Even(config.synthetic, config.embedding.rows, config.model.dense_features, config.train.seed)
         of_world.clear(), of_hosts.clear()
-        result = train(config, world, steps)
-        calls = [sum(of_world[call::WORLD_CALLS]) for call in range(WORLD_CALLS)]
-        result["counted"] = [calls[0] + calls[1], calls[2], calls[3]]
-        result["predicted"] = [steps * of_ranks[world.rank] for of_ranks in predicted(config, world)]
-        result["inside"] = (len(of_hosts), sum(of_hosts))
+        result = train(config, world, steps, source)
+        result["counted"] = total(of_world + of_hosts)
+        result["predicted"] = tuple(steps * size for size in predicted(config, world))
+        result["pooled"] = total(of_world[VECTORS :: len(of_world) // steps])
+        result["inside"] = len(of_hosts), total(of_hosts)[1]
         torch.save(result, out / f"{name}-{world.rank}.pt")
     dist.destroy_process_group()
 

@@ -6,7 +6,8 @@ samples of the global batch, b samples of a rank, D columns:
     lookups      B · P · s on the rank of the rows; b · P for a copy
     all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
     merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
-                 shards have fewer columns each: the squares of the rows' gradients. Their seconds count as work
+                 shards have fewer columns each: the squares of the rows' gradients, if its shards share moments. Their
+                 seconds count as work
     all-reduce   rows · D, the gradient of a copy
     work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
                  backward, a distinct row is read and written once, a vector and its gradient once
@@ -34,10 +35,11 @@ PER_SECOND = 10**12  # work is in picoseconds
 _LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum overflows
 
 # The rows of a cost. The first three are the all-to-alls, one after the other: bytes that the shards of a rank exchange
-# with the samples of all ranks, including its own. WORK is in picoseconds, the rest in bytes. MERGED are exchanged by
-# the shards of a table with each other.
-IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED = range(11)
-LOADS = 11
+# with the samples of all ranks, including its own. WORK is in picoseconds, RAIL in numbers, the rest in bytes. MERGED
+# are exchanged by the shards of a table with each other and with themselves: NEAR of them with other ranks of the host,
+# FAR with other hosts. RAIL are the numbers in vectors that go to samples of the rail only (trainer/host_reduction.py).
+IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED, NEAR, FAR, RAIL = range(14)
+LOADS = 14
 
 Loads = NDArray[np.int64]
 Array = NDArray[np.float64]
@@ -62,6 +64,7 @@ class Workload:
     element_bytes: int = 4  # bytes of a weight, and of an element of a vector in computation
     forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
     backward_bytes: int = 4  # bytes of an element of its gradient on the network
+    shared_moments: bool = True  # the shards of a column-wise table exchange the squares of their gradients
 
     @property
     def num_ranks(self) -> int:
@@ -101,11 +104,13 @@ class Layout:
 
 
 def layouts(kind: Kind, table: Table, workload: Workload, machine: Machine) -> list[Layout]:
-    """Return the layouts of a table, one for each number of ranks that may hold it."""
-    by_size: dict[int, list[tuple[int, ...]]] = {}
+    """Return the layouts of a table, one for each number of ranks that may hold it, and each division by hosts."""
+    alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
     for ranks in kind.choices(workload.num_ranks, machine.ranks_per_host):
-        by_size.setdefault(len(ranks), []).append(tuple(ranks))
-    return [_layout(kind, choices, table, workload, machine) for choices in by_size.values()]
+        first_host = ranks[0] // machine.ranks_per_host
+        hosts = tuple(rank // machine.ranks_per_host - first_host for rank in ranks)
+        alike.setdefault(hosts, []).append(tuple(ranks))
+    return [_layout(kind, choices, table, workload, machine) for choices in alike.values()]
 
 
 def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Loads:
@@ -149,8 +154,10 @@ def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: 
     vectors_sent = _vectors_sent(shards, workload) * columns
     cost[POOLED] = vectors_sent * workload.forward_bytes
     cost[GRADIENTS] = vectors_sent * workload.backward_bytes
-    cost[MERGED] = _merged(shards[0].merge, distinct, num_bags * row_bytes, workload)
-    merging = cost[MERGED] * (1 - 1 / len(shards)) / machine.network_bandwidth
+    cost[MERGED], cost[NEAR], cost[FAR] = _merged(shards, distinct, workload, machine)
+    if shards[0].merge is Merge.HOST:
+        cost[RAIL] = vectors_sent
+    merging = cost[NEAR] / machine.network_bandwidth + cost[FAR] * machine.ranks_per_host / machine.host_bandwidth
     cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + merging * PER_SECOND, _LONGEST)
     cost[LOOKUPS] = num_ids
     cost[WEIGHTS] = num_rows * row_bytes * (1 - table.host_share)
@@ -168,13 +175,23 @@ def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
     return np.full(number, sum(samples), dtype=np.float64)
 
 
-def _merged(merge: Merge, distinct: Array, vectors: Array, workload: Workload) -> Array:
-    """Return the bytes (W,) that a shard sends to the shards of its table, and to itself."""
-    if merge is Merge.HOST:  # vectors of all samples forward; gradients of a part of them, to each shard, backward
-        return 2 * vectors
-    if merge is Merge.COLUMNS and len(distinct) > 1:  # a sum of squares for each row
-        return len(distinct) * distinct * workload.element_bytes
-    return np.zeros(len(distinct))
+def _merged(shards: Sequence[Shard], distinct: Array, workload: Workload, machine: Machine) -> Array:
+    """Return the bytes (3, W) that a shard sends to the shards of its table: to all, to near ones, to far ones.
+
+    Near ones are on other ranks of its host. It receives as many.
+    """
+    number, nothing = len(shards), np.zeros(len(shards))
+    if shards[0].merge is Merge.HOST:  # vectors of all samples forward; gradients of its rail, to each shard, backward
+        vector_bytes = shards[0].num_columns * workload.element_bytes
+        of_rail = _vectors_sent(shards, workload) * vector_bytes
+        of_all = float(sum(workload.samples) * vector_bytes)
+        return np.array([of_all + number * of_rail, of_all + (number - 2) * of_rail, nothing])
+    if shards[0].merge is Merge.COLUMNS and workload.shared_moments:  # a sum of squares for each row, to each shard
+        hosts = np.array([shard.rank // machine.ranks_per_host for shard in shards])
+        on_host = (hosts[:, None] == hosts).sum(axis=1)
+        squares = distinct * workload.element_bytes
+        return np.array([number * squares, (on_host - 1) * squares, (number - on_host) * squares])
+    return np.array([nothing] * 3)
 
 
 def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:

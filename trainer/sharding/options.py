@@ -64,6 +64,12 @@ class Option:
     most_host: int  # bytes in host memory for the rank that needs most
 
     @property
+    def on_all_ranks(self) -> bool:
+        """Return True if the table is on all ranks; some of them may have no part of a small table."""
+        num_ranks: int = self.everywhere.shape[1]
+        return len(self.choices[0]) == num_ranks
+
+    @property
     def movable(self) -> bool:
         """Return True if there is a choice of ranks."""
         return len(self.groups) > 1 and self.times.size > 0
@@ -129,11 +135,11 @@ def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
     and its samples exchange data with all shards. Ranks and hosts count as equal.
     """
     per_byte = float(step.per_byte[0])
-    on_all = [option for option in selected if len(option.groups) == 1]
+    on_all = [option for option in selected if option.on_all_ranks]
     means = sum((option.mean for option in selected), np.zeros(ROWS))
     of_samples = means[:ALL_TO_ALLS] * per_byte
     base = sum((option.mean for option in on_all), np.zeros(ROWS))
-    largest = np.array([option.shards[:, option.times.argmax()] for option in selected if option.movable])
+    largest = np.array([option.shards[:, option.times.argmax()] for option in selected if not option.on_all_ranks])
     with_base = base + largest.reshape(-1, ROWS)
     exchange = np.maximum(with_base[:, :ALL_TO_ALLS] * per_byte, of_samples)
     alone = with_base[:, WORK] / PER_SECOND + exchange[:, 0] + exchange[:, 1] + exchange[:, 2]

@@ -5,10 +5,13 @@ import pytest
 from trainer.sharding import KINDS
 from trainer.sharding.cost import (
     BATCH,
+    FAR,
     GRADIENTS,
     HOST_MEMORY,
     IDS,
     LOOKUPS,
+    MERGED,
+    NEAR,
     POOLED,
     REDUCED,
     STATE,
@@ -57,6 +60,24 @@ def test_row_wise_divides_lookups_and_multiplies_vectors() -> None:
     assert row_wise[WEIGHTS].sum() == table_wise[WEIGHTS].sum()
 
 
+def test_squares_go_to_every_shard_of_a_column_wise_table() -> None:
+    """Squares of 20 rows, 4 bytes each, go to 4 shards: the rank itself, one on its host, and two on another host."""
+    samples = (5, 5, 0, 0)
+    columns = cost("column_wise", (0, 1, 2, 3), samples=samples)
+    assert columns[[MERGED, NEAR, FAR]].T.tolist() == [[320, 80, 160]] * 4
+    alone = cost("column_wise", (0, 1, 2, 3), samples=samples, shared_moments=False)
+    assert not alone[[MERGED, NEAR, FAR]].any()
+    picoseconds = 80 * 10**6 + 160 * 2 * 10**7  # a rank has half of the bandwidth of its host
+    assert (columns[WORK] - alone[WORK]).tolist() == [picoseconds] * 4
+
+
+def test_table_row_wise_merges_vectors_of_all_samples_and_gradients_of_the_rail() -> None:
+    rows = cost("table_row_wise", (0, 1), samples=(2, 1, 1, 1))  # rails of 3 and 2 samples, vectors of 32 bytes
+    assert rows[MERGED].tolist() == [(5 + 2 * 3) * 32, (5 + 2 * 2) * 32, 0, 0]
+    assert rows[NEAR].tolist() == [(2 + 3) * 32, (3 + 2) * 32, 0, 0]
+    assert not rows[FAR].any()
+
+
 def test_data_parallel_needs_no_all_to_all_and_reduces_all_rows() -> None:
     copies = cost("data_parallel", (0, 1))
     assert copies[LOOKUPS].tolist() == [10, 10]
@@ -98,13 +119,16 @@ def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None
 
 
 def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
-    workload = Workload((TABLE,), (5, 4, 5, 4))
+    workload = Workload((TABLE,), (5, 4, 5, 4, 5, 4))  # three ranks are two of one host and one of another
     for kind in KINDS.values():
-        for layout in layouts(kind, TABLE, workload, MACHINE):
+        of_kind = layouts(kind, TABLE, workload, MACHINE)
+        for layout in of_kind:
             for number, ranks in enumerate(layout.choices):
                 loads = layout.everywhere.copy()
                 loads[:, layout.groups[number]] += layout.shards
                 assert (loads == table_cost(kind, ranks, TABLE, workload, MACHINE)).all()
+        choices = [ranks for layout in of_kind for ranks in layout.choices]
+        assert sorted(choices) == sorted(kind.choices(6, MACHINE.ranks_per_host))
 
 
 def test_time_without_end_is_limited_so_that_sums_do_not_overflow() -> None:

@@ -40,6 +40,20 @@ def test_no_plan_is_faster_than_bounds() -> None:
         assert seconds.max() >= max(bounds(selected, step)) * (1 - 1e-9)
 
 
+def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
+    """With four ranks on a host, six ranks have one group of three on one host and one that is divided by hosts."""
+    machine, table = ShardingConfig().machine(ranks_per_host=4), Table(100_000, 66, 10.0)
+    workload = Workload((table,), (256,) * 6)
+    step = Step(workload, machine)
+    columns = options_of({"column_wise": KINDS["column_wise"]}, table, workload, machine, step)
+    inside, divided = (
+        next(option for option in columns if option.choices == [ranks]) for ranks in ((0, 1, 2), (3, 4, 5))
+    )
+    assert divided.longest > inside.longest  # squares cross hosts
+    mean, alone = bounds([inside], step)
+    assert alone == pytest.approx(2 * mean)
+
+
 def test_table_with_too_long_a_shard_is_split() -> None:
     tables = [Table(1_000_000, 64, 100.0)] + [Table(100_000, 64, 1.0)] * 3
     of_tables, step = options(tables)

@@ -43,6 +43,21 @@ def test_transfer_to_another_host_is_slower() -> None:
     assert far.crossing_hosts(far_loads).sum(axis=1).tolist() == [60, 160, 160]
 
 
+@pytest.mark.parametrize("samples", [(5, 5, 5, 5), (2, 1, 1, 1)])
+def test_vectors_of_a_rail_stay_on_their_rank_or_go_to_the_rail_of_other_hosts(samples: tuple[int, ...]) -> None:
+    of_step, loads = step("table_row_wise", (0, 1), samples)
+    assert not of_step.within_hosts(loads)[[POOLED, GRADIENTS]].any()
+    assert of_step.crossing_hosts(loads)[POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
+    assert of_step.crossing_hosts(loads)[GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
+
+
+def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
+    of_step, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
+    own = of_step.share * loads[:3]
+    parts = own + of_step.within_hosts(loads) + of_step.crossing_hosts(loads)
+    assert parts.flatten().tolist() == pytest.approx(of_step.sent(loads).flatten().tolist())
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_rank_does_not_wait_for_network(kind: str) -> None:
     slow = Machine(1e9, 1e-6, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
