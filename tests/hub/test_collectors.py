@@ -1,16 +1,19 @@
 """Tests of collectors: a hub learns through them what it would learn itself, and a dead one is never good health."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
 from aiohttp.test_utils import TestServer
 
-from tests.build import JOB, rank_state, step_record, waiting
+from tests.build import JOB, dead, rank_state, step_record, waiting
 from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, stopped, two_agents
 from zmon.hub import HubConfig
+from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.collector import Collector
+from zmon.hub.discovery.file_sd import FileTargets
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
 from zmon.schema.shard import Shard
@@ -20,8 +23,9 @@ from zmon.web import client
 class RunningCollector:
     """A collector of these agents, which a test can end and start again at the same port."""
 
-    def __init__(self, tmp_path, *agents):
-        self._config = HubConfig(tuple(agent.url for agent in agents), tmp_path, agent_timeout_seconds=0.3)
+    def __init__(self, tmp_path, *agents, **config):
+        urls = tuple(agent.url for agent in agents)
+        self._config = HubConfig(urls, tmp_path, agent_timeout_seconds=0.3, **config)
         self._server, self.port = None, None
 
     async def start(self):
@@ -325,3 +329,84 @@ def test_hub_of_a_shard_judges_only_its_jobs(tmp_path):
         assert all("shard=1%2F4" in path or "shard=1/4" in path for path in a.requests if "snapshot" in path)
 
     run(scenario, tmp_path, [a, b], shard=Shard(1, 4))
+
+
+# -- a hub that does not know all agents yet ---------------------------------------------------------------
+
+
+def frozen_and_other():
+    """Return the agents of two jobs. A rank of the first one is stopped."""
+    a = FakeAgent(rank_state(0, job_id="a", world_size=2), stopped(1, job_id="a", world_size=2))
+    a.suspects, a.version = [{"job_id": "a", "rank": 1, "reason": "stopped"}], 1
+    return a, FakeAgent(rank_state(0, job_id="b", world_size=1, host="node-b"), host="node-b")
+
+
+async def opened(hub_client):
+    """Wait for the finding about the stopped rank."""
+
+    async def findings():
+        return await causes(hub_client)
+
+    assert await poll(findings) == [("rank_frozen", [1])]
+
+
+def test_hub_that_starts_while_a_collector_is_dead_resolves_nothing_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+    a, b = frozen_and_other()
+
+    async def main():
+        async with contexts([a, b]):
+            first, second = RunningCollector(tmp_path, a), RunningCollector(tmp_path, b)
+            await first.start()
+            await second.start()
+            config = {"collectors": (first.url, second.url), "agent_timeout_seconds": 0.3}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await opened(hub_client)
+            await first.stop()
+            async with hub_over(tmp_path, **config) as hub_client:
+                await hub_client.passes(5)
+                assert ("rank_frozen", [1]) in await causes(hub_client)
+                ((url, reason),) = (await hub_client.get("/healthz"))["discovery"].items()
+                assert (url, reason != "") == (first.url, True)
+                hub_client.hub._began -= FORGET_SECONDS
+
+                async def resolved():
+                    return ("rank_frozen", [1]) not in await causes(hub_client)
+
+                assert await poll(resolved)
+            await second.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_hub_does_not_forget_jobs_whose_agents_a_collector_has_not_found_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+    a, b = frozen_and_other()
+
+    async def main():
+        async with contexts([a, b]):
+            path = tmp_path / "agents.json"
+            first = RunningCollector(tmp_path, b, sources=(FileTargets(str(path), "http"),))
+            path.write_text(json.dumps([{"targets": [a.url.removeprefix("http://")]}]))
+            await first.start()
+            config = {"collectors": (first.url,), "agent_timeout_seconds": 0.3}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await opened(hub_client)
+                a.ranks = [dead(rank, 1.0, job_id="a", world_size=2) for rank in (0, 1)]
+                await hub_client.passes(2)
+                path.unlink()
+                await first.stop()
+                await first.start()
+                await hub_client.passes(3)
+                assert {snapshot.job_id for snapshot in hub_client.hub.snapshots} == {"a", "b"}
+                assert [link.error is None for link in hub_client.hub.links if link.url == a.url] == [False]
+            active = {finding.id for finding in hub_client.hub.journal.active()}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await hub_client.passes(3)
+                assert {finding.id for finding in hub_client.hub.journal.active()} >= active != set()
+                assert (await hub_client.get("/healthz"))["discovery"] == {
+                    first.url: "this collector waits for a source of its agents"
+                }
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 30))

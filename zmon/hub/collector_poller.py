@@ -42,6 +42,7 @@ class CollectorLink:
 
     url: str
     error: str | None = "it has not answered yet"
+    has_named_all: bool = False  # it has named all of its agents since the hub started
     agents: dict[str, AgentLink] = field(default_factory=dict)  # by URL
 
     @property
@@ -59,6 +60,20 @@ class CollectorPoller:
         self._client = uuid.uuid4().hex
         self._requests: dict[str, asyncio.Task[None]] = {}  # by URL of the collector: not answered yet
         self._listeners: list[asyncio.Task[None]] = []
+
+    @property
+    def is_complete(self) -> bool:
+        """True once every collector has named its agents."""
+        return all(each.has_named_all for each in self.collectors)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Return why a collector has not named its agents since the hub started, by its URL."""
+        return {
+            each.url: each.error or "this collector waits for a source of its agents"
+            for each in self.collectors
+            if not each.has_named_all
+        }
 
     def start(self, session: aiohttp.ClientSession) -> None:
         """Keep a long poll open to every collector from now on."""
@@ -93,6 +108,7 @@ class CollectorPoller:
             self._record_silence(collector, str(error))
             return
         collector.error = None
+        collector.has_named_all |= answer.complete
         self._set_agents(collector, answer)
         for report in answer.agents:
             if (link := collector.agents.get(report.url)) is not None:
@@ -120,6 +136,10 @@ class CollectorPoller:
             if link is not None:
                 link.collector, collector.agents[url] = collector.url, link
         for url in collector.agents.keys() - urls:
+            if not answer.complete:
+                error = "its collector has just started, and does not know all of its agents yet"
+                collector.agents[url].record_failure(error, True, collector.url)
+                continue
             link = collector.agents.pop(url)
             if link.collector == collector.url:  # no other collector has it now
                 link.withdraw()
