@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
+import msgspec
 from aiohttp.test_utils import TestServer
 
 from tests.build import JOB, dead, rank_state, step_record, waiting
@@ -16,6 +17,7 @@ from zmon.hub.collector import Collector
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
+from zmon.schema.limits import MAX_VERSION_LETTERS
 from zmon.schema.shard import Shard
 from zmon.web import client
 
@@ -297,6 +299,24 @@ def test_answer_says_which_steps_it_has(tmp_path):
             await collector.stop()
 
     asyncio.run(main())
+
+
+def test_agent_with_a_huge_version_does_not_blind_its_collector(tmp_path):
+    """The hub sends the version back in its request, and a collector reads 1 MiB at most."""
+    a, b = two_agents()
+    a.plans_version = "x" * (2 << 20)
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(3)
+        assert {link.url: link.reachable for link in hub_client.hub.links} == {a.url: False, b.url: True}
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_request_for_the_most_agents_is_small_enough_for_a_collector():
+    longest = "\U0001f600" * MAX_VERSION_LETTERS
+    agents = (ReportRequest(f"http://{'n' * 64}.example.com:9780", 1 << 62, longest, longest),) * 2048
+    assert len(msgspec.msgpack.encode(CollectRequest("hub", agents))) < 1 << 20
 
 
 def test_two_requests_of_one_hub_at_a_time_are_both_answered(tmp_path):

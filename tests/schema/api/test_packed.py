@@ -87,6 +87,13 @@ def test_number_of_ranks_must_be_that_of_the_resting_rows():
         unpack(msgspec.msgpack.encode(envelope), Resting())
 
 
+def test_version_that_no_agent_has_is_refused():
+    envelope = msgspec.msgpack.decode(packed(REPORT))
+    envelope[1] = "x" * 33
+    with pytest.raises(Undecodable):
+        unpack(msgspec.msgpack.encode(envelope), Resting())
+
+
 def test_rank_that_cannot_exist_is_left_out():
     report, _ = unpack(packed(agent_report(rank_state(0), rank_state(7))), Resting())
     assert [r.rank for r in report.ranks] == [0]

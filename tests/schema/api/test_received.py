@@ -63,6 +63,11 @@ def test_rank_that_cannot_be_decoded_changes_nothing_else_of_the_report():
     assert replace(result, **changed) == whole
 
 
+def test_version_that_no_agent_has_is_refused():
+    with pytest.raises(Undecodable, match="plans_version"):
+        received({**report_json(), "plans_version": "x" * 33})
+
+
 def test_agent_does_not_say_what_the_hub_left_out():
     result = received({**report_json(), "num_left_out": 10**400, "left_out": ["forged"]})
     assert (result.num_left_out, result.left_out) == (0, ())

@@ -23,7 +23,7 @@ from zmon.plain import plain, plain_json
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import Undecodable, decode, with_possible_ranks
 from zmon.schema.api.rows import Halves
-from zmon.schema.limits import check_job_id
+from zmon.schema.limits import Version, check_job_id
 from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.rank import RankState
 from zmon.schema.step_columns import StepColumns, check_columns, step_columns
@@ -70,7 +70,7 @@ class _Envelope(msgspec.Struct, array_like=True):
     """A packed report."""
 
     head: bytes  # JSON of the report without ranks and records
-    version: str  # version of the resting rows
+    version: Version  # version of the resting rows
     resting: bytes  # JSON of rows; empty if the client has this version
     moving: bytes  # JSON of rows
     columns: dict[str, StepColumns]  # by job id

@@ -17,7 +17,7 @@ import msgspec
 from zmon.plain import plain, plain_json
 from zmon.schema.api.agent import AgentReport, UnreadRank
 from zmon.schema.host import HostSample, SourceStatus
-from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Whole, check_job_id, check_rank, host_name
+from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, check_job_id, check_rank, host_name
 from zmon.schema.plan import Plan, check_plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
@@ -98,7 +98,7 @@ class _Pieces(msgspec.Struct):
     box_dir: str = ""
     box_dirs: tuple[str, ...] = ()
     plans: dict[str, msgspec.Raw] = {}
-    plans_version: str = ""
+    plans_version: Version = ""
     leases: msgspec.Raw = msgspec.Raw(b"null")  # `Raw | None` would accept null only
     unread: list[msgspec.Raw] = []
 
