@@ -11,6 +11,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import _MOVING, Resting, pack, unpack, with_columns
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.rank import RankState
+from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
 
 RANKS = (
     waiting(0, 2.0), rank_state(1, labels={"name": "a"}, report={"loss": None, "auc": 0.7}),
@@ -92,6 +93,18 @@ def test_version_that_no_agent_has_is_refused():
     envelope[1] = "x" * 33
     with pytest.raises(Undecodable):
         unpack(msgspec.msgpack.encode(envelope), Resting())
+
+
+def test_few_bytes_of_many_jobs_do_not_become_gigabytes():
+    """Columns that are the same in all records have a few bytes, and eight per record in the hub."""
+    part = MeasureColumns({"forward": Column(0.1)}, {}, {}, {}, Column(1), Column(1))
+    uids = tuple(map(str, range(300)))
+    columns = StepColumns(uids, (1024,) * 300, Column(5), part, None, Column(0), Column(0))
+    both = dict.fromkeys(("a", "b"), columns)
+    valid = replace(with_columns(REPORT), columns={"a": columns})
+    assert unpack(pack(valid, ""), Resting())[0].columns == {"a": columns}
+    with pytest.raises(Undecodable, match="values"):
+        unpack(pack(replace(valid, columns=both), ""), Resting())
 
 
 def test_rank_that_cannot_exist_is_left_out():

@@ -101,6 +101,21 @@ def test_steps_and_plans_of_another_form_are_left_out_rank_by_rank():
     assert result.num_left_out == 2
 
 
+def test_steps_of_more_than_an_agent_can_have_are_left_out_by_job():
+    steps = tuple(step_record(step, {f"phase {step}": 0.1}) for step in range(1, 66))
+    report = report_json(records={JOB: {"uid-0": steps}, "other": {"uid-1": steps[:1]}})
+    result = received(report)
+    assert result.records == {"other": {"uid-1": steps[:1]}}
+    assert result.left_out == (f"steps of job {JOB}: it has 65 phases and 1 ops; zmon accepts 64 of each",)
+
+
+def test_steps_of_many_jobs_are_left_out_beyond_the_limit_of_a_report(monkeypatch):
+    monkeypatch.setattr("zmon.schema.step_columns.MAX_VALUES", 40)
+    steps = (step_record(1),)
+    result = received(report_json(records={"a": {"uid-0": steps}, "b": {"uid-1": steps}}))
+    assert ([*result.records], result.num_left_out) == (["a"], 1)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

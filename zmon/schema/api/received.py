@@ -21,6 +21,7 @@ from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, chec
 from zmon.schema.plan import Plan, check_plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
+from zmon.schema.step_columns import check_records, check_values
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
@@ -204,11 +205,25 @@ def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Repo
             plans[uid] = plan
         except ValueError as error:
             left_out.add("a plan", error)
+    if report.records:
+        report = _with_possible_records(report, left_out)
     if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
         report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
     elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
         report = replace(report, ranks=tuple(ranks))
     return left_out.complete(report)
+
+
+def _with_possible_records(report: Report, left_out: LeftOut) -> Report:
+    """Return the report with the records that an agent can have; they become columns of many more bytes."""
+    num_values, possible = 0, {}
+    for job_id, records in report.records.items():
+        try:
+            check_values(more := num_values + check_records(records))
+            num_values, possible[job_id] = more, records
+        except ValueError as error:
+            left_out.add(f"steps of job {plain(job_id)}", error)
+    return report if len(possible) == len(report.records) else replace(report, records=possible)
 
 
 def _reason(error: Exception | str) -> str:
