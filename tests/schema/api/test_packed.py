@@ -113,6 +113,18 @@ def test_rank_that_cannot_exist_is_left_out():
     assert report.left_out == ("rank 7 of job job: it claims to be rank 7 of 4",)
 
 
+def test_what_is_left_out_of_the_head_is_counted_with_the_ranks():
+    envelope = msgspec.msgpack.decode(packed(agent_report(rank_state(0), rank_state(7))))
+    head = msgspec.json.decode(envelope[0])
+    changes = {"sources": [{"name": 5}], "sample": {"gpus": [{"gpu": 7}]}, "plans": {"uid-0": "nonsense"}}
+    envelope[0] = msgspec.json.encode({**head, **changes, "num_left_out": 90, "left_out": ["forged"]})
+    report, _ = unpack(msgspec.msgpack.encode(envelope), Resting())
+    assert report.num_left_out == 4
+    assert [line.partition(":")[0] for line in report.left_out] == [
+        *("source gpus", "a plan", "the state of a source", "rank 7 of job job")
+    ]
+
+
 def test_text_is_plain():
     report, _ = unpack(packed(agent_report(rank_state(0, labels={"name": "a\x1b[2J"}, phase="\x9bx"))), Resting())
     (state,) = report.ranks

@@ -21,7 +21,7 @@ import msgspec
 
 from zmon.plain import plain, plain_json
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.received import Undecodable, decode, with_possible_ranks
+from zmon.schema.api.received import LeftOut, Undecodable, decode, with_possible_ranks
 from zmon.schema.api.rows import Halves
 from zmon.schema.limits import Version, check_job_id
 from zmon.schema.quick_dataclass import quick_dataclass
@@ -106,8 +106,10 @@ def unpack(body: bytes, known: Resting) -> tuple[ColumnReport, Resting]:
         check_values(sum(_num_values(job_id, each) for job_id, each in envelope.columns.items()))
     except _DECODE_ERRORS as error:
         raise Undecodable(plain(str(error))) from error
-    values = dict(zip(_NAMES, _VALUES(decode(envelope.head, AgentReport)), strict=True))
-    return with_possible_ranks(ColumnReport(**{**values, "ranks": ranks, "columns": envelope.columns})), known
+    head = decode(envelope.head, AgentReport)
+    values = dict(zip(_NAMES, _VALUES(head), strict=True))
+    report = ColumnReport(**{**values, "ranks": ranks, "columns": envelope.columns})
+    return with_possible_ranks(report, LeftOut(head.num_left_out, head.left_out)), known
 
 
 def _num_values(job_id: str, columns: StepColumns) -> int:

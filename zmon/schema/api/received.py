@@ -54,9 +54,10 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
 class LeftOut:
     """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.lines: list[str] = []
+    def __init__(self, number: int = 0, lines: Sequence[str] = ()) -> None:
+        """`number` and `lines`: of what was left out already."""
+        self.number = number
+        self.lines = [*lines]
         self.ranks: list[UnreadRank] = []
 
     def add(self, what: str, error: Exception | str) -> None:
