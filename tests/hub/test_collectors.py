@@ -430,3 +430,74 @@ def test_hub_does_not_forget_jobs_whose_agents_a_collector_has_not_found_yet(tmp
             await first.stop()
 
     asyncio.run(asyncio.wait_for(main(), 30))
+
+
+# -- agents that come and go -------------------------------------------------------------------------------
+
+
+async def restart_with(collector, *agents):
+    await collector.stop()
+    collector._config = replace(collector._config, agents=tuple(agent.url for agent in agents))
+    await collector.start()
+
+
+def test_agent_that_no_collector_names_is_forgotten_after_an_hour(tmp_path, monkeypatch):
+    a, b = two_agents()
+    b.ranks = [replace(r, job_id="other") for r in b.ranks]
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        await restart_with(first, a)
+        await hub_client.passes(3)
+
+        async def jobs():
+            return sorted(snapshot.job_id for snapshot in hub_client.hub.snapshots)
+
+        assert await jobs() == [JOB, "other"]
+        monkeypatch.setattr("zmon.hub.agent_link.FORGET_SECONDS", 0.0)
+
+        async def forgotten():
+            return [link.url for link in hub_client.hub.links] == [a.url] and await jobs() == [JOB]
+
+        assert await poll(forgotten)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_agents_beyond_the_most_are_told_until_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.collector_poller.MAX_AGENTS", 1)
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        (link,) = hub_client.hub.links
+        (line,) = (await hub_client.get("/healthz"))["discovery"].values()
+        assert line.startswith("not asked: 1 agent, because")
+        await restart_with(first, a if link.url == a.url else b)
+
+        async def untold():
+            return not (await hub_client.get("/healthz"))["discovery"]
+
+        assert await poll(untold)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_agent_of_two_collectors_stays_with_the_other_one(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        (link,) = [link for link in hub_client.hub.links if link.url == a.url]
+        last, other = (first, second) if link.collector == first.url else (second, first)
+        await restart_with(last, b)
+
+        async def left():
+            return link.collector == other.url
+
+        assert await poll(left)
+        await hub_client.passes(2)
+        assert link.is_target
+        assert link in hub_client.hub.links
+
+    run(scenario, tmp_path, [a, b], [a, b])

@@ -163,8 +163,10 @@ class AgentLink:
     @property
     def is_forgotten(self) -> bool:
         """True if discovery no longer names the agent, and none of its ranks may be alive."""
+        if self.is_target:
+            return False
         lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
-        return not self.is_target and (not lives or self.silent_seconds > FORGET_SECONDS)
+        return not lives or self.silent_seconds > FORGET_SECONDS
 
     def record_report(self, report: ColumnReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
