@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -481,6 +482,75 @@ def test_agents_beyond_the_most_are_told_until_there_is_room(tmp_path, monkeypat
         assert await poll(untold)
 
     run(scenario, tmp_path, [a, b])
+
+
+def test_agent_of_two_collectors_is_watched_while_one_of_them_is_dead(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        await second.stop()
+
+        async def dead():
+            return [each.url for each in hub_client.hub.collectors.collectors if not each.reachable] == [second.url]
+
+        assert await poll(dead)
+        for _ in range(20):
+            await hub_client.passes(1)
+            assert [link.error for link in hub_client.hub.links] == [None, None]
+        assert {link.collector for link in hub_client.hub.links} == {first.url}
+
+    run(scenario, tmp_path, [a, b], [a, b])
+
+
+def test_agent_that_discovery_names_too_is_asked_by_the_hub_after_its_collector_drops_it(tmp_path):
+    a, b = two_agents()
+
+    async def main():
+        async with contexts([a, b]):
+            path = tmp_path / "agents.json"
+            path.write_text(json.dumps([{"targets": [b.url.removeprefix("http://")]}]))
+            source = FileTargets(str(path), "http")
+            source.interval_seconds = 0.05
+            first = RunningCollector(tmp_path, a, b)
+            await first.start()
+            async with hub_over(tmp_path, collectors=(first.url,), sources=(source,)) as hub_client:
+                await hub_client.passes(2)
+                await restart_with(first, a)
+
+                async def own():
+                    return [(each.reachable, each.collector) for each in hub_client.hub.links if each.url == b.url]
+
+                async def is_asked():
+                    return await own() == [(True, "")]
+
+                assert await poll(is_asked)
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_collector_that_never_answered_delays_one_pass_only(tmp_path):
+    a, b = two_agents()
+
+    async def main():
+        async with contexts([a, b]):
+            first = RunningCollector(tmp_path, a, b)
+            await first.start()
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                urls = (first.url, f"http://127.0.0.1:{silent.getsockname()[1]}")
+                async with hub_over(tmp_path, collectors=urls, agent_timeout_seconds=1.0) as hub_client:
+                    await hub_client.passes(1)
+                    (dead,) = [each for each in hub_client.hub.collectors.collectors if each.url != first.url]
+                    requests = hub_client.hub.collectors._requests
+                    await hub_client.passes(1)
+                    waiting = requests[dead.url]
+                    await hub_client.passes(2)
+                    assert requests[dead.url] is waiting
+                    assert not waiting.done()
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
 
 
 def test_agent_of_two_collectors_stays_with_the_other_one(tmp_path):

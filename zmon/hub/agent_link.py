@@ -154,7 +154,7 @@ class AgentLink:
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
         self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
-        self.host_is_up = True
+        self.host_is_up, self.collector, self.silent_collector = True, "", ""
 
     def name_again(self) -> None:
         """Record that discovery names the agent again."""

@@ -44,6 +44,7 @@ class CollectorLink:
 
     url: str
     error: str | None = "it has not answered yet"
+    was_asked: bool = False  # a request of the hub has ended, with an answer or without
     has_named_all: bool = False  # it has named all of its agents since the hub started
     agents: dict[str, AgentLink] = field(default_factory=dict)  # by URL
     num_left_out: int = 0  # agents beyond the most of a hub
@@ -93,9 +94,9 @@ class CollectorPoller:
         for each in self.collectors:
             if each.url not in self._requests:
                 self._requests[each.url] = asyncio.create_task(self._ask_collector(session, each))
-        is_first = [each for each in self.collectors if each.reachable or not each.agents]
-        if is_first:
-            await asyncio.wait([self._requests[each.url] for each in is_first])
+        not_silent = [each for each in self.collectors if each.reachable or not each.was_asked]
+        if not_silent:
+            await asyncio.wait([self._requests[each.url] for each in not_silent])
         for url in [url for url, task in self._requests.items() if task.done()]:
             self._requests.pop(url).result()
         self._links[:] = [link for link in self._links if not link.is_forgotten]  # other parts have the same list
@@ -117,6 +118,8 @@ class CollectorPoller:
         except Unreachable as error:
             self._record_silence(collector, str(error))
             return
+        finally:
+            collector.was_asked = True
         collector.error = None
         collector.has_named_all |= answer.complete
         urls = {report.url for report in answer.agents if is_url(report.url)}
@@ -131,8 +134,12 @@ class CollectorPoller:
         if error != collector.error:
             log.warning("%s", error)
         collector.error = error
-        for link in collector.agents.values():
-            link.record_failure(f"its collector does not answer: {error}", True, collector.url)
+        for url, link in collector.agents.items():
+            others = [each for each in self.collectors if each.reachable and url in each.agents]
+            if others:
+                link.collector = others[0].url
+            else:
+                link.record_failure(f"its collector does not answer: {error}", True, collector.url)
 
     def _add_agents(self, collector: CollectorLink, urls: AbstractSet[str]) -> None:
         """Ask for these agents too."""
