@@ -1,18 +1,24 @@
 """Tests of collectors: a hub learns through them what it would learn itself, and a dead one is never good health."""
 
 import asyncio
+import json
+import socket
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import aiohttp
+import msgspec
 from aiohttp.test_utils import TestServer
 
-from tests.build import JOB, rank_state, step_record, waiting
+from tests.build import JOB, dead, rank_state, step_record, waiting
 from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, stopped, two_agents
 from zmon.hub import HubConfig
+from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.collector import Collector
+from zmon.hub.discovery.file_sd import FileTargets
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import CollectedReports, CollectRequest, ReportRequest
+from zmon.schema.limits import MAX_VERSION_LETTERS
 from zmon.schema.shard import Shard
 from zmon.web import client
 
@@ -20,8 +26,9 @@ from zmon.web import client
 class RunningCollector:
     """A collector of these agents, which a test can end and start again at the same port."""
 
-    def __init__(self, tmp_path, *agents):
-        self._config = HubConfig(tuple(agent.url for agent in agents), tmp_path, agent_timeout_seconds=0.3)
+    def __init__(self, tmp_path, *agents, **config):
+        urls = tuple(agent.url for agent in agents)
+        self._config = HubConfig(urls, tmp_path, agent_timeout_seconds=0.3, **config)
         self._server, self.port = None, None
 
     async def start(self):
@@ -295,6 +302,24 @@ def test_answer_says_which_steps_it_has(tmp_path):
     asyncio.run(main())
 
 
+def test_agent_with_a_huge_version_does_not_blind_its_collector(tmp_path):
+    """The hub sends the version back in its request, and a collector reads 1 MiB at most."""
+    a, b = two_agents()
+    a.plans_version = "x" * (2 << 20)
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(3)
+        assert {link.url: link.reachable for link in hub_client.hub.links} == {a.url: False, b.url: True}
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_request_for_the_most_agents_is_small_enough_for_a_collector():
+    longest = "\U0001f600" * MAX_VERSION_LETTERS
+    agents = (ReportRequest(f"http://{'n' * 64}.example.com:9780", 1 << 62, longest, longest),) * 2048
+    assert len(msgspec.msgpack.encode(CollectRequest("hub", agents))) < 1 << 20
+
+
 def test_two_requests_of_one_hub_at_a_time_are_both_answered(tmp_path):
     agent = FakeAgent(*(rank_state(rank) for rank in range(4)))
 
@@ -325,3 +350,224 @@ def test_hub_of_a_shard_judges_only_its_jobs(tmp_path):
         assert all("shard=1%2F4" in path or "shard=1/4" in path for path in a.requests if "snapshot" in path)
 
     run(scenario, tmp_path, [a, b], shard=Shard(1, 4))
+
+
+# -- a hub that does not know all agents yet ---------------------------------------------------------------
+
+
+def frozen_and_other():
+    """Return the agents of two jobs. A rank of the first one is stopped."""
+    a = FakeAgent(rank_state(0, job_id="a", world_size=2), stopped(1, job_id="a", world_size=2))
+    a.suspects, a.version = [{"job_id": "a", "rank": 1, "reason": "stopped"}], 1
+    return a, FakeAgent(rank_state(0, job_id="b", world_size=1, host="node-b"), host="node-b")
+
+
+async def opened(hub_client):
+    """Wait for the finding about the stopped rank."""
+
+    async def findings():
+        return await causes(hub_client)
+
+    assert await poll(findings) == [("rank_frozen", [1])]
+
+
+def test_hub_that_starts_while_a_collector_is_dead_resolves_nothing_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+    a, b = frozen_and_other()
+
+    async def main():
+        async with contexts([a, b]):
+            first, second = RunningCollector(tmp_path, a), RunningCollector(tmp_path, b)
+            await first.start()
+            await second.start()
+            config = {"collectors": (first.url, second.url), "agent_timeout_seconds": 0.3}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await opened(hub_client)
+            await first.stop()
+            async with hub_over(tmp_path, **config) as hub_client:
+                await hub_client.passes(5)
+                assert ("rank_frozen", [1]) in await causes(hub_client)
+                ((url, reason),) = (await hub_client.get("/healthz"))["discovery"].items()
+                assert (url, reason != "") == (first.url, True)
+                hub_client.hub._began -= FORGET_SECONDS
+
+                async def resolved():
+                    return ("rank_frozen", [1]) not in await causes(hub_client)
+
+                assert await poll(resolved)
+            await second.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_hub_does_not_forget_jobs_whose_agents_a_collector_has_not_found_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+    a, b = frozen_and_other()
+
+    async def main():
+        async with contexts([a, b]):
+            path = tmp_path / "agents.json"
+            first = RunningCollector(tmp_path, b, sources=(FileTargets(str(path), "http"),))
+            path.write_text(json.dumps([{"targets": [a.url.removeprefix("http://")]}]))
+            await first.start()
+            config = {"collectors": (first.url,), "agent_timeout_seconds": 0.3}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await opened(hub_client)
+                a.ranks = [dead(rank, 1.0, job_id="a", world_size=2) for rank in (0, 1)]
+                await hub_client.passes(2)
+                path.unlink()
+                await first.stop()
+                await first.start()
+                await hub_client.passes(3)
+                assert {snapshot.job_id for snapshot in hub_client.hub.snapshots} == {"a", "b"}
+                assert [link.error is None for link in hub_client.hub.links if link.url == a.url] == [False]
+            active = {finding.id for finding in hub_client.hub.journal.active()}
+            async with hub_over(tmp_path, **config) as hub_client:
+                await hub_client.passes(3)
+                assert {finding.id for finding in hub_client.hub.journal.active()} >= active != set()
+                assert (await hub_client.get("/healthz"))["discovery"] == {
+                    first.url: "this collector waits for a source of its agents"
+                }
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+# -- agents that come and go -------------------------------------------------------------------------------
+
+
+async def restart_with(collector, *agents):
+    await collector.stop()
+    collector._config = replace(collector._config, agents=tuple(agent.url for agent in agents))
+    await collector.start()
+
+
+def test_agent_that_no_collector_names_is_forgotten_after_an_hour(tmp_path, monkeypatch):
+    a, b = two_agents()
+    b.ranks = [replace(r, job_id="other") for r in b.ranks]
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        await restart_with(first, a)
+        await hub_client.passes(3)
+
+        async def jobs():
+            return sorted(snapshot.job_id for snapshot in hub_client.hub.snapshots)
+
+        assert await jobs() == [JOB, "other"]
+        monkeypatch.setattr("zmon.hub.agent_link.FORGET_SECONDS", 0.0)
+
+        async def forgotten():
+            return [link.url for link in hub_client.hub.links] == [a.url] and await jobs() == [JOB]
+
+        assert await poll(forgotten)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_agents_beyond_the_most_are_told_until_there_is_room(tmp_path, monkeypatch):
+    monkeypatch.setattr("zmon.hub.collector_poller.MAX_AGENTS", 1)
+    a, b = two_agents()
+
+    async def scenario(hub_client, first):
+        await hub_client.passes(2)
+        (link,) = hub_client.hub.links
+        (line,) = (await hub_client.get("/healthz"))["discovery"].values()
+        assert line.startswith("not asked: 1 agent, because")
+        await restart_with(first, a if link.url == a.url else b)
+
+        async def untold():
+            return not (await hub_client.get("/healthz"))["discovery"]
+
+        assert await poll(untold)
+
+    run(scenario, tmp_path, [a, b])
+
+
+def test_agent_of_two_collectors_is_watched_while_one_of_them_is_dead(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        await second.stop()
+
+        async def dead():
+            return [each.url for each in hub_client.hub.collectors.collectors if not each.reachable] == [second.url]
+
+        assert await poll(dead)
+        for _ in range(20):
+            await hub_client.passes(1)
+            assert [link.error for link in hub_client.hub.links] == [None, None]
+        assert {link.collector for link in hub_client.hub.links} == {first.url}
+
+    run(scenario, tmp_path, [a, b], [a, b])
+
+
+def test_agent_that_discovery_names_too_is_asked_by_the_hub_after_its_collector_drops_it(tmp_path):
+    a, b = two_agents()
+
+    async def main():
+        async with contexts([a, b]):
+            path = tmp_path / "agents.json"
+            path.write_text(json.dumps([{"targets": [b.url.removeprefix("http://")]}]))
+            source = FileTargets(str(path), "http")
+            source.interval_seconds = 0.05
+            first = RunningCollector(tmp_path, a, b)
+            await first.start()
+            async with hub_over(tmp_path, collectors=(first.url,), sources=(source,)) as hub_client:
+                await hub_client.passes(2)
+                await restart_with(first, a)
+
+                async def own():
+                    return [(each.reachable, each.collector) for each in hub_client.hub.links if each.url == b.url]
+
+                async def is_asked():
+                    return await own() == [(True, "")]
+
+                assert await poll(is_asked)
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_collector_that_never_answered_delays_one_pass_only(tmp_path):
+    a, b = two_agents()
+
+    async def main():
+        async with contexts([a, b]):
+            first = RunningCollector(tmp_path, a, b)
+            await first.start()
+            with socket.create_server(("127.0.0.1", 0)) as silent:
+                urls = (first.url, f"http://127.0.0.1:{silent.getsockname()[1]}")
+                async with hub_over(tmp_path, collectors=urls, agent_timeout_seconds=1.0) as hub_client:
+                    await hub_client.passes(1)
+                    (dead,) = [each for each in hub_client.hub.collectors.collectors if each.url != first.url]
+                    requests = hub_client.hub.collectors._requests
+                    await hub_client.passes(1)
+                    waiting = requests[dead.url]
+                    await hub_client.passes(2)
+                    assert requests[dead.url] is waiting
+                    assert not waiting.done()
+            await first.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_agent_of_two_collectors_stays_with_the_other_one(tmp_path):
+    a, b = two_agents()
+
+    async def scenario(hub_client, first, second):
+        await hub_client.passes(2)
+        (link,) = [link for link in hub_client.hub.links if link.url == a.url]
+        last, other = (first, second) if link.collector == first.url else (second, first)
+        await restart_with(last, b)
+
+        async def left():
+            return link.collector == other.url
+
+        assert await poll(left)
+        await hub_client.passes(2)
+        assert link.is_target
+        assert link in hub_client.hub.links
+
+    run(scenario, tmp_path, [a, b], [a, b])

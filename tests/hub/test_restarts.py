@@ -2,7 +2,9 @@
 
 import asyncio
 
+from tests.build import rank_state
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, two_agents
+from zmon.hub.discovery.file_sd import FileTargets
 
 
 def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
@@ -17,6 +19,23 @@ def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
                 (after,) = await hub_client.findings("")
                 assert (after["id"], after["onset"]) == (before["id"], before["onset"])
                 assert len(await hub_client.metric("zmon_finding{")) == 1
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_restarted_hub_resolves_nothing_before_every_source_has_named_its_agents(tmp_path, monkeypatch):
+    """The agents that it does not know yet may have the job."""
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+
+    async def main():
+        agent, other = FakeAgent(*frozen()), FakeAgent(rank_state(0, job_id="other", world_size=1))
+        async with agent.serve(), other.serve():
+            async with hub_over(tmp_path, agent) as hub_client:
+                await poll(hub_client.findings)
+            source = FileTargets(str(tmp_path / "agents.json"), "http")
+            async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
+                await hub_client.passes(5)
+                assert [f["cause"] for f in await hub_client.findings()] == ["rank_frozen"]
 
     asyncio.run(asyncio.wait_for(main(), 20))
 

@@ -104,6 +104,17 @@ def test_number_of_incomplete_steps_is_limited():
     assert numbers(add_records(history, {1: records(1, 1999)})) == [(1999, 1)]
 
 
+def test_step_that_is_repeated_while_it_waits_is_kept_once():
+    """An agent with a broken cursor sends it in every pass, and another rank is missing."""
+    history = History(3)
+    for number in range(50):
+        for rank in (0, 1):
+            add_records(history, {rank: [step_record(5, {"forward": 1.0 + number + rank / 2})]})
+    assert len(history._pending[5]) == 2
+    (step,) = add_records(history, {2: records(5)})
+    assert list(step.phases["forward"][:2]) == [50.0, 50.5]
+
+
 def test_steps_of_a_large_job_wait_in_little_memory_while_an_agent_is_silent():
     history = History(1024)
     steps = {step: records(step) for step in range(1, 101)}

@@ -7,7 +7,18 @@ import pytest
 
 from tests.build import add_records, measures, step_record
 from zmon.job.history import History
-from zmon.schema.step_columns import Column, StepColumns, check_columns, step_columns
+from zmon.schema.step_columns import (
+    MAX_NAMES,
+    MAX_RECORDS_OF_RANK,
+    MAX_VALUES,
+    Column,
+    MeasureColumns,
+    StepColumns,
+    check_columns,
+    check_records,
+    check_values,
+    step_columns,
+)
 
 
 def received(columns):
@@ -91,7 +102,7 @@ def with_measures(**changes):
     [
         msgspec.structs.replace(VALID, counts=(4,)),
         msgspec.structs.replace(VALID, counts=(-1, 5)),
-        msgspec.structs.replace(VALID, counts=(1 << 21, 2)),
+        msgspec.structs.replace(VALID, run_uids=("a", "a")),
         msgspec.structs.replace(VALID, steps=Column(1, "B", b"\0" * 3)),
         msgspec.structs.replace(VALID, steps=Column(1.5, "B", b"\0" * 4)),
         msgspec.structs.replace(VALID, steps=Column(None)),
@@ -108,3 +119,50 @@ def with_measures(**changes):
 def test_columns_that_do_not_fit_are_refused(columns):
     with pytest.raises((ValueError, msgspec.ValidationError)):
         received(columns)
+
+
+# -- a small report that would become much -----------------------------------------------------------------
+
+
+def constant(num_ranks=1, num_records=1, num_phases=1, num_ops=0):
+    """Return columns that are the same in all records, and so have few bytes."""
+    column, ops = Column(1), {f"op {number}": Column(1) for number in range(num_ops)}
+    seconds = {f"op {number}": Column(0.1) for number in range(num_ops)}
+    phases = {f"phase {number}": Column(0.1) for number in range(num_phases)}
+    part = MeasureColumns(phases, seconds, ops, ops, column, column)
+    uids = tuple(f"uid-{rank}" for rank in range(num_ranks))
+    return StepColumns(uids, (num_records,) * num_ranks, Column(5), part, None, Column(0), column)
+
+
+@pytest.mark.parametrize(
+    ("most", "name"), [(MAX_RECORDS_OF_RANK, "num_records"), (MAX_NAMES, "num_phases"), (MAX_NAMES, "num_ops")]
+)
+def test_records_and_names_are_limited(most, name):
+    received(constant(**{name: most}))
+    with pytest.raises(ValueError, match=f"{most + 1}|{most + 1:,}"):
+        received(constant(**{name: most + 1}))
+
+
+def test_number_of_values_is_that_of_all_columns():
+    columns = constant(num_ranks=2, num_records=3, num_phases=4, num_ops=5)
+    assert check_columns(columns) == 6 * (4 + 3 * 5 + 7)
+    with_mean = msgspec.structs.replace(columns, mean=columns.measures)
+    assert check_columns(with_mean) == 6 * (2 * (4 + 3 * 5 + 4) + 3)
+
+
+def test_values_of_one_report_are_limited():
+    check_values(MAX_VALUES)
+    with pytest.raises(ValueError, match="values"):
+        check_values(MAX_VALUES + 1)
+
+
+def test_records_in_json_have_the_same_limits():
+    rows = tuple(step_record(step, {f"phase {step}": 0.1}, {}) for step in range(MAX_NAMES))
+    assert check_records({"a": rows}) >= check_columns(step_columns({"a": rows}))
+    with pytest.raises(ValueError, match="65 phases"):
+        check_records({"a": (*rows, step_record(99, {"another": 0.1}, {}))})
+    with pytest.raises(ValueError, match="1,025 records"):
+        check_records({"a": records(*range(MAX_RECORDS_OF_RANK + 1))})
+    with_mean = replace(step_record(8), mean=measures({"another": 0.1}, {}))
+    with pytest.raises(ValueError, match="65 phases"):
+        check_records({"a": (*rows[1:], with_mean)})

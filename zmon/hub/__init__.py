@@ -60,7 +60,7 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
-        self._collectors = CollectorPoller(config, self.links, self._agents.suspected)
+        self.collectors = CollectorPoller(config, self.links, self._agents.suspected)
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
@@ -75,6 +75,7 @@ class Hub:
         self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
+        self._began = time.monotonic()
 
     @property
     def max_job_labels(self) -> int:
@@ -98,7 +99,7 @@ class Hub:
         while True:
             begin = time.monotonic()
             try:
-                await asyncio.gather(self._agents.ask(session), self._collectors.ask(session))
+                await asyncio.gather(self._agents.ask(session), self.collectors.ask(session))
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
@@ -123,7 +124,7 @@ class Hub:
         self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
-        if all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links):
+        if self._has_heard_all():
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
@@ -220,10 +221,16 @@ class Hub:
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
+    def _has_heard_all(self) -> bool:
+        """Return True if every source has named its agents and every agent has answered, or had an hour for it."""
+        all_known = self.discovery.is_complete and self.collectors.is_complete
+        all_known = all_known or time.monotonic() - self._began > FORGET_SECONDS
+        return all_known and all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links)
+
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
 
-        Call it only if every agent has answered: then a job that none of them reports has been pruned.
+        Call it only if all have been heard: then a job that none of them reports has been pruned.
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
         for finding in self.journal.active():
@@ -278,7 +285,7 @@ class Hub:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)
-            self._collectors.start(session)
+            self.collectors.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()
@@ -286,7 +293,7 @@ class Hub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
-            await self._collectors.close()
+            await self.collectors.close()
             await self.incidents.close()
 
 

@@ -154,7 +154,7 @@ class AgentLink:
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
         self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
-        self.host_is_up = True
+        self.host_is_up, self.collector, self.silent_collector = True, "", ""
 
     def name_again(self) -> None:
         """Record that discovery names the agent again."""
@@ -163,8 +163,10 @@ class AgentLink:
     @property
     def is_forgotten(self) -> bool:
         """True if discovery no longer names the agent, and none of its ranks may be alive."""
+        if self.is_target:
+            return False
         lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
-        return not self.is_target and (not lives or self.silent_seconds > FORGET_SECONDS)
+        return not lives or self.silent_seconds > FORGET_SECONDS
 
     def record_report(self, report: ColumnReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""

@@ -81,7 +81,8 @@ class Collector:
         not_silent = [pending[link] for link in targets if link.reachable or not link.consecutive_failures]
         if not_silent:
             await asyncio.wait(not_silent)
-        return CollectedReports(tuple(self._taken(link, pending) for link in targets))
+        reports = tuple(self._taken(link, pending) for link in targets)
+        return CollectedReports(reports, self._discovery.is_complete)
 
     def _pending_of(self, name: str) -> _Pending:
         """Return the requests of one client that are not answered yet, and forget clients that are gone."""

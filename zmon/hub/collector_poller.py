@@ -10,11 +10,13 @@ import asyncio
 import logging
 import time
 import uuid
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import aiohttp
 
 from zmon.errors import Unreachable
+from zmon.format import counted
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import LATE_SECONDS, RETRY_SECONDS, SHORTEST_POLL_SECONDS
 from zmon.hub.config import HubConfig
@@ -42,12 +44,25 @@ class CollectorLink:
 
     url: str
     error: str | None = "it has not answered yet"
+    was_asked: bool = False  # a request of the hub has ended, with an answer or without
+    has_named_all: bool = False  # it has named all of its agents since the hub started
     agents: dict[str, AgentLink] = field(default_factory=dict)  # by URL
+    num_left_out: int = 0  # agents beyond the most of a hub
 
     @property
     def reachable(self) -> bool:
         """True if it answered the last request."""
         return self.error is None
+
+    @property
+    def missing(self) -> str | None:
+        """The reason why agents of this collector may be missing in the hub; None: all are known."""
+        if not self.has_named_all:
+            return self.error or "this collector waits for a source of its agents"
+        if self.num_left_out:
+            number = counted(self.num_left_out, "agent")
+            return f"not asked: {number}, because a hub has {MAX_AGENTS:,} of collectors at most. Use another hub"
+        return None
 
 
 class CollectorPoller:
@@ -60,6 +75,16 @@ class CollectorPoller:
         self._requests: dict[str, asyncio.Task[None]] = {}  # by URL of the collector: not answered yet
         self._listeners: list[asyncio.Task[None]] = []
 
+    @property
+    def is_complete(self) -> bool:
+        """True once every collector has named its agents."""
+        return all(each.has_named_all for each in self.collectors)
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """Return why agents of a collector may be missing, by its URL."""
+        return {each.url: missing for each in self.collectors if (missing := each.missing)}
+
     def start(self, session: aiohttp.ClientSession) -> None:
         """Keep a long poll open to every collector from now on."""
         self._listeners = [asyncio.create_task(self._listen(session, each)) for each in self.collectors]
@@ -69,11 +94,12 @@ class CollectorPoller:
         for each in self.collectors:
             if each.url not in self._requests:
                 self._requests[each.url] = asyncio.create_task(self._ask_collector(session, each))
-        is_first = [each for each in self.collectors if each.reachable or not each.agents]
-        if is_first:
-            await asyncio.wait([self._requests[each.url] for each in is_first])
+        not_silent = [each for each in self.collectors if each.reachable or not each.was_asked]
+        if not_silent:
+            await asyncio.wait([self._requests[each.url] for each in not_silent])
         for url in [url for url, task in self._requests.items() if task.done()]:
             self._requests.pop(url).result()
+        self._links[:] = [link for link in self._links if not link.is_forgotten]  # other parts have the same list
 
     async def _ask_collector(self, session: aiohttp.ClientSession, collector: CollectorLink) -> None:
         config = self._config
@@ -92,8 +118,13 @@ class CollectorPoller:
         except Unreachable as error:
             self._record_silence(collector, str(error))
             return
+        finally:
+            collector.was_asked = True
         collector.error = None
-        self._set_agents(collector, answer)
+        collector.has_named_all |= answer.complete
+        urls = {report.url for report in answer.agents if is_url(report.url)}
+        self._add_agents(collector, urls)
+        self._drop_agents(collector, collector.agents.keys() - urls, answer.complete)
         for report in answer.agents:
             if (link := collector.agents.get(report.url)) is not None:
                 _record(link, report)
@@ -103,25 +134,44 @@ class CollectorPoller:
         if error != collector.error:
             log.warning("%s", error)
         collector.error = error
-        for link in collector.agents.values():
-            link.record_failure(f"its collector does not answer: {error}", True, collector.url)
+        for url, link in collector.agents.items():
+            others = [each for each in self.collectors if each.reachable and url in each.agents]
+            if others:
+                link.collector = others[0].url
+            else:
+                link.record_failure(f"its collector does not answer: {error}", True, collector.url)
 
-    def _set_agents(self, collector: CollectorLink, answer: CollectedReports) -> None:
-        """Follow the agents that the collector has now."""
-        known = {link.url: link for link in self._links}
-        urls = {report.url for report in answer.agents}
-        for url in urls - collector.agents.keys():
+    def _add_agents(self, collector: CollectorLink, urls: AbstractSet[str]) -> None:
+        """Ask for these agents too."""
+        known, num_left_out = {link.url: link for link in self._links}, 0
+        for url in sorted(urls - collector.agents.keys()):
             link = known.get(url)
-            if link is None and is_url(url) and len(known) < MAX_AGENTS:
+            if link is None:
+                if len(known) >= MAX_AGENTS:
+                    num_left_out += 1
+                    continue
                 link = known[url] = AgentLink(url, self._config.shard)
                 self._links.append(link)
-            if link is not None and (link.collector or not link.is_target):
+            elif link.collector or not link.is_target:
                 link.name_again()
-            if link is not None:
-                link.collector, collector.agents[url] = collector.url, link
-        for url in collector.agents.keys() - urls:
-            link = collector.agents.pop(url)
-            if link.collector == collector.url:  # no other collector has it now
+            link.collector, collector.agents[url] = collector.url, link
+        if num_left_out and not collector.num_left_out:
+            log.error("%s names more agents than the %s that a hub has at most", collector.url, f"{MAX_AGENTS:,}")
+        collector.num_left_out = num_left_out
+
+    def _drop_agents(self, collector: CollectorLink, urls: AbstractSet[str], complete: bool) -> None:
+        """Follow that the collector names these agents no longer. Without `complete` it only does not know them yet."""
+        for url in urls:
+            link = collector.agents[url]
+            if not complete:
+                error = "its collector has just started, and does not know all of its agents yet"
+                link.record_failure(error, True, collector.url)
+                continue
+            del collector.agents[url]
+            other = next((each for each in self.collectors if url in each.agents), None)
+            if other is not None:
+                link.collector = other.url
+            else:
                 link.withdraw()
 
     async def _listen(self, session: aiohttp.ClientSession, collector: CollectorLink) -> None:

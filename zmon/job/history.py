@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -60,7 +60,10 @@ class History:
             for place, step in enumerate(numbers[first:].tolist(), first):
                 records = self._pending.setdefault(step, [])
                 records.append(Records(batch, np.flatnonzero(of_row == place)))
-                if num_ranks(records) == self.world_size:
+                number = num_ranks(records)
+                if number < sum(len(part.rows) for part in records):
+                    records[:] = _last_of_each_rank(records)
+                if number == self.world_size:
                     complete.add(step)
         added = [self._append(step) for step in sorted(complete)]
         self._drop_incomplete()
@@ -88,3 +91,15 @@ class History:
         aligned = align_records(step, records, self.world_size, stands_for)
         self.steps.append(aligned)
         return aligned
+
+
+def _last_of_each_rank(parts: Sequence[Records]) -> list[Records]:
+    """Return the records without those that later ones of the same ranks replace. Each of them keeps a batch alive."""
+    newest: list[Records] = []
+    known: set[int] = set()
+    for part in reversed(parts):
+        ranks = {*part.ranks.tolist()}
+        if not ranks <= known:
+            newest.append(part)
+            known |= ranks
+    return newest[::-1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -23,7 +23,10 @@ from zmon.schema.step import Measures, StepRecord
 _UNSIGNED = tuple((code, (1 << 8 * array(code).itemsize) - 1) for code in "BHI")
 _SIZES = {"": 0, **{code: array(code).itemsize for code, _ in _UNSIGNED}}
 _SECONDS = {code: array(code).itemsize for code in "fd"}
-MAX_RECORDS = 1 << 20  # of one job in one report
+# What the hub makes of one report. A constant column has a few bytes on the way and eight for each record in an array.
+MAX_RECORDS_OF_RANK = 1024  # an agent reads no more, and a hub asks for about eight
+MAX_NAMES = 64  # phases, or ops; a box has eight phases and sixteen ops
+MAX_VALUES = 1 << 22  # records × columns, 32 MiB; 512 ranks with sixteen records of all phases and ops have a third
 
 
 class Column(msgspec.Struct, frozen=True, array_like=True):
@@ -138,15 +141,22 @@ def _little_endian(values: array[int] | array[float]) -> bytes:
     return values.tobytes()
 
 
-def check_columns(columns: StepColumns) -> None:
-    """Raise ValueError if these columns do not fit together, or if a value is not possible."""
+def check_columns(columns: StepColumns) -> int:
+    """Return the number of values in these columns, see `check_values`.
+
+    Raise ValueError if the columns do not fit together, or if a value is not possible.
+    """
     number = columns.num_records
     if len(columns.run_uids) != len(columns.counts) or any(count < 0 for count in columns.counts):
         raise ValueError("the numbers of its records do not belong to its ranks")
-    if number > MAX_RECORDS:
-        raise ValueError(f"it has {number:,} records; zmon accepts {MAX_RECORDS:,}")
+    if len({*columns.run_uids}) < len(columns.run_uids):
+        raise ValueError("a rank is there twice")
+    _check_most(columns.counts)
+    num_columns = 3
     for part in (columns.measures, columns.mean):
         if part is not None:
+            _check_names(part.phases, part.exposed)
+            num_columns += 4 + len(part.phases) + 3 * len(part.exposed) + len(part.ran_phases) + len(part.ran_ops)
             names = (*part.phases, *part.exposed)
             if any(plain(name) != name for name in names):
                 raise ValueError("the name of a phase or op is not plain text")
@@ -159,6 +169,35 @@ def check_columns(columns: StepColumns) -> None:
     _check_numbers((columns.steps, columns.has_mean, columns.total_sent_bytes), number)
     if not columns.steps.code and (columns.steps.base is None or columns.steps.values):
         raise ValueError("a record has no step")
+    return number * num_columns
+
+
+def check_records(records: Mapping[str, Sequence[StepRecord]]) -> int:
+    """Return the most values that columns of these records have. Raise ValueError if no agent sends such records."""
+    counts = [*map(len, records.values())]
+    _check_most(counts)
+    rows = [record for of_rank in records.values() for record in of_rank]
+    measures = [part for row in rows for part in (row.measures, row.mean) if part is not None]
+    phases = {name for part in measures for name in part.phases}
+    ops = {name for part in measures for name in part.ops}
+    _check_names(phases, ops)
+    return sum(counts) * (3 + 2 * (4 + 2 * len(phases) + 4 * len(ops)))
+
+
+def check_values(number: int) -> None:
+    """Raise ValueError if the columns of one report have more values than any agent sends."""
+    if number > MAX_VALUES:
+        raise ValueError(f"its steps are {number:,} values; zmon accepts {MAX_VALUES:,}")
+
+
+def _check_most(counts: Sequence[int]) -> None:
+    if (most := max(counts, default=0)) > MAX_RECORDS_OF_RANK:
+        raise ValueError(f"a rank has {most:,} records; zmon accepts {MAX_RECORDS_OF_RANK:,}")
+
+
+def _check_names(phases: Collection[str], ops: Collection[str]) -> None:
+    if len(phases) > MAX_NAMES or len(ops) > MAX_NAMES:
+        raise ValueError(f"it has {len(phases)} phases and {len(ops)} ops; zmon accepts {MAX_NAMES} of each")
 
 
 def _check_numbers(columns: Iterable[Column], number: int) -> None:

@@ -11,6 +11,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import _MOVING, Resting, pack, unpack, with_columns
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.rank import RankState
+from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
 
 RANKS = (
     waiting(0, 2.0), rank_state(1, labels={"name": "a"}, report={"loss": None, "auc": 0.7}),
@@ -87,10 +88,41 @@ def test_number_of_ranks_must_be_that_of_the_resting_rows():
         unpack(msgspec.msgpack.encode(envelope), Resting())
 
 
+def test_version_that_no_agent_has_is_refused():
+    envelope = msgspec.msgpack.decode(packed(REPORT))
+    envelope[1] = "x" * 33
+    with pytest.raises(Undecodable):
+        unpack(msgspec.msgpack.encode(envelope), Resting())
+
+
+def test_few_bytes_of_many_jobs_do_not_become_gigabytes():
+    """Columns that are the same in all records have a few bytes, and eight per record in the hub."""
+    part = MeasureColumns({"forward": Column(0.1)}, {}, {}, {}, Column(1), Column(1))
+    uids = tuple(map(str, range(300)))
+    columns = StepColumns(uids, (1024,) * 300, Column(5), part, None, Column(0), Column(0))
+    both = dict.fromkeys(("a", "b"), columns)
+    valid = replace(with_columns(REPORT), columns={"a": columns})
+    assert unpack(pack(valid, ""), Resting())[0].columns == {"a": columns}
+    with pytest.raises(Undecodable, match="values"):
+        unpack(pack(replace(valid, columns=both), ""), Resting())
+
+
 def test_rank_that_cannot_exist_is_left_out():
     report, _ = unpack(packed(agent_report(rank_state(0), rank_state(7))), Resting())
     assert [r.rank for r in report.ranks] == [0]
     assert report.left_out == ("rank 7 of job job: it claims to be rank 7 of 4",)
+
+
+def test_what_is_left_out_of_the_head_is_counted_with_the_ranks():
+    envelope = msgspec.msgpack.decode(packed(agent_report(rank_state(0), rank_state(7))))
+    head = msgspec.json.decode(envelope[0])
+    changes = {"sources": [{"name": 5}], "sample": {"gpus": [{"gpu": 7}]}, "plans": {"uid-0": "nonsense"}}
+    envelope[0] = msgspec.json.encode({**head, **changes, "num_left_out": 90, "left_out": ["forged"]})
+    report, _ = unpack(msgspec.msgpack.encode(envelope), Resting())
+    assert report.num_left_out == 4
+    assert [line.partition(":")[0] for line in report.left_out] == [
+        *("source gpus", "a plan", "the state of a source", "rank 7 of job job")
+    ]
 
 
 def test_text_is_plain():

@@ -63,6 +63,11 @@ def test_rank_that_cannot_be_decoded_changes_nothing_else_of_the_report():
     assert replace(result, **changed) == whole
 
 
+def test_version_that_no_agent_has_is_refused():
+    with pytest.raises(Undecodable, match="plans_version"):
+        received({**report_json(), "plans_version": "x" * 33})
+
+
 def test_agent_does_not_say_what_the_hub_left_out():
     result = received({**report_json(), "num_left_out": 10**400, "left_out": ["forged"]})
     assert (result.num_left_out, result.left_out) == (0, ())
@@ -94,6 +99,21 @@ def test_steps_and_plans_of_another_form_are_left_out_rank_by_rank():
     assert result.records == {JOB: {"uid-0": steps}}
     assert [*result.plans] == ["uid-0"]
     assert result.num_left_out == 2
+
+
+def test_steps_of_more_than_an_agent_can_have_are_left_out_by_job():
+    steps = tuple(step_record(step, {f"phase {step}": 0.1}) for step in range(1, 66))
+    report = report_json(records={JOB: {"uid-0": steps}, "other": {"uid-1": steps[:1]}})
+    result = received(report)
+    assert result.records == {"other": {"uid-1": steps[:1]}}
+    assert result.left_out == (f"steps of job {JOB}: it has 65 phases and 1 ops; zmon accepts 64 of each",)
+
+
+def test_steps_of_many_jobs_are_left_out_beyond_the_limit_of_a_report(monkeypatch):
+    monkeypatch.setattr("zmon.schema.step_columns.MAX_VALUES", 40)
+    steps = (step_record(1),)
+    result = received(report_json(records={"a": {"uid-0": steps}, "b": {"uid-1": steps}}))
+    assert ([*result.records], result.num_left_out) == (["a"], 1)
 
 
 @pytest.mark.parametrize(

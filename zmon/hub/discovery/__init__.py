@@ -46,6 +46,11 @@ class Discovery:
         """The URLs of all agents, each once."""
         return tuple(dict.fromkeys(url for source in self._sources for url in self._targets.get(source.name, ())))
 
+    @property
+    def is_complete(self) -> bool:
+        """True once every source has named its agents."""
+        return all(source.name in self._targets for source in self._sources)
+
     async def run(self, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]) -> None:
         """Follow every source, for ever, and publish the targets after each answer."""
         await asyncio.gather(*(self._follow(source, session, publish) for source in self._sources))

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from zmon.schema.flight import FlightRecord
 from zmon.schema.host import HostSample, SourceStatus
-from zmon.schema.limits import JobId, Seconds, Whole
+from zmon.schema.limits import JobId, Seconds, Version, Whole
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
 from zmon.schema.quick_dataclass import quick_dataclass
@@ -61,7 +61,7 @@ class AgentReport:
     monotonic: Seconds | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
     box_dir: str = ""  # the directory in which the agent looks for black boxes; "": several
     plans: dict[str, Plan] = field(default_factory=dict)  # run uid of the sender → plan; empty if the hub has the plans
-    plans_version: str = ""  # the value of `plans` in the next request; empty: no plans
+    plans_version: Version = ""  # the value of `plans` in the next request; empty: no plans
     leases: tuple[Threshold, ...] | None = None  # the leases that the site changed; None: not reported
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
     box_dirs: tuple[str, ...] = ()  # all directories in which it looks, with `*` for the number of a user

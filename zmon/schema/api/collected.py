@@ -44,6 +44,7 @@ class CollectedReports(msgspec.Struct, frozen=True):
     """The answer to `CollectRequest`: one item for each agent of the collector."""
 
     agents: tuple[CollectedReport, ...]
+    complete: bool = True  # False: the collector has just started, and a source has not named its agents yet
 
 
 class AgentSuspects(msgspec.Struct, frozen=True, array_like=True):

@@ -21,12 +21,12 @@ import msgspec
 
 from zmon.plain import plain, plain_json
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.received import Undecodable, decode, with_possible_ranks
+from zmon.schema.api.received import LeftOut, Undecodable, decode, with_possible_ranks
 from zmon.schema.api.rows import Halves
-from zmon.schema.limits import check_job_id
+from zmon.schema.limits import Version, check_job_id
 from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.rank import RankState
-from zmon.schema.step_columns import StepColumns, check_columns, step_columns
+from zmon.schema.step_columns import StepColumns, check_columns, check_values, step_columns
 
 _MOVING = (
     "process_state", "gone_seconds", "stopped_seconds", "activity", "activity_seconds", "phase", "step", "step_seconds",
@@ -70,7 +70,7 @@ class _Envelope(msgspec.Struct, array_like=True):
     """A packed report."""
 
     head: bytes  # JSON of the report without ranks and records
-    version: str  # version of the resting rows
+    version: Version  # version of the resting rows
     resting: bytes  # JSON of rows; empty if the client has this version
     moving: bytes  # JSON of rows
     columns: dict[str, StepColumns]  # by job id
@@ -103,14 +103,16 @@ def unpack(body: bytes, known: Resting) -> tuple[ColumnReport, Resting]:
             raise Undecodable("it leaves out what was never sent")
         moving = _RANKS.moving.decode(plain_json(envelope.moving))
         ranks = tuple(_RANKS.joined(*halves) for halves in zip(known.rows, moving, strict=True))
-        columns = {job_id: _checked(job_id, each) for job_id, each in envelope.columns.items()}
+        check_values(sum(_num_values(job_id, each) for job_id, each in envelope.columns.items()))
     except _DECODE_ERRORS as error:
         raise Undecodable(plain(str(error))) from error
-    values = dict(zip(_NAMES, _VALUES(decode(envelope.head, AgentReport)), strict=True))
-    return with_possible_ranks(ColumnReport(**{**values, "ranks": ranks, "columns": columns})), known
+    head = decode(envelope.head, AgentReport)
+    values = dict(zip(_NAMES, _VALUES(head), strict=True))
+    report = ColumnReport(**{**values, "ranks": ranks, "columns": envelope.columns})
+    return with_possible_ranks(report, LeftOut(head.num_left_out, head.left_out)), known
 
 
-def _checked(job_id: str, columns: StepColumns) -> StepColumns:
+def _num_values(job_id: str, columns: StepColumns) -> int:
+    """Return the number of values in the columns of a job. Raises ValueError if they are wrong."""
     check_job_id(job_id)
-    check_columns(columns)
-    return columns
+    return check_columns(columns)

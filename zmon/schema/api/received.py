@@ -17,10 +17,11 @@ import msgspec
 from zmon.plain import plain, plain_json
 from zmon.schema.api.agent import AgentReport, UnreadRank
 from zmon.schema.host import HostSample, SourceStatus
-from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Whole, check_job_id, check_rank, host_name
+from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, check_job_id, check_rank, host_name
 from zmon.schema.plan import Plan, check_plan
 from zmon.schema.rank import RankState
 from zmon.schema.step import StepRecord
+from zmon.schema.step_columns import check_records, check_values
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
@@ -53,9 +54,10 @@ def decode(body: bytes, answer: type[T], lines: bool = False) -> T:
 class LeftOut:
     """The parts left out of a report: how many, a line for each of the first ones, and the ranks among them."""
 
-    def __init__(self) -> None:
-        self.number = 0
-        self.lines: list[str] = []
+    def __init__(self, number: int = 0, lines: Sequence[str] = ()) -> None:
+        """`number` and `lines`: of what was left out already."""
+        self.number = number
+        self.lines = [*lines]
         self.ranks: list[UnreadRank] = []
 
     def add(self, what: str, error: Exception | str) -> None:
@@ -98,7 +100,7 @@ class _Pieces(msgspec.Struct):
     box_dir: str = ""
     box_dirs: tuple[str, ...] = ()
     plans: dict[str, msgspec.Raw] = {}
-    plans_version: str = ""
+    plans_version: Version = ""
     leases: msgspec.Raw = msgspec.Raw(b"null")  # `Raw | None` would accept null only
     unread: list[msgspec.Raw] = []
 
@@ -204,11 +206,25 @@ def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Repo
             plans[uid] = plan
         except ValueError as error:
             left_out.add("a plan", error)
+    if report.records:
+        report = _with_possible_records(report, left_out)
     if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
         report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
     elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
         report = replace(report, ranks=tuple(ranks))
     return left_out.complete(report)
+
+
+def _with_possible_records(report: Report, left_out: LeftOut) -> Report:
+    """Return the report with the records that an agent can have; they become columns of many more bytes."""
+    num_values, possible = 0, {}
+    for job_id, records in report.records.items():
+        try:
+            check_values(more := num_values + check_records(records))
+            num_values, possible[job_id] = more, records
+        except ValueError as error:
+            left_out.add(f"steps of job {plain(job_id)}", error)
+    return report if len(possible) == len(report.records) else replace(report, records=possible)
 
 
 def _reason(error: Exception | str) -> str:
