@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import zmon
 from trainer.batch import Source
 from trainer.checkpoint import Checkpoints, State
 from trainer.config import Config
 from trainer.criteo import Criteo
-from trainer.errors import TrainingError
+from trainer.errors import CheckpointError, TrainerError, TrainingError
 from trainer.evaluate import evaluate
 from trainer.faults import CheckedSource, raise_on_all_ranks
 from trainer.loader import Extent, Loader
@@ -74,7 +75,7 @@ class Run:
         loader = Loader(self.checked, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
         last = self.extent.steps or 0
         progress = Progress(config.train.progress_every, world.say, last, self.steps_done, terminal(world.rank))
-        with loader as batches, progress:
+        with loader as batches, progress, self._save_completed():
             trainer.load_next(batches)
             while trainer.next_batch is not None:
                 trainer.must_stop = self.checkpoints is not None and self.checkpoints.failed
@@ -93,6 +94,17 @@ class Run:
         world.say(progress.summary(self.running.lifetime()))
         if isinstance(self.source, Criteo) and self.source.skipped:
             world.warn(self.source.skipped)
+
+    @contextmanager
+    def _save_completed(self) -> Iterator[None]:
+        """Before an error ends the run on all ranks, wait for a save in progress: it is of an earlier step."""
+        try:
+            yield
+        except TrainerError:
+            if self.checkpoints:
+                with suppress(CheckpointError):
+                    self.checkpoints.wait()
+            raise
 
     def state(self) -> State:
         """Return the tensors of a checkpoint: everything that a step changes."""
@@ -118,8 +130,6 @@ class Run:
             assert self.checkpoints is not None
             self.checkpoints.wait()  # raises on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
-            if self.checkpoints:
-                self.checkpoints.wait()  # a save in progress is of an earlier step
             raise TrainingError(
                 f"the loss of step {previous.step + 1} is {log_loss}",
                 "a sample has a value that is NaN or infinite, or the learning rate is too high",

@@ -45,6 +45,14 @@ def test_id_that_is_no_row_of_its_table_ends_all_ranks_with_one_line(error_line_
     assert not list((tmp_path / "kept").glob("step-*"))  # nothing that was trained without these samples is saved
 
 
+def test_save_in_progress_is_completed_before_wrong_id_ends_run(error_line_of, tmp_path) -> None:
+    large = (*SMALL, "--set", "embedding.rows=[40, 7, 600000]", "--set", "embedding.dim=64")
+    saved = ("--set", f"checkpoint.folder={tmp_path / 'kept'}", "--set", "checkpoint.every=3")
+    error = error_line_of(str(Path(__file__).with_name("wrong_id.py")), "0", *large, *saved)
+    assert error.startswith("trainer: step 4 has id 7 of table 1")
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["step-00000003"]
+
+
 def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in error
