@@ -2,17 +2,19 @@
 
 A rank whose samples cannot be used takes part in the step all the same, with samples that have no ids, because the
 other ranks wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then
-each of them raises the error here, before anything is saved.
+each of them raises the error here, before anything is saved. An error of the setup, such as a file that only rank 0
+writes, ends all ranks in the same way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 
 from trainer.batch import Batch, Source
-from trainer.errors import DataError
+from trainer.errors import DataError, TrainerError
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,22 @@ def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -
     )
 
 
-def raise_on_all_ranks(fault: DataError | None) -> None:
+def raise_on_all_ranks(fault: TrainerError | None) -> None:
     """Raise the fault of the lowest rank that has one. All ranks must call it together."""
-    faults: list[tuple[str, str, str] | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(faults, fault.parts if fault else None)
-    for parts in faults:
-        if parts is not None:
-            raise DataError(*parts)
+    faults: list[tuple[type[TrainerError], tuple[str, str, str]] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(faults, (type(fault), fault.parts) if fault else None)
+    for of_rank in faults:
+        if of_rank is not None:
+            kind, parts = of_rank
+            raise kind(*parts)
+
+
+@contextmanager
+def raised_on_all_ranks() -> Iterator[None]:
+    """Raise an error of one rank on all ranks. They must enter together, and not communicate inside."""
+    fault: TrainerError | None = None
+    try:
+        yield
+    except TrainerError as error:
+        fault = error
+    raise_on_all_ranks(fault)

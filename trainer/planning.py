@@ -16,6 +16,7 @@ from trainer.batch import shares
 from trainer.config import DTYPES, Config
 from trainer.dry_run import Job, dense_memory
 from trainer.errors import ConfigError
+from trainer.faults import raised_on_all_ranks
 from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
 from trainer.published import DenseWork
@@ -80,12 +81,18 @@ def plan(config: Config, world: World) -> Plan:
         check_fits(selected, limit)
     else:
         selected = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
-    if sharding.save and world.rank == 0:
-        try:
-            selected.save(Path(sharding.save))
-        except OSError as error:
-            raise ConfigError(f"cannot write {sharding.save}", str(error.strerror), "Check sharding.save") from error
+    if sharding.save:
+        with raised_on_all_ranks():
+            if world.rank == 0:
+                _save(selected, sharding.save)
     return selected
+
+
+def _save(plan: Plan, path: str) -> None:
+    try:
+        plan.save(Path(path))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}", str(error.strerror), "Check sharding.save") from error
 
 
 def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
