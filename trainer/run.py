@@ -111,13 +111,21 @@ class Run:
         return state_of(self.trainer, self.running)
 
     def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
-        """Warn if a setting that selects the samples has changed since the checkpoint."""
-        for name, value in saved.items():
-            if value != (now := getattr(self.config.train, name)):
+        """Warn if a setting that selects the samples has changed since the checkpoint, or if samples are skipped."""
+        for name in ("global_batch", "seed"):
+            now: int = getattr(self.config.train, name)
+            if (value := saved.get(name, now)) != now:
                 self.world.warn(
                     f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
+        position = self.extent.samples(self.steps_done)
+        skipped = position - saved.get("samples", position)  # older checkpoints do not have it
+        if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
+            self.world.warn(
+                f"{skipped:g} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
+                "with fewer samples, and this run continues after a full batch"
+            )
 
     def _report(self, progress: Progress, result: StepResult | None = None) -> None:
         """Report the previous step. By now its sums have arrived, so nothing waits for them."""
@@ -150,5 +158,6 @@ class Run:
 
     def _save(self, checkpoints: Checkpoints) -> None:
         with zmon.activity("checkpoint"):
-            train = self.config.train
-            checkpoints.save(self.steps_done, {"global_batch": train.global_batch, "seed": train.seed})
+            train, samples = self.config.train, self.extent.samples(self.steps_done)
+            numbers = {"global_batch": train.global_batch, "seed": train.seed, "samples": samples}
+            checkpoints.save(self.steps_done, numbers)
