@@ -24,6 +24,7 @@ class CheckedSource:
     source: Source
     rows: tuple[int, ...]  # of each table
     dense_features: int
+    unit: str = "step"  # what a batch is called in errors
 
     @property
     def num_samples(self) -> int | None:
@@ -34,7 +35,7 @@ class CheckedSource:
         """Return samples `start` to `start + size` of the global batch of this step."""
         try:
             batch = self.source.batch(step, start, size)
-            check_ids(batch, self.rows, step, start)
+            check_ids(batch, self.rows, step, start, self.unit)
         except DataError as fault:
             lengths = torch.zeros(len(self.rows), size, dtype=torch.int64)
             dense, labels = torch.zeros(size, self.dense_features), torch.zeros(size)
@@ -43,10 +44,10 @@ class CheckedSource:
 
     def held_out(self) -> Source:
         """Return the source of the evaluation samples."""
-        return CheckedSource(self.source.held_out(), self.rows, self.dense_features)
+        return CheckedSource(self.source.held_out(), self.rows, self.dense_features, "held-out batch")
 
 
-def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -> None:
+def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int, unit: str = "step") -> None:
     """Raise DataError if an id is no row of its table. `rows` has the rows of each table.
 
     `first_sample` is the position of the first sample in the global batch.
@@ -59,7 +60,7 @@ def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -
     bag = int(torch.searchsorted(batch.lengths.flatten().cumsum(0), position, right=True))
     table, sample = divmod(bag, batch.lengths.shape[1])
     raise DataError(
-        f"step {step + 1} has id {int(batch.ids[position])} of table {table} in sample {first_sample + sample}",
+        f"{unit} {step + 1} has id {int(batch.ids[position])} of table {table} in sample {first_sample + sample}",
         f"the table has rows 0 to {rows[table] - 1}",
         "Correct the source of the ids, or raise embedding.rows",
     )
