@@ -14,10 +14,10 @@ SMALL = ("--set", "embedding.rows=[40, 7, 90]", "--set", "embedding.dim=4", "--s
 
 @pytest.fixture
 def error_line_of(start):
-    """Return a function that runs two ranks that fail, and returns their error line."""
+    """Return a function that runs ranks that fail, and returns their error line."""
 
-    def run(*arguments: str) -> str:
-        ended = start(2, *arguments)
+    def run(*arguments: str, ranks: int = 2) -> str:
+        ended = start(ranks, *arguments)
         assert ended.returncode != 0
         errors = {line for line in ended.stderr.splitlines() if line.startswith("trainer: ")}
         assert len(errors) == 1, ended.stderr
@@ -56,6 +56,15 @@ def test_save_in_progress_is_completed_before_wrong_id_ends_run(error_line_of, t
 def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in error
+
+
+def test_table_row_wise_on_uneven_hosts_ends_all_ranks(error_line_of) -> None:
+    script = str(Path(__file__).with_name("uneven_hosts.py"))
+    error = error_line_of(script, *SMALL, "--set", "sharding.kind=table_row_wise", "--steps", "1", ranks=4)
+    assert error == (
+        "trainer: table_row_wise does not fit 4 ranks: a host has 1 of them, and another one 2. "
+        "Start as many ranks on every host, or change sharding.kind"
+    )
 
 
 def test_plan_that_rank_0_cannot_write_ends_all_ranks(error_line_of) -> None:
