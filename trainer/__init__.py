@@ -3,6 +3,7 @@
     __main__.py    the command line
     presets.py     well-known models
     config.py      the whole configuration; keys.py changes it: a YAML file, --set a.b=c
+                   plain_yaml.py
     run.py         a run from its first step to its last
     train.py       the training step, in one block
     model/         the dense layers: bottom MLP, interaction, top MLP; the all-reduce of their gradients

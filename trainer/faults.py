@@ -2,17 +2,19 @@
 
 A rank whose samples cannot be used takes part in the step all the same, with samples that have no ids, because the
 other ranks wait for it. The sums that are all-reduced with the gradients tell all ranks that a rank must stop. Then
-each of them raises the error here, before anything is saved.
+each of them raises the error here, before anything is saved. An error of the setup, such as a file that only rank 0
+writes, ends all ranks in the same way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 
 from trainer.batch import Batch, Source
-from trainer.errors import DataError
+from trainer.errors import DataError, TrainerError
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class CheckedSource:
     source: Source
     rows: tuple[int, ...]  # of each table
     dense_features: int
+    unit: str = "step"  # what a batch is called in errors
 
     @property
     def num_samples(self) -> int | None:
@@ -32,7 +35,7 @@ class CheckedSource:
         """Return samples `start` to `start + size` of the global batch of this step."""
         try:
             batch = self.source.batch(step, start, size)
-            check_ids(batch, self.rows, step, start)
+            check_ids(batch, self.rows, step, start, self.unit)
         except DataError as fault:
             lengths = torch.zeros(len(self.rows), size, dtype=torch.int64)
             dense, labels = torch.zeros(size, self.dense_features), torch.zeros(size)
@@ -41,10 +44,10 @@ class CheckedSource:
 
     def held_out(self) -> Source:
         """Return the source of the evaluation samples."""
-        return CheckedSource(self.source.held_out(), self.rows, self.dense_features)
+        return CheckedSource(self.source.held_out(), self.rows, self.dense_features, "held-out batch")
 
 
-def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -> None:
+def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int, unit: str = "step") -> None:
     """Raise DataError if an id is no row of its table. `rows` has the rows of each table.
 
     `first_sample` is the position of the first sample in the global batch.
@@ -57,16 +60,28 @@ def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int) -
     bag = int(torch.searchsorted(batch.lengths.flatten().cumsum(0), position, right=True))
     table, sample = divmod(bag, batch.lengths.shape[1])
     raise DataError(
-        f"step {step + 1} has id {int(batch.ids[position])} of table {table} in sample {first_sample + sample}",
+        f"{unit} {step + 1} has id {int(batch.ids[position])} of table {table} in sample {first_sample + sample}",
         f"the table has rows 0 to {rows[table] - 1}",
         "Correct the source of the ids, or raise embedding.rows",
     )
 
 
-def raise_on_all_ranks(fault: DataError | None) -> None:
+def raise_on_all_ranks(fault: TrainerError | None) -> None:
     """Raise the fault of the lowest rank that has one. All ranks must call it together."""
-    faults: list[tuple[str, str, str] | None] = [None] * dist.get_world_size()
-    dist.all_gather_object(faults, fault.parts if fault else None)
-    for parts in faults:
-        if parts is not None:
-            raise DataError(*parts)
+    faults: list[tuple[type[TrainerError], tuple[str, str, str]] | None] = [None] * dist.get_world_size()
+    dist.all_gather_object(faults, (type(fault), fault.parts) if fault else None)
+    for of_rank in faults:
+        if of_rank is not None:
+            kind, parts = of_rank
+            raise kind(*parts)
+
+
+@contextmanager
+def raised_on_all_ranks() -> Iterator[None]:
+    """Raise an error of one rank on all ranks. They must enter together, and not communicate inside."""
+    fault: TrainerError | None = None
+    try:
+        yield
+    except TrainerError as error:
+        fault = error
+    raise_on_all_ranks(fault)

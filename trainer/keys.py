@@ -15,6 +15,7 @@ import yaml
 
 from trainer.config import Config
 from trainer.errors import ConfigError, require
+from trainer.plain_yaml import parse
 
 KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # for error lines
 
@@ -22,7 +23,7 @@ KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or f
 def read_file(path: str) -> dict[str, Any]:
     """Return the nested keys and values of a YAML file."""
     try:
-        content = yaml.safe_load(Path(path).read_text())
+        content = parse(Path(path).read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}", str(error), "Check the path given with --config") from error
     except yaml.YAMLError as error:
@@ -38,7 +39,7 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     if not equals or not key:
         raise ConfigError(f"--set {assignment} is invalid", "it is not KEY=VALUE", "Write --set train.steps=100")
     try:
-        value = yaml.safe_load(text)
+        value = parse(text)
     except yaml.YAMLError:
         value = text  # valid for a text field; any other field raises an error with its key
     *sections, name = key.split(".")
@@ -113,7 +114,7 @@ def _converted(value: Any, old: Any, kind: Any, key: str) -> Any:
         return _change(old, value, f"{key}.")
     choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
     for choice in choices:
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             return _as_type(choice, value)
     raise ConfigError(
         f"{key} is {value!r}", f"it must be {' or '.join(map(_type_name, choices))}", f"Change it with --set {key}=…"

@@ -52,6 +52,11 @@ class Extent:
         """Return the number of samples in the global batch of this step."""
         return self.global_batch if self.steps is None or step < self.steps - 1 else self.last_batch
 
+    def samples(self, steps: int) -> int:
+        """Return the number of samples in the first steps, which is the position of the next step's samples."""
+        missing = self.global_batch - self.last_batch if steps == self.steps else 0
+        return steps * self.global_batch - missing
+
 
 @dataclass(frozen=True)
 class Loaded:

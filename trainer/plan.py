@@ -9,16 +9,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from trainer.dry_run import Job, as_text, dense_memory, rank_steps
 from trainer.errors import ConfigError, TrainerError
 from trainer.published import PUBLISHED, ZIONEX
-from trainer.sharding import Plan
+from trainer.sharding import KINDS, Plan
 from trainer.sharding.cost import Workload
-from trainer.sharding.planner import AUTO, RESERVE, choose
+from trainer.sharding.plan import load_plan
+from trainer.sharding.planner import AUTO, RESERVE, check_fits, choose, predict
 from trainer.sharding.tiers import with_tiers
+
+if TYPE_CHECKING:  # It imports torch, which takes 200 MB.
+    from trainer.config import Config
 
 _PARTS = (
     1.0,
@@ -38,7 +43,7 @@ _PARTS = (
 @click.option("--ranks-per-host", type=click.IntRange(1), help="The ranks of a host; default: all.")
 @click.option("--config", metavar="YAML", help="A file with keys that override the preset of the trainer.")
 @click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Override one key, such as train.seed=7.")
-@click.option("--save", metavar="YAML", help="Save the plan to this file, for sharding.plan.")
+@click.option("--save", metavar="YAML", help="Save the plan to this file, like sharding.save.")
 def dry_run(
     preset: str,
     ranks: int,
@@ -56,14 +61,17 @@ def dry_run(
                 "Leave out --config and --set, or use another preset",
             )
         job = _published(preset, ranks, ranks_per_host or ranks)
+        workload, plan = planned(job)
     else:
-        job = _trainable(preset, ranks, ranks_per_host or ranks, config, assignments)
-    workload, plan = planned(job)
-    if save is not None:
+        keys = _configured(preset, config, assignments)
+        job = _trainable(keys, ranks, ranks_per_host or ranks)
+        workload, plan = loaded(job, Path(keys.sharding.plan)) if keys.sharding.plan else planned(job)
+        save = save or keys.sharding.save
+    if save:
         try:
             plan.save(Path(save))
         except OSError as error:
-            raise ConfigError(f"cannot write {save}", str(error.strerror), "Check --save") from error
+            raise ConfigError(f"cannot write {save}", str(error.strerror), "Check --save or sharding.save") from error
     steps = rank_steps(plan, workload, job.machine, job.dense, job.operations_per_second)
     click.echo(f"{preset} on {ranks} ranks, {job.machine.ranks_per_host} per host")
     for line in (*job.facts, "", as_text(plan, workload, steps, job.published_samples_per_second)):
@@ -82,6 +90,15 @@ def planned(job: Job) -> tuple[Workload, Plan]:
     raise last
 
 
+def loaded(job: Job, path: Path) -> tuple[Workload, Plan]:
+    """Return the workload and the plan of this file."""
+    workload, machine = job.workload, job.machine
+    placed = load_plan(path, KINDS, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
+    plan = predict(placed, workload, machine, job.base_bytes)
+    check_fits(plan, job.memory_bytes)
+    return workload, plan
+
+
 def _workloads(job: Job) -> Iterator[Workload]:
     yield job.workload
     if job.host_memory_bytes:
@@ -90,15 +107,20 @@ def _workloads(job: Job) -> Iterator[Workload]:
             yield with_tiers(job.workload, room)
 
 
-def _trainable(preset: str, ranks: int, ranks_per_host: int, config: str | None, assignments: Sequence[str]) -> Job:
+def _configured(preset: str, config: str | None, assignments: Sequence[str]) -> Config:
     from trainer.keys import configured  # imports torch, which takes 200 MB
-    from trainer.planning import dry_run_job
     from trainer.presets import PRESETS
 
     if preset not in PRESETS:
         names = ", ".join((*PRESETS, *PUBLISHED))
         raise ConfigError(f"there is no preset {preset}", "it is misspelt", f"Use {names}")
-    return dry_run_job(configured(PRESETS[preset](), config, assignments), ranks, ranks_per_host)
+    return configured(PRESETS[preset](), config, assignments)
+
+
+def _trainable(config: Config, ranks: int, ranks_per_host: int) -> Job:
+    from trainer.planning import dry_run_job  # imports torch
+
+    return dry_run_job(config, ranks, ranks_per_host)
 
 
 def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:

@@ -4,6 +4,7 @@ All ranks must get the same plan. Free memory differs between hosts, so the rank
 """
 
 import resource
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from trainer.batch import shares
 from trainer.config import DTYPES, Config
 from trainer.dry_run import Job, dense_memory
 from trainer.errors import ConfigError
+from trainer.faults import raised_on_all_ranks
 from trainer.model import DenseModel, FlatParameters
 from trainer.optimizers import DenseOptimizer
 from trainer.published import DenseWork
@@ -68,7 +70,7 @@ def plan(config: Config, world: World) -> Plan:
     sharding, workload = config.sharding, workload_of(config, world.size)
     free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
     base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
-    ranks_per_host = _ranks_per_host(world)
+    ranks_per_host = _ranks_per_host(world, sharding.kinds(len(workload.tables)))
     machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
     if sharding.plan:
         selected = predict(
@@ -80,12 +82,18 @@ def plan(config: Config, world: World) -> Plan:
         check_fits(selected, limit)
     else:
         selected = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
-    if sharding.save and world.rank == 0:
-        try:
-            selected.save(Path(sharding.save))
-        except OSError as error:
-            raise ConfigError(f"cannot write {sharding.save}", str(error.strerror), "Check sharding.save") from error
+    if sharding.save:
+        with raised_on_all_ranks():
+            if world.rank == 0:
+                _save(selected, sharding.save)
     return selected
+
+
+def _save(plan: Plan, path: str) -> None:
+    try:
+        plan.save(Path(path))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}", str(error.strerror), "Check sharding.save") from error
 
 
 def dry_run_job(config: Config, num_ranks: int, ranks_per_host: int) -> Job:
@@ -143,11 +151,20 @@ def _base_bytes(config: Config, world: World) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _ranks_per_host(world: World) -> int:
-    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far."""
+def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
+    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far.
+
+    Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
+    """
     least, most = (
         _all_reduced(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
     )
+    if least != most and "table_row_wise" in kinds:
+        raise ConfigError(
+            f"table_row_wise does not fit {world.size} ranks",
+            f"a host has {least} of them, and another one {most}",
+            "Start as many ranks on every host, or change sharding.kind",
+        )
     return least if least == most else 1
 
 

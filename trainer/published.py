@@ -74,15 +74,17 @@ class PublishedModel:
         published: list[str] = [f"{self.parameters:,} parameters"]
         assumed: list[str] = []
         (published if self.operations_are_published else assumed).append(
-            f"{self.multiply_adds / 1e6:g} M multiply-adds per sample"
+            f"{self.multiply_adds / 1e6:g} M operations per sample"
         )
         if self.samples_per_second:
             published.append(f"{self.samples_per_second / 1e6:g} M samples/s on 128 GPUs")
         dims = f"{min(self.dims)} to {max(self.dims)}" if len(set(self.dims)) > 1 else str(self.dims[0])
         assumed += [
+            "operations are multiply-adds",
             f"{self.num_tables:,} tables of dimension {dims}, the k-th one with 1/k of the parameters of the first",
-            f"mean pooling factor {self.pooling:g}",
-            f"{self.layers} layers of {self.width} × {self.width}",
+            f"mean pooling factor {self.pooling:g}, {min(_POOLING):g} to {max(_POOLING):g} times this for a table",
+            "ids spread evenly over the rows",
+            f"{self.layers} layers of {self.width} × {self.width} in float32 with one number of state",
             f"global batch {_GLOBAL_BATCH:,}",
             "float16 in tables and on the network",
         ]
@@ -136,7 +138,8 @@ class Accelerator:
     def facts(self) -> str:
         """Return a line with the figures of a rank."""
         return (
-            f"machine {self.name}, per rank: {self.memory_bytes / 1e9:g} GB at {self.memory_bandwidth / 1e9:g} GB/s,"
+            f"assumed: machine {self.name}, per rank:"
+            f" {self.memory_bytes / 1e9:g} GB at {self.memory_bandwidth / 1e9:g} GB/s,"
             f" {self.host_memory_bytes / 1e9:g} GB of the host at {self.host_memory_bandwidth / 1e9:g} GB/s,"
             f" {self.operations_per_second / 1e12:g} TFLOP/s,"
             f" network {self.network_bandwidth / 1e9:g} GB/s in a host and"

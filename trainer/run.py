@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import zmon
 from trainer.batch import Source
 from trainer.checkpoint import Checkpoints, State
 from trainer.config import Config
 from trainer.criteo import Criteo
-from trainer.errors import TrainingError
+from trainer.errors import CheckpointError, TrainerError, TrainingError
 from trainer.evaluate import evaluate
 from trainer.faults import CheckedSource, raise_on_all_ranks
 from trainer.loader import Extent, Loader
@@ -74,7 +75,7 @@ class Run:
         loader = Loader(self.checked, self.extent, world.rank, world.size, config.loader.depth, self.steps_done)
         last = self.extent.steps or 0
         progress = Progress(config.train.progress_every, world.say, last, self.steps_done, terminal(world.rank))
-        with loader as batches, progress:
+        with loader as batches, progress, self._save_completed():
             trainer.load_next(batches)
             while trainer.next_batch is not None:
                 trainer.must_stop = self.checkpoints is not None and self.checkpoints.failed
@@ -94,18 +95,37 @@ class Run:
         if isinstance(self.source, Criteo) and self.source.skipped:
             world.warn(self.source.skipped)
 
+    @contextmanager
+    def _save_completed(self) -> Iterator[None]:
+        """Before an error ends the run on all ranks, wait for a save in progress: it is of an earlier step."""
+        try:
+            yield
+        except TrainerError:
+            if self.checkpoints:
+                with suppress(CheckpointError):
+                    self.checkpoints.wait()
+            raise
+
     def state(self) -> State:
         """Return the tensors of a checkpoint: everything that a step changes."""
         return state_of(self.trainer, self.running)
 
     def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
-        """Warn if a setting that selects the samples has changed since the checkpoint."""
-        for name, value in saved.items():
-            if value != (now := getattr(self.config.train, name)):
+        """Warn if a setting that selects the samples has changed since the checkpoint, or if samples are skipped."""
+        for name in ("global_batch", "seed"):
+            now: int = getattr(self.config.train, name)
+            if (value := saved.get(name, now)) != now:
                 self.world.warn(
                     f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
+        position = self.extent.samples(self.steps_done)
+        skipped = position - saved.get("samples", position)  # older checkpoints do not have it
+        if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
+            self.world.warn(
+                f"{skipped:g} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
+                "with fewer samples, and this run continues after a full batch"
+            )
 
     def _report(self, progress: Progress, result: StepResult | None = None) -> None:
         """Report the previous step. By now its sums have arrived, so nothing waits for them."""
@@ -118,8 +138,6 @@ class Run:
             assert self.checkpoints is not None
             self.checkpoints.wait()  # raises on all ranks
         if self.config.train.stop_at_nan and not math.isfinite(log_loss):
-            if self.checkpoints:
-                self.checkpoints.wait()  # a save in progress is of an earlier step
             raise TrainingError(
                 f"the loss of step {previous.step + 1} is {log_loss}",
                 "a sample has a value that is NaN or infinite, or the learning rate is too high",
@@ -140,5 +158,6 @@ class Run:
 
     def _save(self, checkpoints: Checkpoints) -> None:
         with zmon.activity("checkpoint"):
-            train = self.config.train
-            checkpoints.save(self.steps_done, {"global_batch": train.global_batch, "seed": train.seed})
+            train, samples = self.config.train, self.extent.samples(self.steps_done)
+            numbers = {"global_batch": train.global_batch, "seed": train.seed, "samples": samples}
+            checkpoints.save(self.steps_done, numbers)

@@ -19,6 +19,7 @@ from trainer.config import DTYPES, Config
 from trainer.embedding import Bags, ColumnMoments, ReplicatedTables, ShardedTables
 from trainer.errors import DataError
 from trainer.exchange import Exchange, GradientExchange
+from trainer.faults import raised_on_all_ranks
 from trainer.id_exchange import IdExchange
 from trainer.loader import Loaded
 from trainer.model import DenseModel, FlatParameters
@@ -74,10 +75,11 @@ class Trainer:
         if config.optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in shards):
             moments = ColumnMoments(shards, dims, world.rank, world.size, self.dtype, device)
         self.exchange = Exchange(shards, replicated, dims, world, config.wire, self.dtype)
-        self.tables = ShardedTables(
-            embedding, config.optimizer, self.exchange.groups, moments, seed, self.dtype, device
-        )
-        self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
+        with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
+            self.tables = ShardedTables(
+                embedding, config.optimizer, self.exchange.groups, moments, seed, self.dtype, device
+            )
+            self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
         self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)

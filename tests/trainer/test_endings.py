@@ -14,14 +14,14 @@ SMALL = ("--set", "embedding.rows=[40, 7, 90]", "--set", "embedding.dim=4", "--s
 
 @pytest.fixture
 def error_line_of(start):
-    """Return a function that runs two ranks that fail, and returns their error line."""
+    """Return a function that runs ranks that fail, and returns their error line."""
 
-    def run(*arguments: str) -> str:
-        ended = start(2, *arguments)
+    def run(*arguments: str, ranks: int = 2) -> str:
+        ended = start(ranks, *arguments)
         assert ended.returncode != 0
         errors = {line for line in ended.stderr.splitlines() if line.startswith("trainer: ")}
         assert len(errors) == 1, ended.stderr
-        assert 'Traceback (most recent call last):\n  File "/work' not in ended.stderr
+        assert "Traceback" not in ended.stderr
         return errors.pop()
 
     return run
@@ -45,14 +45,55 @@ def test_id_that_is_no_row_of_its_table_ends_all_ranks_with_one_line(error_line_
     assert not list((tmp_path / "kept").glob("step-*"))  # nothing that was trained without these samples is saved
 
 
+def test_save_in_progress_is_completed_before_wrong_id_ends_run(error_line_of, tmp_path) -> None:
+    large = (*SMALL, "--set", "embedding.rows=[40, 7, 600000]", "--set", "embedding.dim=64")
+    saved = ("--set", f"checkpoint.folder={tmp_path / 'kept'}", "--set", "checkpoint.every=3")
+    error = error_line_of(str(Path(__file__).with_name("wrong_id.py")), "0", *large, *saved)
+    assert error.startswith("trainer: step 4 has id 7 of table 1")
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["step-00000003"]
+
+
 def test_plan_that_does_not_fit_into_memory_ends_run(error_line_of) -> None:
     error = error_line_of(TRAINER, *SMALL, "--set", "sharding.memory_bytes=1000")
     assert "sharding.memory_bytes" in error
 
 
+def test_table_row_wise_on_uneven_hosts_ends_all_ranks(error_line_of) -> None:
+    script = str(Path(__file__).with_name("uneven_hosts.py"))
+    error = error_line_of(script, *SMALL, "--set", "sharding.kind=table_row_wise", "--steps", "1", ranks=4)
+    assert error == (
+        "trainer: table_row_wise does not fit 4 ranks: a host has 1 of them, and another one 2. "
+        "Start as many ranks on every host, or change sharding.kind"
+    )
+
+
+def test_plan_that_rank_0_cannot_write_ends_all_ranks(error_line_of) -> None:
+    error = error_line_of(TRAINER, *SMALL, "--set", "sharding.save=/nowhere/plan.yaml")
+    assert error == "trainer: cannot write /nowhere/plan.yaml: No such file or directory. Check sharding.save"
+
+
+def test_kernel_without_support_for_tables_of_one_rank_ends_all_ranks(error_line_of) -> None:
+    pytest.importorskip("fbgemm_gpu")
+    tables = (
+        "--set",
+        "embedding.rows=[100, 100]",
+        "--set",
+        "embedding.dim=[16, 6]",
+        "--set",
+        "sharding.kind=table_wise",
+    )
+    error = error_line_of(
+        TRAINER, *SMALL, *tables, "--set", "model.interaction=cross", "--set", "embedding.kernel=fbgemm"
+    )
+    assert "cannot use embedding.kernel fbgemm: it needs the columns of a shard to be a multiple of 4, which 6" in error
+
+
 @pytest.mark.slow  # the other endings are in every run
-def test_rank_out_of_memory_ends_run_with_next_step(error_line_of) -> None:
+def test_rank_out_of_memory_ends_run_with_next_step(start) -> None:
     large = ("--set", "embedding.rows=[2000000, 2000000]", "--set", "embedding.dim=64")
-    error = error_line_of(str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)
-    assert "rank 1 is out of memory" in error
-    assert "Start more ranks" in error
+    ended = start(2, str(Path(__file__).with_name("limited_memory.py")), "200000000", *SMALL, *large)
+    assert ended.returncode != 0
+    errors = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]
+    assert len(errors) == 1, ended.stderr
+    assert "rank 1 is out of memory" in errors[0]
+    assert "Start more ranks" in errors[0]

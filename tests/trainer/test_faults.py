@@ -40,6 +40,16 @@ def test_id_without_a_row_is_named_with_table_and_sample(ids, table, sample, wro
         check_ids(batch(ids, [[1, 1], [0, 2]]), ROWS, 7, 40)
 
 
+def test_held_out_batch_is_named_as_such() -> None:
+    class WrongId(Broken):
+        def batch(self, step: int, start: int, size: int) -> Batch:
+            return batch([0, 9, 0, 3], [[1, 1], [0, 2]])
+
+    source = CheckedSource(WrongId(), ROWS, 4)
+    assert str(source.batch(2, 0, 2).fault).startswith("step 3 has id 3 of table 1 in sample 1: ")
+    assert str(source.held_out().batch(2, 0, 2).fault).startswith("held-out batch 3 has id 3 of table 1 in sample 1: ")
+
+
 def test_batch_that_cannot_be_read_has_its_fault_and_no_ids() -> None:
     source = CheckedSource(Broken(), ROWS, 4)
     made = source.batch(0, 0, 5)

@@ -19,7 +19,7 @@ def test_presets_are_valid_and_have_no_step_limit(name: str) -> None:
 def test_assigned_values_have_type_of_their_field() -> None:
     config = set_keys(
         "train.steps=7", "optimizer.dense_learning_rate=1e-3", "embedding.rows=[4, 5]", "criteo.strict=true",
-        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=kept",
+        "synthetic.longest_bag=[1, 2]", "checkpoint.resume=12", "checkpoint.folder=2026-11-26",
     )  # fmt: skip
     assert config.train.steps == 7
     assert config.optimizer.dense_learning_rate == 0.001
@@ -27,6 +27,7 @@ def test_assigned_values_have_type_of_their_field() -> None:
     assert config.criteo.strict is True
     assert config.synthetic.longest_bag == (1, 2)
     assert config.checkpoint.resume == "12"
+    assert config.checkpoint.folder == "2026-11-26"
 
 
 def test_later_assignments_override_earlier_assignments() -> None:
@@ -47,6 +48,9 @@ def test_later_assignments_override_earlier_assignments() -> None:
         ("synthetic.longest_bag=few", "it must be a whole number or a list of whole numbers"),
         ("train.steps=many", "train.steps is 'many': it must be a whole number"),
         ("train.steps=1.5", "train.steps is 1.5: it must be a whole number"),
+        ("train.steps=0x_", "train.steps is '0x_': it must be a whole number"),
+        ("train.steps=2026-02-30", "train.steps is '2026-02-30': it must be a whole number"),
+        (f"optimizer.dense_learning_rate={'9' * 401}", "optimizer.dense_learning_rate is 9{401}: it must be a number"),
         ("train.steps=-1", "train.steps is -1: it must be 0"),
         ("train.global_batch=0", "train.global_batch is 0"),
         ("train.dtype=int8", "train.dtype is int8: it must be float32 or float64"),
@@ -92,7 +96,15 @@ def test_file_changes_keys_of_preset(tmp_path) -> None:
     assert (config.train.seed, config.model.top) == (9, (32,))
 
 
-@pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no keys"),
+        ("- 1", "has no keys"),
+        ("{", "is not valid YAML"),
+        ("train: {steps: 0x_}", "is not valid YAML"),
+    ],
+)
 def test_invalid_or_missing_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)

@@ -48,6 +48,19 @@ def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
     assert {placement.kind for placement in load_plan(path, KINDS, 26, 4, 2).tables} == {"row_wise"}
 
 
+def test_plan_of_a_file_is_used_and_saved(tmp_path) -> None:
+    edited, copy = tmp_path / "plan.yaml", tmp_path / "copy.yaml"
+    output("--ranks", "2", "--set", "sharding.kind=row_wise", "--set", f"sharding.save={edited}")
+    edited.write_text(edited.read_text().replace("row_wise, ranks: [0, 1]", "table_wise, ranks: [1]", 1))
+    keys = "--set", f"sharding.plan={edited}", "--set", f"sharding.save={copy}"
+    assert re.search(r"table_wise +1 +20,000", output("--ranks", "2", *keys))
+    assert copy.read_text() == edited.read_text()
+    with pytest.raises(ConfigError, match="is for 2 ranks: this job has 4"):
+        output("--ranks", "4", *keys)
+    with pytest.raises(ConfigError, match="do not fit into memory"):
+        output("--ranks", "2", *keys, "--set", "sharding.memory_bytes=1000000")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

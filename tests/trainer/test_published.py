@@ -40,13 +40,24 @@ def test_mean_dimension_of_a_is_93() -> None:
 
 def test_published_and_assumed_figures_are_separate() -> None:
     published, assumed = PUBLISHED["zionex-a"].facts()
-    assert published.startswith("published (arXiv 2104.05158): 793,000,000,000 parameters, 638 M multiply-adds")
+    assert published.startswith("published (arXiv 2104.05158): 793,000,000,000 parameters, 638 M operations")
     assert "1.2 M samples/s on 128 GPUs" in published
-    assert "1,000 tables of dimension 4 to 384" in assumed
+    for assumption in (
+        "operations are multiply-adds",
+        "1,000 tables of dimension 4 to 384",
+        "mean pooling factor 15, 0.1 to 4 times this for a table",
+        "ids spread evenly over the rows",
+        "20 layers of 3375 × 3375 in float32 with one number of state",
+    ):
+        assert assumption in assumed
     published, assumed = PUBLISHED["zionex-95b"].facts()
-    assert "multiply-adds" in assumed
-    assert "multiply-adds" not in published
+    assert "60 M operations per sample" in assumed
+    assert "operations" not in published
     assert "samples/s" not in published
+
+
+def test_figures_of_the_machine_are_assumed() -> None:
+    assert ZIONEX.facts().startswith("assumed: machine zionex, per rank: 32 GB")
 
 
 def test_samples_of_all_ranks_are_the_global_batch() -> None:

@@ -76,6 +76,29 @@ def test_resume_with_another_batch_size_warns(make_run, tmp_path, capsys) -> Non
     assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
 
 
+def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_path, write_rows, capsys) -> None:
+    file = write_rows(*[["1", *["3"] * 13, *["ff"] * 26]] * 10)
+    tables = {"embedding": {"rows": [5] * 26}, "model": {"dense_features": 13}, "criteo": {"file": str(file)}}
+    kept = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+
+    def resumed(epochs: int) -> str:
+        make_run(tables, kept, {"train": {"steps": 0, "epochs": epochs, "global_batch": 4}}).train()
+        return capsys.readouterr().err
+
+    assert "skipped" not in resumed(1)
+    assert "skipped" not in resumed(1)  # no step follows
+    assert "2 samples are skipped: step 3 was the last step of the run that saved it" in resumed(2)
+    assert "skipped" not in resumed(3)  # the second run ended with a full batch
+
+
+def test_checkpoint_with_other_numbers_is_resumed(make_run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    make_run({"train": {"steps": 2}}, checkpoint).train()
+    (tmp_path / "kept/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
+    assert make_run(checkpoint).steps_done == 2
+    assert not capsys.readouterr().err
+
+
 def test_training_leaves_no_reference_cycles(make_run) -> None:
     """Check that hooks are removed: a tensor and its hook that refer to each other are never collected."""
     trained = make_run({"train": {"steps": 40}})

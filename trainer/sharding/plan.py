@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from trainer.errors import ConfigError
+from trainer.plain_yaml import parse
 from trainer.sharding.groups import in_order
 from trainer.sharding.kind import Kind, Shard
 
@@ -98,7 +99,7 @@ class Plan:
 def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
     """Load a plan that was saved and perhaps edited."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = parse(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read the plan {path}", str(error), "Check sharding.plan") from error
     except yaml.YAMLError as error:

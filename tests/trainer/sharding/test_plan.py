@@ -58,7 +58,7 @@ def test_invalid_plan_is_refused(tmp_path, edit, message: str) -> None:
 def test_missing_or_malformed_plan_file_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read the plan"):
         load_plan(tmp_path / "nowhere.yaml", KINDS, 3, 2, 2)
-    (tmp_path / "plan.yaml").write_text("{")
+    (tmp_path / "plan.yaml").write_text("ranks: 0x_")
     with pytest.raises(ConfigError, match="is not valid YAML"):
         load_plan(tmp_path / "plan.yaml", KINDS, 3, 2, 2)
 
