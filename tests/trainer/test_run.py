@@ -45,7 +45,7 @@ def test_resumed_run_is_bit_identical(make_run, tmp_path) -> None:
 
     uninterrupted = make_run()
     uninterrupted.train()
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
     make_run({"train": {"steps": 2}}, checkpoint).train()
     resumed = make_run(checkpoint)
     assert resumed.steps_done == 2
@@ -69,7 +69,7 @@ def test_nan_loss_does_not_end_run_if_configured(make_run, capsys) -> None:
 
 
 def test_resume_with_another_batch_size_warns(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
     make_run({"train": {"steps": 2}}, checkpoint).train()
     assert "train.global_batch" not in capsys.readouterr().err
     make_run(checkpoint, {"train": {"global_batch": 16}})
@@ -79,10 +79,10 @@ def test_resume_with_another_batch_size_warns(make_run, tmp_path, capsys) -> Non
 def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_path, write_rows, capsys) -> None:
     file = write_rows(*[["1", *["3"] * 13, *["ff"] * 26]] * 10)
     tables = {"embedding": {"rows": [5] * 26}, "model": {"dense_features": 13}, "criteo": {"file": str(file)}}
-    kept = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    saved_steps = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
 
     def resumed(epochs: int) -> str:
-        make_run(tables, kept, {"train": {"steps": 0, "epochs": epochs, "global_batch": 4}}).train()
+        make_run(tables, saved_steps, {"train": {"steps": 0, "epochs": epochs, "global_batch": 4}}).train()
         return capsys.readouterr().err
 
     assert "skipped" not in resumed(1)
@@ -92,9 +92,9 @@ def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_pa
 
 
 def test_checkpoint_with_other_numbers_is_resumed(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
     make_run({"train": {"steps": 2}}, checkpoint).train()
-    (tmp_path / "kept/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
+    (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
     assert make_run(checkpoint).steps_done == 2
     assert not capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_training_leaves_no_reference_cycles(make_run) -> None:
 
 
 def test_failed_background_save_ends_run_within_two_steps(make_run, tmp_path) -> None:
-    trained = make_run({"checkpoint": {"folder": str(tmp_path / "kept"), "every": 1000}})
+    trained = make_run({"checkpoint": {"folder": str(tmp_path / "saved_steps"), "every": 1000}})
     trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
     with pytest.raises(CheckpointError, match="No space left on device"):
         trained.train()
@@ -117,8 +117,8 @@ def test_failed_background_save_ends_run_within_two_steps(make_run, tmp_path) ->
 
 
 def test_resumed_run_prints_its_step(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "kept")}}
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
     make_run({"train": {"steps": 2}}, checkpoint).train()
     assert "resumed" not in capsys.readouterr().out
     make_run(checkpoint)
-    assert f"resumed from step 2 in {tmp_path / 'kept'}" in capsys.readouterr().out
+    assert f"resumed from step 2 in {tmp_path / 'saved_steps'}" in capsys.readouterr().out
