@@ -19,9 +19,9 @@ from torch import Tensor
 from trainer.batch import Batch
 from trainer.routing import Router
 from trainer.sharding import KINDS, Shard
-from trainer.sharding.groups import in_order
+from trainer.sharding.groups import group_key, in_order
 
-ROWS, DIM = 10_000, 16
+ROWS, DIM = 10_000, 64
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ CASES = (
     Case("row_wise", 26, 256, 4, 1),
     Case("table_wise", 150, 256, 128, 2),
     Case("row_wise", 150, 256, 128, 2),
+    Case("column_wise", 26, 64, 8, 1),
+    Case("column_wise", 26, 64, 64, 1),
 )
 
 
@@ -66,14 +68,15 @@ def by_loop(shards: Sequence[Shard], batch: Batch) -> tuple[Tensor, Tensor]:
     """Return the rows and the lengths of all bags; each shard searches all ids of its table."""
     ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
     samples = [torch.arange(len(bags)).repeat_interleave(bags) for bags in batch.lengths]
-    begins: dict[int, int] = {}
+    begins: dict[object, int] = {}
     rows, lengths = [], []
     for shard in shards:
         own = (ids[shard.table] >= shard.first_row) & (ids[shard.table] < shard.first_row + shard.num_rows)
-        begin = begins.setdefault(shard.rank, 0)
+        group = shard.rank, group_key(shard)
+        begin = begins.setdefault(group, 0)
         rows.append(ids[shard.table][own] + (begin - shard.first_row))
         lengths.append(torch.bincount(samples[shard.table][own], minlength=len(batch.labels)))
-        begins[shard.rank] = begin + shard.num_rows
+        begins[group] = begin + shard.num_rows
     return torch.cat(rows).to(torch.int32), torch.cat(lengths).to(torch.int32)
 
 

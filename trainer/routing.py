@@ -22,6 +22,7 @@ from trainer.sharding import Shard
 from trainer.sharding.groups import group_key
 
 INT32_ROWS = 1 << 31  # rows that 32 bits can number; every table has fewer
+_LONG = 256  # ids of a table from which one copy for each of its shards is faster than one for all of them
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,13 @@ class Routed:
     rows: Tensor  # (N,) int32: rows of the weight of the receiving group, or of the shard (see `Router.begins`)
     lengths: Tensor  # (S · B,) int32
     num_rows: Tensor  # int64, rows for each group of each rank
+
+
+class _Whole(NamedTuple):
+    """The shards of one table that have all of its rows: one, or several with some columns each."""
+
+    places: list[int]  # among all shards
+    shifts: list[int]  # what to add to an id to get a row of the shard
 
 
 class _Divided(NamedTuple):
@@ -61,9 +69,10 @@ class Router:
         ranges = defaultdict[int, set[int]](set)
         for shard in shards:
             ranges[shard.table].add(shard.first_row)
-        self._whole = [  # shards with all rows of their table
-            (place, shard.table, begins[place]) for place, shard in enumerate(shards) if len(ranges[shard.table]) == 1
-        ]
+        whole = [place for place, shard in enumerate(shards) if len(ranges[shard.table]) == 1]
+        self._whole_places = torch.tensor(whole, dtype=torch.int64)
+        self._whole_tables = torch.tensor([shards[place].table for place in whole], dtype=torch.int64)
+        self._whole = _by_table(shards, whole, begins)
         # Tables of which several shards have some rows each. A row is numbered by its table and its id, so that one
         # search finds the part of every id.
         self._divided = sorted(table for table, firsts in ranges.items() if len(firsts) > 1)
@@ -87,23 +96,28 @@ class Router:
     def route(self, batch: Batch) -> Routed:
         """Return the bags for all shards. The ids must be rows of their tables."""
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
-        whole = [ids[table] + shift for _, table, shift in self._whole]
+        divided = None
         if self._divided:
             of_divided = torch.cat([ids[table] for table in self._divided])
             divided = self._divide(batch.lengths[self._divided], of_divided)
             lengths = divided.lengths
-            for place, table, _ in self._whole:
-                lengths[place] = batch.lengths[table]
-            sizes = lengths.sum(dim=1, dtype=torch.int64)
-            begins = sizes.cumsum(0) - sizes
-            rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
-            for (place, _, _), of_shard in zip(self._whole, whole, strict=True):
-                rows[begins[place] :][: len(of_shard)] = of_shard
-            rows[divided.positions(begins)] = divided.rows
         else:
-            lengths = batch.lengths[[table for _, table, _ in self._whole]].to(torch.int32)
-            sizes = lengths.sum(dim=1, dtype=torch.int64)
-            rows = torch.cat([batch.ids[:0], *whole]).to(torch.int32)
+            lengths = torch.empty(len(self._ranks), batch.lengths.shape[1], dtype=torch.int32)
+        lengths[self._whole_places] = batch.lengths[self._whole_tables].to(torch.int32)
+        sizes = lengths.sum(dim=1, dtype=torch.int64)
+        begins = sizes.cumsum(0) - sizes
+        rows = torch.empty(int(sizes.sum()), dtype=torch.int32)
+        firsts = begins.tolist()
+        for table, whole in self._whole:
+            of_table = ids[table]
+            if len(whole.places) == 1 or len(of_table) > _LONG:
+                for place, shift in zip(whole.places, whole.shifts, strict=True):
+                    rows[firsts[place] : firsts[place] + len(of_table)] = of_table + shift if shift else of_table
+            else:
+                positions = begins[whole.places, None] + torch.arange(len(of_table))
+                rows[positions] = (of_table + torch.tensor(whole.shifts)[:, None]).to(torch.int32)
+        if divided is not None:
+            rows[divided.positions(begins)] = divided.rows
         by_group = torch.zeros(self._num_groups, dtype=torch.int64).index_add_(0, self._groups, sizes)
         return Routed(rows, lengths.flatten(), by_group)
 
@@ -120,6 +134,14 @@ class Router:
         numbers = places.numpy().astype(np.uint16 if len(self._ranks) <= 1 << 16 else np.int64)
         order = torch.from_numpy(np.argsort(numbers, kind="stable"))
         return _Divided(bags.to(torch.int32).view(len(self._ranks), num_samples), places[order], rows[order])
+
+
+def _by_table(shards: Sequence[Shard], places: Sequence[int], begins: Sequence[int]) -> list[tuple[int, _Whole]]:
+    """Return the shards at these places, by table."""
+    of_table = defaultdict[int, list[int]](list)
+    for place in places:
+        of_table[shards[place].table].append(place)
+    return [(table, _Whole(group, [begins[n] for n in group])) for table, group in of_table.items()]
 
 
 def _group(shard: Shard) -> tuple[int, tuple[str, int, int]]:

@@ -58,6 +58,16 @@ def test_ids_go_to_the_shards_of_their_rows(kinds, longest) -> None:
     assert (routed.rows.dtype, routed.lengths.dtype) == (torch.int32, torch.int32)
 
 
+@pytest.mark.parametrize("kinds", ["ccccc", "crhct"])
+def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monkeypatch) -> None:
+    shards, made = shards_of(kinds), batch()
+    expected = Router(shards, NUM_RANKS).route(made)
+    monkeypatch.setattr("trainer.routing._LONG", 0)
+    routed = Router(shards, NUM_RANKS).route(made)
+    assert torch.equal(routed.rows, expected.rows)
+    assert torch.equal(routed.lengths, expected.lengths)
+
+
 @pytest.mark.parametrize("kinds", ["tr-rt", "crhct"])
 def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
     shards, made = shards_of(kinds), batch()
