@@ -103,9 +103,9 @@ def _health(hub: str, health: HubHealth) -> list[Check]:
         result = f"cannot write {what} to disk ({reason}); a restart would lose them"
         checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))
     for source, reason in (health.discovery or {}).items():
-        result = f"the hub keeps the agents that it had from there: {reason}"
+        result = f"agents may be missing; the hub keeps those that it has from there: {reason}"
         checks.append(
-            Check(f"agents of {source}", False, result, "Repair the source. The hub asks it again by itself.")
+            Check(f"agents of {source}", False, result, "Repair it. The hub asks it again by itself.")
         )
     if health.version not in (None, zmon.__version__):
         result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
