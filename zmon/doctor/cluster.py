@@ -104,9 +104,7 @@ def _health(hub: str, health: HubHealth) -> list[Check]:
         checks.append(Check(f"hub state, {what}", False, result, _FREE_SPACE))
     for source, reason in (health.discovery or {}).items():
         result = f"agents may be missing; the hub keeps those that it has from there: {reason}"
-        checks.append(
-            Check(f"agents of {source}", False, result, "Repair it. The hub asks it again by itself.")
-        )
+        checks.append(Check(f"agents of {source}", False, result, "Repair it. The hub asks it again by itself."))
     if health.version not in (None, zmon.__version__):
         result = f"{hub} runs zmon {health.version}, but this is zmon {zmon.__version__}"
         checks.append(Check("hub version", False, result, _ONE_VERSION))
