@@ -63,4 +63,4 @@ def _cost(timeline: RankTimeline) -> float:
 
 def _timeline(folder: Path, rank: int, edge: Edge, interface: JobInterface | None) -> RankTimeline:
     box = BoxWriter(folder / f"job/0/rank-{rank}.box")
-    return edge.make_timeline(box, interface, network_known=True)
+    return edge.make_timeline(box, interface)

@@ -116,7 +116,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.history, self.every = History(self.size), 1
-        while self.every * HubConfig.about_records * self.step_seconds < _INTERVAL:
+        while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
             self.every *= 2
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
         self.job = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())

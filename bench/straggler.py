@@ -61,7 +61,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.history, self.number, self.seconds = History(self.size), 0, 0.0
-        records_per_reply = HubConfig.about_records
+        records_per_reply = HubConfig.about_steps
         self.every = 1
         while self.every * records_per_reply * self.step_seconds < _INTERVAL:
             self.every *= 2

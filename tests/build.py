@@ -12,7 +12,7 @@ from zmon.job.alignment import align
 from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import ColumnReport, with_columns
+from zmon.schema.api.packed import AgentReport, with_columns
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -200,7 +200,7 @@ def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> Age
     return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
 
 
-def column_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> ColumnReport:
+def column_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
     """Return the answer of one agent as the hub has it: its records are columns."""
     return with_columns(agent_report(*ranks, host=host, **changes))
 

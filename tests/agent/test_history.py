@@ -66,4 +66,4 @@ def test_large_about_is_a_history_and_is_bounded(make_live_box, run_scenario):
         report = await get_snapshot(client, "?since=0&about=1000000000")
         assert len(report.records["job"].popitem()[1]) <= 20
 
-    run_scenario(scenario, max_records_per_rank=10)
+    run_scenario(scenario, max_steps_per_rank=10)

@@ -71,7 +71,7 @@ def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_box, r
         began = report.time - (report.monotonic - record.start)
         assert 9.0 < report.time - began < 20.0
 
-    run_scenario(scenario, max_records_per_rank=5)
+    run_scenario(scenario, max_steps_per_rank=5)
 
 
 @pytest.mark.parametrize("first", ["old", "new"])

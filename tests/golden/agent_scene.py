@@ -71,7 +71,7 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
     }  # fmt: skip
     box = Box(root, Clock(BEGIN), who)
     interface: Any = Interface()
-    box.timeline = box.edge.make_timeline(box.writer, interface, True, box.clock, unix_clock=time.time_ns)
+    box.timeline = box.edge.make_timeline(box.writer, interface, box.clock, unix_clock=time.time_ns)
     box.ledger = box.timeline.ledger
     box.ledger.memory_reader = lambda: (1_000, 2_000, 3_000)
     box.timeline.overhead_ns, box.ledger.dropped = 5_000_000, 2

@@ -29,7 +29,7 @@ from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, check, is_history, node_ranks, packed, with_history
+from zmon.agent.snapshot import NodeRanks, check, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -48,6 +48,7 @@ from zmon.schema.api import (
     endpoints,
 )
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import pack
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
@@ -165,7 +166,7 @@ class Agent:
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
-            records=dict(node.records),
+            steps=dict(node.steps),
             cursor=node.cursor,
             plans=dict(node.plans),
             plans_version=node.plans_version,
@@ -175,9 +176,9 @@ class Agent:
 
     async def report(self, request: SnapshotRequest) -> AgentReport:
         """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
-        most = self._config.max_records_per_rank
-        node = await self._ask_boxes(lambda: node_ranks(self._boxes, request, most))
+        node = await self._ask_boxes(lambda: node_ranks(self._boxes, request))
         ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
+        most = self._config.max_steps_per_rank
         return self._report(await with_history(ask_later, self._boxes, request, node, most))
 
     async def page(self) -> bytes:
@@ -206,7 +207,7 @@ class Agent:
         return self._histories.turn() if is_history(request) else contextlib.nullcontext()
 
     async def snapshot(self, request: SnapshotRequest) -> AgentReport:
-        """Answer with every rank and the hardware of this node, and the records that the request selects."""
+        """Answer with every rank and the hardware of this node, and the steps that the request selects."""
         check(request)
         try:
             return await self.report(request)
@@ -262,7 +263,12 @@ class Agent:
             [
                 web.get(endpoints.METRICS, self.get_metrics),
                 route(endpoints.AGENT_HEALTH, self.health, lambda health: 200 if health.healthy else 503),
-                route(endpoints.SNAPSHOT, self.snapshot, turn=self._snapshot_turn, packed=packed),
+                route(
+                    endpoints.SNAPSHOT,
+                    self.snapshot,
+                    turn=self._snapshot_turn,
+                    packed=lambda request, report: pack(report, request.known),
+                ),
                 route(endpoints.SUSPECTS, self.suspects),
                 route_for(endpoints.EVIDENCE, self.evidence, turn=lambda _: self._evidence.turn()),
             ]

@@ -36,7 +36,7 @@ class AgentConfig:
     # Two for each rank (its box is read for the hub and for the step log), and those of sources.
     reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll
-    max_records_per_rank: int = 1024  # limit of one answer; 1,024 records are about 20 s of 20 ms steps
+    max_steps_per_rank: int = 1024  # limit of one answer; 1,024 steps are about 20 s of 20 ms steps
 
     @property
     def places(self) -> Places:

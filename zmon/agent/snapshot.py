@@ -1,4 +1,4 @@
-"""Select the ranks, step records and plans that a snapshot request asks for.
+"""Select the ranks, steps and plans that a snapshot request asks for.
 
 A request for the history of all steps takes as long as a hundred others. It is answered in parts, one rank at a time,
 so that scans and other requests go between.
@@ -12,32 +12,30 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.plans import TrainerPlan, plans_version
-from zmon.agent.sources.rank_box import RankBox
+from zmon.box.steps import StepEnds, aligned_steps, whole_steps
 from zmon.errors import BoxError
 from zmon.schema.api import SnapshotRequest
-from zmon.schema.api.agent import AgentReport, UnreadRank
-from zmon.schema.api.packed import pack, with_columns
+from zmon.schema.api.agent import UnreadRank
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.shard import parse
-from zmon.schema.step import StepRecord
+from zmon.schema.steps import Steps
 from zmon.web.refusal import Refusal
 
-_Records: TypeAlias = "tuple[StepRecord, ...] | None"
 _MAX_ABOUT = 64  # the hub asks for 8; so many are read in less than a millisecond
-_SETTLED_NS = 50_000_000  # records of steps that ended longer ago are complete: they are written within microseconds
+_SETTLED_NS = 50_000_000  # boundaries of steps that ended longer ago are complete: they are written within microseconds
 
 
 class NodeRanks(NamedTuple):
     """The ranks of this node as of the last scan."""
 
-    cursor: int  # the records end here, on the host's monotonic clock (ns)
+    cursor: int  # the steps end here, on the host's monotonic clock (ns)
     ranks: tuple[tuple[RankState, int], ...] = ()  # each with its pid in this PID namespace
-    records: Mapping[str, dict[str, tuple[StepRecord, ...]]] = MappingProxyType({})
+    steps: Mapping[str, Steps] = MappingProxyType({})  # by job id
     plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
@@ -52,24 +50,19 @@ def check(request: SnapshotRequest) -> None:
         raise Refusal(400, str(error)) from error
 
 
-def packed(request: SnapshotRequest, report: AgentReport) -> bytes:
-    """Return the packed form of a report, for a hub that may have its resting rows already."""
-    return pack(with_columns(report, "f"), request.known)
-
-
 def is_history(request: SnapshotRequest) -> bool:
     """Return True if the request asks for all steps since some time, not for the few that a pass of the hub needs."""
     return request.since >= 0 and not 0 < request.about <= _MAX_ABOUT
 
 
-def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> NodeRanks:
-    """Return what the request selects, but of a history no records, which `with_history` adds.
+def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
+    """Return what the request selects, but no steps of a history, which `with_history` adds.
 
     Only for the thread that scans the boxes.
     """
     cursor = time.monotonic_ns() - _SETTLED_NS
     ranks: list[tuple[RankState, int]] = []
-    records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
+    ends: defaultdict[str, dict[str, list[StepEnds]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
     shard = parse(request.shard) if request.shard else None
     for box, state in boxes.ranks():
@@ -81,44 +74,40 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest, max_records: int) -> Node
         if (plan := boxes.plan(box)) is not None:
             plans.append(plan._replace(run_uid=box.run_uid))
         if request.since >= 0 and not is_history(request):
-            read = _records(box, request, cursor, max_records)
-            if read is not None:
-                records[state.job_id][state.run_uid] = read
+            with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
+                ends[state.job_id][state.run_uid] = box.steps_spread(request.since, cursor, request.about)
+    steps = {job_id: aligned_steps(of_job) for job_id, of_job in ends.items()}
     version = plans_version(plans)
     changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
-    return NodeRanks(cursor, tuple(ranks), records, changed, version, boxes.unread_ranks())
+    return NodeRanks(cursor, tuple(ranks), steps, changed, version, boxes.unread_ranks())
 
 
 async def with_history(
-    ask: Callable[[Callable[[], _Records]], Awaitable[_Records]],
+    ask: Callable[[Callable[[], Steps]], Awaitable[Steps]],
     boxes: Boxes,
     request: SnapshotRequest,
     node: NodeRanks,
-    max_records: int,
+    max_steps: int,
 ) -> NodeRanks:
-    """Return the answer with the records of all steps, if the request asks for a history.
+    """Return the answer with all steps, if the request asks for a history, at most `max_steps` of each rank.
 
     `ask` calls a function in the thread that scans the boxes.
     """
+    last = min(request.last, max_steps) if request.last > 0 else max_steps
 
-    def read(run_uid: str) -> _Records:
+    def read(run_uid: str) -> Steps:
         box = boxes.box(run_uid)
-        return None if box is None else _records(box, request, node.cursor, max_records)
+        with contextlib.suppress(BoxError, OSError):
+            if box is not None and request.about > 0:
+                about = min(request.about, max_steps)
+                return aligned_steps({run_uid: box.steps_spread(request.since, node.cursor, about)})
+            if box is not None:
+                return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
+        return Steps()
 
     if not is_history(request):
         return node
-    records: defaultdict[str, dict[str, tuple[StepRecord, ...]]] = defaultdict(dict)
+    parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
-        if (of_rank := await ask(partial(read, state.run_uid))) is not None:
-            records[state.job_id][state.run_uid] = of_rank
-    return node._replace(records=records)
-
-
-def _records(box: RankBox, request: SnapshotRequest, cursor: int, max_records: int) -> _Records:
-    """Return the records of one rank that ended before the cursor, at most `max_records`; None if it cannot be read."""
-    with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
-        if request.about > 0:
-            return box.records_spread(request.since, cursor, min(request.about, max_records))
-        last = min(request.last, max_records) if request.last > 0 else max_records
-        return box.records_ended(request.since, cursor, last)
-    return None
+        parts[state.job_id].append(await ask(partial(read, state.run_uid)))
+    return node._replace(steps={job_id: Steps.join(of_job) for job_id, of_job in parts.items()})

@@ -142,21 +142,16 @@ class Identity:
     uncounted: Annotated[str, _text(256)] = ""  # what the count of operations leaves out, or why there is none
 
 
-CURRENT_FIELDS: dict[str, Packed] = {
+FIELDS: dict[str, Packed] = {
     name: hint.__metadata__[0] for name, hint in get_type_hints(Identity, include_extras=True).items()
 }
-# The fields of layout 4, from `pid` to `labels`.
-FIELDS_4 = {**dict(list(CURRENT_FIELDS.items())[:17]), "labels": _json(1024)}
 
 
 def packed_identity(identity: Identity) -> list[Any]:
     """Return the values of the identity cell."""
-    return [packed.encode(getattr(identity, name)) for name, packed in CURRENT_FIELDS.items()]
+    return [packed.encode(getattr(identity, name)) for name, packed in FIELDS.items()]
 
 
-def unpacked_identity(fields: dict[str, Packed], values: Sequence[Any]) -> Identity:
-    """Decode the values of an identity cell with these fields; raises ValueError if they are invalid.
-
-    A field that the cell does not have gets its default.
-    """
-    return Identity(*[packed.decode(value) for packed, value in zip(fields.values(), values, strict=True)])
+def unpacked_identity(values: Sequence[Any]) -> Identity:
+    """Decode the values of an identity cell; raises ValueError if they are invalid."""
+    return Identity(*[packed.decode(value) for packed, value in zip(FIELDS.values(), values, strict=True)])

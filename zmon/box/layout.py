@@ -1,6 +1,6 @@
 """The parts of a black box that writer and reader share: its words, states and numbers.
 
-`versions.py` has the sizes and offsets of each version of the layout.
+`versions.py` has the sizes and offsets of the cells, `zmon/schema/measures.py` the table of what is counted.
 
     prefix      magic, version, ring capacity, file size, seed    (never changes)
     cells       identity · place · report · words · groups         (two slots each)
@@ -29,8 +29,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
-from zmon.schema import names
-from zmon.schema.names import OPS, PHASES
+from zmon.schema import measures, names
+from zmon.schema.measures import OWN
 
 MAGIC = b"ZMONBOX\0"
 RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
@@ -38,7 +38,6 @@ MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # how much of the tail is read
 NONE = 15  # stands for "no op" and "no group"
-UNKNOWN = -1
 # The two words of a state add up to STATE_KEY + STATE_PRIME × state. A damaged bit, or a new time beside an old second
 # word, does not change the sum by a multiple of the prime (except if the time is off by 78 hours to the nanosecond).
 STATE_KEY = int.from_bytes(b"zmonbx", "little")
@@ -46,25 +45,41 @@ STATE_PRIME = 2**48 - 59
 STATE_LIMIT = 1 << 14
 PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # bit positions in a state; the activity is in the lowest bits
 
-# A boundary begins with these numbers. MEMORY is three of them (allocated, reserved, peak), NETWORK two (bytes to and
-# from other hosts so far). Its other parts are named in versions.py.
-NUMBER, KIND, STEP_NUMBER, TIME, STEPS, STEP_NS, LAST_STEP, LAST_CHECKPOINT, MEMORY = range(9)
-OVERHEAD, DROPPED, NETWORK, NUM_HEAD = 11, 12, 13, 15
-
-# Times of a boundary, in nanoseconds so far: self time by phase, then exposed time by op, then time in flight by op.
-PHASE, EXPOSED, INFLIGHT = 0, len(PHASES), len(PHASES) + len(OPS)
-NUM_TIMES = len(PHASES) + 2 * len(OPS)
-# Counts of a boundary so far: calls by op, then bytes sent by op, then bytes received by op.
-COUNT, SENT, RECEIVED = 0, len(OPS), 2 * len(OPS)
-NUM_COUNTS = 3 * len(OPS)
-# Amounts, which may be unknown. Those of the step come before the totals so far. An amount of a step is at most
-# MAX_AMOUNT; totals count on from 0 beyond it, because a fast device does 2^62 operations within hours.
-SAMPLES, LOOKUPS, NIC_SENT, NIC_RECEIVED, FLOPS, MEMORY_TRAFFIC = range(6)
-NUM_AMOUNTS = 6
+# A boundary is numbers of 8 bytes: these first, of which REPORTED has a bit for each gauge that was reported since the
+# previous boundary, and VALUES begins the values of all gauges; then the totals of all measures so far, and last the
+# amounts of the step itself, in the order of `zmon.schema.measures`.
+NUMBER, KIND, STEP_NUMBER, TIME, REPORTED, VALUES = range(6)
+FIRST = VALUES + MAX_REPORT_KEYS
+SLOTS = {name: slice(FIRST + slots.start, FIRST + slots.stop) for name, slots in measures.SLOTS.items()}
+STEPS, STEP_NS, LAST_STEP, LAST_CHECKPOINT, MEMORY, OVERHEAD, DROPPED = (
+    SLOTS[name].start
+    for name in ("steps", "step", "last_step", "last_checkpoint", "memory_allocated", "overhead", "dropped")
+)
+NUM_MEMORY = 3  # allocated, reserved, peak
+BETWEEN = SLOTS["between"]
+# Amounts, which may be unknown: their totals so far, and those of the step. An amount of a step is at most MAX_AMOUNT;
+# totals count on from 0 beyond it, because a fast device does 2^62 operations within hours.
+AMOUNTS = slice(SLOTS[OWN[0].name].start, SLOTS[OWN[-1].name].stop)
+STEP_AMOUNTS = slice(FIRST + measures.NUM_TOTALS, FIRST + measures.NUM_SLOTS)
+NUM_AMOUNTS = len(OWN)
+SAMPLES, LOOKUPS, FLOPS, MEMORY_TRAFFIC, NIC_SENT, NIC_RECEIVED = (
+    SLOTS[name].start - AMOUNTS.start
+    for name in ("samples", "lookups", "flops", "memory_traffic", "nic_sent", "nic_received")
+)
+NUM_DECLARED = NIC_SENT  # the first amounts, which a job can declare
 MAX_AMOUNT = (1 << 62) - 1
+# Times, in nanoseconds so far: self time by phase, then exposed time by op, then time in flight by op.
+TIMES = slice(SLOTS["phase"].start, SLOTS["inflight"].stop)
+NUM_TIMES = TIMES.stop - TIMES.start
+PHASE, EXPOSED, INFLIGHT = (SLOTS[name].start - TIMES.start for name in ("phase", "exposed", "inflight"))
+# Counts so far: calls by op, then bytes sent by op, then bytes received by op.
+COUNTS = slice(SLOTS["calls"].start, SLOTS["received"].stop)
+NUM_COUNTS = COUNTS.stop - COUNTS.start
+COUNT, SENT, RECEIVED = (SLOTS[name].start - COUNTS.start for name in ("calls", "sent", "received"))
 
 TURN, STEP = range(2)  # kinds of boundary
 
+BOUNDARY = struct.Struct(f"<{VALUES}q{MAX_REPORT_KEYS}d{measures.NUM_SLOTS}q")
 CRC = struct.Struct("<I")
 PREFIX = struct.Struct("<8sIIQI")
 # Indices into the signed live words: two slots of (since, key + prime × state - since), then numbers with complements.

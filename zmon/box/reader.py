@@ -13,16 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zmon.box import layout, live, recent, ring
-from zmon.box.boundary import Boundary, Totals, step_record, totals
 from zmon.box.identity import Identity, lined_text, text, unpacked_identity
 from zmon.box.lock import holder
-from zmon.box.ring import checked
+from zmon.box.ring import Row, checked
+from zmon.box.steps import StepEnds
 from zmon.box.versions import LAYOUTS, Cell
 from zmon.errors import BoxCorrupt, BoxRefused, BoxVersion
 from zmon.schema.limits import check_job_id, check_rank
 from zmon.schema.names import ACTIVITIES, OPS, PHASES, word
 from zmon.schema.rank import LastWords
-from zmon.schema.step import StepRecord
 
 _NS = 1e-9
 _TRAIN = ACTIVITIES.index("train")
@@ -30,7 +29,6 @@ _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, befo
 _TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 _SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
 _ENDING_SECONDS = 60.0  # a rank that leaves last words this long after a signal ends because of it
-_NUM_WORDS = 5  # fields of last words after their time and kind; layout 4 has only type and message
 _LIVE = struct.Struct(f"<{layout.NUM_LIVE}q")
 
 
@@ -107,7 +105,7 @@ class BoxReader:
         """Return the identity of the rank that wrote the box."""
         _, *values = self._cell(self.layout.identity)
         try:
-            identity = unpacked_identity(self.layout.identity_fields, values)
+            identity = unpacked_identity(values)
         except ValueError as error:
             raise self._corrupt(str(error)) from error
         try:
@@ -121,12 +119,12 @@ class BoxReader:
             ) from error
         return identity
 
-    def totals(self) -> Totals:
-        """Return the totals up to the last boundary."""
+    def last_boundary(self) -> Row:
+        """Return the last boundary, which has the totals of the rank."""
         for _ in range(3):  # a rank with very short steps may overwrite the boundary meanwhile
             last = self._boundary(self._place()[0])
             if last is not None:
-                return totals(last)
+                return last
         raise self._corrupt("its last boundary is damaged")
 
     def report(self) -> dict[str, float]:
@@ -141,14 +139,11 @@ class BoxReader:
 
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""
-        _, unix, kind, *others = self._cell(self.layout.words)
+        _, unix, kind, in_collective, type_, message, where, root = self._cell(self.layout.words)
         tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
         sender = _SENDER.match(tail)
         sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
-            if len(others) < _NUM_WORDS:
-                others = [None, *others, b"", b""]
-            in_collective, type_, message, where, root = others
             return LastWords(
                 word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
@@ -156,7 +151,7 @@ class BoxReader:
                 unix * _NS,
                 where=text(where),
                 root=lined_text(root),
-                in_collective=None if in_collective is None else bool(in_collective),
+                in_collective=bool(in_collective),
                 sender_pid=sender_pid if 0.0 <= unix * _NS - signalled <= _ENDING_SECONDS else None,
             )
         trace = tail[sender.end() :] if sender else tail
@@ -182,28 +177,12 @@ class BoxReader:
         named = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
         return {group: (text(name), size) for group, (name, size) in named if text(name)}
 
-    def records(self, after: int) -> list[tuple[int, StepRecord]]:
-        """Return the step records of boundaries numbered above `after`, oldest first, as far as the ring has them.
+    def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
+        """Return the last `max_steps` steps that ended in that time; see `recent.ended`."""
+        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, max_steps)
 
-        Boundaries that the writer overwrites meanwhile are left out.
-        """
-        latest = self._place()[0]
-        numbers = ring.available(after, latest)
-        records: list[tuple[int, StepRecord]] = []
-        previous = self._boundary(numbers.start - 1)
-        for number in numbers:
-            boundary = self._boundary(number)
-            if previous is not None and boundary is not None and boundary.kind == layout.STEP:
-                records.append((number, step_record(previous, boundary)))
-            previous = boundary
-        return records
-
-    def records_ended(self, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
-        """Return the last `max_records` records of steps that ended in that time; see `recent.ended`."""
-        return recent.ended(self._boundary, self._place()[0], after_ns, until_ns, max_records)
-
-    def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
-        """Return a sample of the records of that time, the same steps on every rank; see `recent.spread`."""
+    def steps_spread(self, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
+        """Return a sample of the steps that ended in that time, the same ones on every rank; see `recent.spread`."""
         return recent.spread(self._boundary, self._place()[0], after_ns, until_ns, about)
 
     def boundaries_after(self, after: int, max_boundaries: int) -> tuple[int, bytes]:
@@ -217,11 +196,11 @@ class BoxReader:
             raise self._corrupt("the file is truncated")
         return numbers.start, raw
 
-    def _boundary(self, number: int) -> Boundary | None:
+    def _boundary(self, number: int) -> Row | None:
         if number < 1:
             return None
         raw = ring.read(self._fd, range(number, number + 1), self.layout)
-        return ring.boundary(raw, number, self.seed, self.layout)
+        return ring.boundary(raw, number, self.seed)
 
     def _place(self) -> tuple[int, int, int, int]:
         _, boundaries, activity_since, step_since, step = self._cell(self.layout.place)

@@ -6,63 +6,64 @@ Boundaries are read backwards from the newest one, so that only the requested on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from zmon.box import layout
-from zmon.box.boundary import Boundary, mean_measures, step_record
-from zmon.schema.step import Measures, StepRecord
+from zmon.box.ring import Row
+from zmon.box.steps import StepEnds
 
-ReadBoundary = Callable[[int], Boundary | None]  # returns a boundary by its number; None if damaged or overwritten
+ReadBoundary = Callable[[int], Row | None]  # returns a boundary by its number; None if damaged or overwritten
 
 
-def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
-    """Return the last records of steps that ended in that time, oldest first, at most `max_records` of them."""
-    records: list[StepRecord] = []
+def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
+    """Return the last steps that ended in that time, oldest first, at most `max_steps` of them."""
+    steps: list[StepEnds] = []
     boundary = read(latest)
     for number in range(latest, _oldest(latest), -1):
         previous = read(number - 1)
         if boundary is not None:
-            if boundary.time <= after_ns or len(records) == max_records:
+            time = boundary[layout.TIME]
+            if time <= after_ns or len(steps) == max_steps:
                 break
-            if previous is not None and boundary.kind == layout.STEP and boundary.time <= until_ns:
-                records.append(step_record(previous, boundary))
+            if previous is not None and boundary[layout.KIND] == layout.STEP and time <= until_ns:
+                steps.append(StepEnds(previous, boundary))
         boundary = previous
-    return tuple(reversed(records))
+    return steps[::-1]
 
 
-def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
+def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
     """Return a sample of about `about` of the steps that ended in that time, or all if there are fewer; oldest first.
 
     The sampled step numbers are multiples of a power of two, so ranks that choose different powers share the multiples
-    of the larger one. Each record has the mean of all steps since the previous sampled one.
+    of the larger one. Each has the mean of all steps since the previous sampled one.
     """
-    stride, records = _stride(read, latest, after_ns, about), []
+    stride, steps = _stride(read, latest, after_ns, about), []
     number = latest
     while number > _oldest(latest):
         end = read(number)
-        if end is not None and end.time <= after_ns:
+        if end is not None and end[layout.TIME] <= after_ns:
             break
-        if end is None or end.kind != layout.STEP:
+        if end is None or end[layout.KIND] != layout.STEP:
             number -= 1
-        elif remainder := end.step % stride:
+        elif remainder := end[layout.STEP_NUMBER] % stride:
             number -= remainder  # each step has at least one boundary, so this does not skip the sampled step
         else:
             previous = read(number - 1)
-            if previous is not None and end.time <= until_ns:
-                records.append(replace(step_record(previous, end), mean=_mean(read(number - stride), end, stride)))
+            if previous is not None and end[layout.TIME] <= until_ns:
+                steps.append(StepEnds(previous, end, _mean_from(read(number - stride), end, stride)))
             number -= stride
-    return tuple(reversed(records))
+    return steps[::-1]
 
 
-def _mean(first: Boundary | None, end: Boundary, stride: int) -> Measures | None:
-    """Return the mean of the steps between two sampled ones.
+def _mean_from(first: Row | None, end: Row, stride: int) -> Row | None:
+    """Return the boundary after which the steps between two sampled ones begin.
 
     Returns None if there are no steps between them, or anything other than steps. A job can write its
     box, so the count of steps may stand still while their numbers rise.
     """
-    if stride == 1 or first is None or first.kind != layout.STEP or first.step != end.step - stride:
+    if stride == 1 or first is None or first[layout.KIND] != layout.STEP:
         return None
-    return mean_measures(first, end) if end.steps > first.steps else None
+    follows = first[layout.STEP_NUMBER] == end[layout.STEP_NUMBER] - stride
+    return first if follows and end[layout.STEPS] > first[layout.STEPS] else None
 
 
 def _stride(read: ReadBoundary, latest: int, after_ns: int, about: int) -> int:
@@ -70,7 +71,7 @@ def _stride(read: ReadBoundary, latest: int, after_ns: int, about: int) -> int:
     stride = 1
     while (number := latest - about * stride) > _oldest(latest):
         boundary = read(number)
-        if boundary is None or boundary.time <= after_ns:
+        if boundary is None or boundary[layout.TIME] <= after_ns:
             break
         stride *= 2
     return stride

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator, Sequence
 from typing import Any
 from zlib import crc32
 
-from zmon.box.boundary import Boundary
-from zmon.box.layout import CRC, RING_CAPACITY
+from zmon.box.layout import BOUNDARY, CRC, NUMBER, RING_CAPACITY
 from zmon.box.versions import Layout
+
+Row = Sequence[int]  # the numbers of a boundary, in the order of `zmon.box.layout`; the values of gauges are floats
 
 
 def checked(packing: struct.Struct, raw: bytes, seed: int, offset: int = 0) -> tuple[Any, ...] | None:
@@ -24,10 +26,18 @@ def checked(packing: struct.Struct, raw: bytes, seed: int, offset: int = 0) -> t
     return packing.unpack_from(raw, offset)
 
 
-def boundary(raw: bytes, number: int, seed: int, layout: Layout, offset: int = 0) -> Boundary | None:
-    """Decode the boundary with this number; return None if it is damaged or has another number."""
-    values = checked(layout.boundary, raw, seed, offset)
-    return None if values is None or values[0] != number else Boundary.from_numbers(values, layout.edges)
+def boundary(raw: bytes, number: int, seed: int, offset: int = 0) -> Row | None:
+    """Unpack the boundary with this number; return None if it is damaged or has another number."""
+    row = checked(BOUNDARY, raw, seed, offset)
+    return None if row is None or row[NUMBER] != number else row
+
+
+def boundaries(raw: bytes, first: int, seed: int, layout: Layout) -> Iterator[Row]:
+    """Yield the undamaged boundaries in these bytes of a ring, which are numbered from `first` on."""
+    for number, offset in enumerate(range(0, len(raw), layout.boundary_size), first):
+        row = boundary(raw, number, seed, offset)
+        if row is not None:
+            yield row
 
 
 def available(after: int, latest: int) -> range:

@@ -132,7 +132,7 @@ class BoxWriter:
         """Write the bytes of a boundary into the ring. They begin with its number, which gives it its place."""
         number = int.from_bytes(image[:8], "little")
         start = CURRENT.ring + number % layout.RING_CAPACITY * CURRENT.boundary_size
-        end = start + CURRENT.boundary.size
+        end = start + layout.BOUNDARY.size
         self.view[start:end] = image
         layout.CRC.pack_into(self.view, end, crc32(image, self.seed))
 

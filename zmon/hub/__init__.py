@@ -39,7 +39,7 @@ from zmon.hub.stall_evidence import StallEvidence
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
-from zmon.schema.api.packed import ColumnReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -153,13 +153,13 @@ class Hub:
                 with self._isolated("earlier launches", snapshot.job_id):
                     self.ended_jobs.update(snapshot, next(iter(stall.detect(snapshot)), None))
 
-    def judge(self, snapshot: Snapshot, reports: list[ColumnReport], now: float) -> Snapshot:
+    def judge(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Run the detectors on one job, publish what they report, and return the snapshot that they received."""
         snapshot = self._with_steps(snapshot, reports)
         self._run_detectors(snapshot, now)
         return snapshot
 
-    def _with_steps(self, snapshot: Snapshot, reports: list[ColumnReport]) -> Snapshot:
+    def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
         with self._isolated("history", snapshot.job_id):
             stalls = self._stalls(snapshot)

@@ -13,7 +13,8 @@ from zmon.job.report_delay import ReportDelay
 from zmon.job.sharding import of_shard, suspects_of_shard
 from zmon.job.timeline import as_of_now
 from zmon.schema.api import SnapshotRequest, Suspicion
-from zmon.schema.api.packed import ColumnReport, Resting
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import Resting
 from zmon.schema.api.received import Undecodable
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
@@ -37,7 +38,7 @@ class AgentLink:
 
     def __init__(self, url: str, shard: Shard | None = None) -> None:
         self.url, self._shard = url, shard
-        self.report: ColumnReport | None = None
+        self.report: AgentReport | None = None
         self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
         self.suspects: tuple[Suspicion, ...] = ()
         self.error: str | None = "it has not answered yet"
@@ -67,7 +68,7 @@ class AgentLink:
         """Seconds since the agent last answered; 0 while it answers."""
         return 0.0 if self.reachable else time.monotonic() - self._answered_at
 
-    def present_report(self) -> ColumnReport | None:
+    def present_report(self) -> AgentReport | None:
         """Return the last report of an agent that answers, with the ages of ended ranks as of now; else None."""
         if self.report is None or not self.reachable:
             return None
@@ -81,7 +82,7 @@ class AgentLink:
         due = time.monotonic() - self._steps_received_at >= every_seconds
         return self.cursor if due else None
 
-    def read(self, raw: client.RawReport) -> ColumnReport:
+    def read(self, raw: client.RawReport) -> AgentReport:
         """Return a report that the agent sent. If it is packed and wrong, JSON is requested for a while.
 
         Raises Undecodable or Unreachable.
@@ -168,7 +169,7 @@ class AgentLink:
         lives = self.report is not None and any(rank.alive for rank in self.report.ranks)
         return not lives or self.silent_seconds > FORGET_SECONDS
 
-    def record_report(self, report: ColumnReport, with_steps: bool = True) -> None:
+    def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
         if self._shard is not None:  # an older agent reports all jobs
             report = of_shard(report, self._shard)

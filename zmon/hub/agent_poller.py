@@ -18,7 +18,7 @@ from zmon.hub.agent_link import AgentLink
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
-from zmon.schema.api.packed import ColumnReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import Undecodable
 from zmon.web import client
 
@@ -102,7 +102,7 @@ class AgentPoller:
 
     async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
         config = self._config
-        request = link.snapshot_request(0.9 * config.interval_seconds, config.about_records)
+        request = link.snapshot_request(0.9 * config.interval_seconds, config.about_steps)
         try:
             async with limit:
                 report = await self._report(session, link, request)
@@ -116,7 +116,7 @@ class AgentPoller:
             if link.is_target:
                 link.record_report(report, with_steps=request.since >= 0)
 
-    async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> ColumnReport:
+    async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> AgentReport:
         """Return the agent's report: packed, or as JSON if a part of its packed report is wrong."""
         seconds = self._config.agent_timeout_seconds
         if link.wants_packed:

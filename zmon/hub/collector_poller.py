@@ -104,14 +104,14 @@ class CollectorPoller:
     async def _ask_collector(self, session: aiohttp.ClientSession, collector: CollectorLink) -> None:
         config = self._config
         requests = {
-            link.url: link.snapshot_request(0.9 * config.interval_seconds, config.about_records)
+            link.url: link.snapshot_request(0.9 * config.interval_seconds, config.about_steps)
             for link in collector.agents.values()
         }
         agents = tuple(
             ReportRequest(url, each.since, each.plans, each.known, collector.agents[url].wants_packed)
             for url, each in requests.items()
         )
-        body = CollectRequest(self._client, agents, config.about_records, str(config.shard or ""))
+        body = CollectRequest(self._client, agents, config.about_steps, str(config.shard or ""))
         try:
             seconds = 2 * config.agent_timeout_seconds  # its agents have one half of it
             answer = await client.post(session, collector.url, endpoints.COLLECT, body, CollectedReports, seconds)

@@ -28,7 +28,7 @@ class HubConfig:
     detectors: tuple[Detector, ...] = ALL  # their thresholds are those that the site has set
     interval_seconds: float = 1.0
     alert_interval_seconds: float = 0.25  # interval while a rank is suspected or a job is stalled
-    about_records: int = 8  # approximate step records per rank and request; detectors compare ranks by them
+    about_steps: int = 8  # approximate step records per rank and request; detectors compare ranks by them
     agent_timeout_seconds: float = 1.0
     wait_seconds: float = 30.0  # duration of a long poll for suspects
     max_flights: int = 512  # ranks whose flight records are gathered: those of a larger job that stand out

@@ -22,7 +22,7 @@ from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
 from zmon.job.utilization import JobPeaks, RecentWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
-from zmon.schema.api.packed import ColumnReport
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
@@ -75,13 +75,13 @@ class JobState:
     def __post_init__(self) -> None:
         self.history = History(self.world_size)
 
-    def add(self, snapshot: Snapshot, reports: Collection[ColumnReport], stalled: bool = False) -> Snapshot:
-        """Add the new step records in the reports; return the snapshot with the job's recent steps, baseline and plan.
+    def add(self, snapshot: Snapshot, reports: Collection[AgentReport], stalled: bool = False) -> Snapshot:
+        """Add the new steps in the reports; return the snapshot with the job's recent steps, baseline and plan.
 
-        Their columns are removed from `reports`. `stalled`: the job has an open finding of a stall.
+        They are removed from `reports`. `stalled`: the job has an open finding of a stall.
         """
-        columns = [taken for report in reports if (taken := report.columns.pop(snapshot.job_id, None))]
-        steps = self.history.add(columns, {r.run_uid: r.rank for r in snapshot.ranks})
+        new = [taken for report in reports if (taken := report.steps.pop(snapshot.job_id, None))]
+        steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks})
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)

@@ -1,128 +1,180 @@
-"""Aligns one step: the records of all ranks become one AlignedStep, whose columns have the ranks side by side. Pure."""
+"""Aligns steps: those of all ranks become one AlignedStep, whose columns have the ranks side by side. Pure.
+
+numpy is a dependency of the hub and of offline analysis, which import this module; no rank and no agent does.
+"""
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zmon.job.step_batch import UNKNOWN, Floats, Integers, MeasureArrays, StepBatch, batches
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.step import StepRecord
-from zmon.schema.step_columns import step_columns
+from zmon.schema.measures import MEASURES, NS, UNKNOWN, Measure, measure_of
+from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP, Steps, absent
 
-D = TypeVar("D", np.float64, np.int64)
+Integers = NDArray[np.int64]
+_ALIGNED = tuple(measure for measure in MEASURES if measure.aligned)
+_OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
+_CODES = {"I": "<u4", "Q": "<u8"}
 
 
-class Records(NamedTuple):
-    """Some records of one step."""
+class Matrix(NamedTuple):
+    """Steps of some ranks of one launch: a line of numbers for each column."""
 
-    batch: StepBatch
-    rows: Integers  # their places in the batch
+    names: tuple[str, ...]
+    numbers: Integers  # (columns, rows)
+    ranks: Integers  # of each row
+
+    @property
+    def steps(self) -> Integers:
+        """The number of the step of each row."""
+        numbers: Integers = self.numbers[self.names.index(STEP)]
+        return numbers
+
+
+class Rows(NamedTuple):
+    """Some rows of one step."""
+
+    matrix: Matrix
+    rows: Integers
 
     @property
     def ranks(self) -> Integers:
         """Their ranks."""
-        return self.batch.ranks[self.rows]
+        return self.matrix.ranks[self.rows]
 
 
-def num_ranks(parts: Sequence[Records]) -> int:
-    """Return the number of ranks that have one of these records."""
+def matrix(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> Matrix | None:
+    """Return the steps of the ranks of one launch; None if there are none. `ranks`: run uid → rank."""
+    parts = [part for part in parts if part.num_rows]
+    uids = chain.from_iterable(part.run_uids for part in parts)
+    counts = [*chain.from_iterable(part.counts for part in parts)]
+    of_row = np.repeat(np.array([ranks.get(uid, -1) for uid in uids], np.int64), counts)
+    chosen = np.flatnonzero((of_row >= 0) & (of_row < world_size))
+    if not len(chosen):
+        return None
+    names = tuple(dict.fromkeys(chain.from_iterable(part.bases for part in parts)))
+    numbers = np.empty((len(names), len(of_row)), np.int64)
+    start = 0
+    for part in parts:
+        end = start + part.num_rows
+        _fill(numbers[:, start:end], names, part)
+        start = end
+    if len(chosen) < len(of_row):
+        numbers, of_row = numbers[:, chosen], of_row[chosen]
+    return Matrix(names, numbers, of_row)
+
+
+def _fill(numbers: Integers, names: tuple[str, ...], part: Steps) -> None:
+    """Write the numbers of a part into its place."""
+    own = tuple(part.bases)
+    if own == names:
+        numbers[:] = np.array([*part.bases.values()])[:, None]
+    else:
+        numbers[:] = np.array([part.bases.get(name, absent(name)) for name in names])[:, None]
+    if part.varying:
+        differences = np.frombuffer(part.data, _CODES[part.code]).reshape(len(part.varying), -1)
+        numbers[_places(names, part.varying)] += differences.astype(np.int64)
+
+
+@lru_cache(1024)
+def _places(names: tuple[str, ...], chosen: tuple[str, ...]) -> list[int]:
+    return [names.index(name) for name in chosen]
+
+
+def num_ranks(parts: Sequence[Rows]) -> int:
+    """Return the number of ranks that have one of these rows."""
     return len(np.unique(np.concatenate([part.ranks for part in parts])))
 
 
-def align(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
-    """Return the aligned step, given the record of every rank, rank 0 first."""
-    columns = step_columns({str(rank): (record,) for rank, record in enumerate(ranks)})
-    by_uid = {str(rank): rank for rank in range(len(ranks))}
-    parts = [Records(batch, np.arange(len(batch.ranks))) for batch in batches([columns], by_uid, len(ranks))]
-    return align_records(step, parts, len(ranks), stands_for)
+def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> list[AlignedStep]:
+    """Return the steps that all ranks have, in order. `ranks`: run uid → rank."""
+    whole = matrix(parts, ranks, world_size)
+    if whole is None:
+        return []
+    order = np.argsort(whole.steps, kind="stable")
+    numbers, starts = np.unique(whole.steps[order], return_index=True)
+    rows = [Rows(whole, each) for each in np.split(order, starts[1:])]
+    steps = zip(numbers.tolist(), rows, strict=True)
+    return [align_rows(step, [each], world_size, 1) for step, each in steps if num_ranks([each]) == world_size]
 
 
-def align_records(step: int, parts: Sequence[Records], world_size: int, stands_for: int) -> AlignedStep:
-    """Return the aligned step, given records that include one of each rank.
-
-    If a rank has several records of the step, the last one counts.
-    """
-    mean = None
-    if all(part.batch.has_mean[part.rows].all() for part in parts):
-        mean = _side_by_side(step, [(part, part.batch.mean) for part in parts], world_size, stands_for)
-    aligned = _side_by_side(step, [(part, part.batch.measures) for part in parts], world_size, stands_for)
-    total = np.empty(world_size, np.int64)
+def align_rows(step: int, parts: Sequence[Rows], world_size: int, stands_for: int) -> AlignedStep:
+    """Return the aligned step, given rows that include one of each rank. Of several of a rank, the last one counts."""
+    names = tuple(dict.fromkeys(chain.from_iterable(part.matrix.names for part in parts)))
+    if len(parts) == 1:
+        numbers = np.empty((len(names), world_size), np.int64)
+    else:
+        numbers = np.repeat(np.array([absent(name) for name in names], np.int64)[:, None], world_size, axis=1)
     for part in parts:
-        total[part.ranks] = part.batch.total_sent_bytes[part.rows]
-    return replace(aligned, total_sent_bytes=_whole_numbers(total), mean=mean)
+        places = np.array(_places(names, part.matrix.names))
+        numbers[places[:, None], part.ranks] = part.matrix.numbers[:, part.rows]
+    mean = None
+    if MEAN_STEPS in names and (numbers[names.index(MEAN_STEPS)] > 0).all():
+        mean = _side_by_side(step, stands_for, names, numbers, MEAN)
+    return _side_by_side(step, stands_for, names, numbers, "", mean)
 
 
 def _side_by_side(
-    step: int, parts: Sequence[tuple[Records, MeasureArrays]], world_size: int, stands_for: int
+    step: int, stands_for: int, names: tuple[str, ...], numbers: Integers, prefix: str, mean: AlignedStep | None = None
 ) -> AlignedStep:
-    phases = _by_rank([(part, measures.phases) for part, measures in parts], np.zeros(world_size))
-    exposed = _by_rank([(part, measures.exposed) for part, measures in parts], np.zeros(world_size))
-    none = np.zeros(world_size, np.int64)
-    sent = _by_rank([(part, measures.sent_bytes) for part, measures in parts], none)
-    received = _by_rank([(part, measures.received_bytes) for part, measures in parts], none)
-    numbers = [
-        (
-            part,
-            {
-                "samples": measures.samples,
-                "lookups": measures.lookups,
-                "flops": measures.flops,
-                "memory_traffic": measures.memory_traffic,
-            },
-        )
-        for part, measures in parts
-    ]
-    counted = _by_rank(numbers, none)
-    phases = {
-        phase: column
-        for phase, column in phases.items()
-        if any(phase in m.phases and _ran(m.ran_phases.get(phase), part) for part, m in parts)
-    }
-    ops = [op for op in exposed if any(op in m.exposed and _ran(m.ran_ops.get(op), part) for part, m in parts)]
-    own: Floats = sum(phases.values(), np.zeros(world_size))
-    waited: Floats = sum((exposed[op] for op in ops), np.zeros(world_size))
-    critical = _critical_rank(own, waited)
-    return AlignedStep(
-        step=step,
-        stands_for=stands_for,
-        seconds=float(own[critical] + waited[critical]),
-        critical_rank=critical,
-        self_seconds=array("d", own.tobytes()),
-        phases={phase: array("d", column.tobytes()) for phase, column in phases.items()},
-        exposed={op: array("d", exposed[op].tobytes()) for op in ops},
-        sent_bytes={op: array("q", sent[op].tobytes()) for op in ops},
-        received_bytes={op: array("q", received[op].tobytes()) for op in ops},
-        samples=_whole_numbers(counted["samples"]),
-        lookups=_whole_numbers(counted["lookups"]),
-        flops=_sum(counted["flops"]),
-        memory_traffic_bytes=_sum(counted["memory_traffic"]),
-    )
+    lines = _lines(names, prefix)
+    phases = {w: line for w, line in lines["phase"].items() if numbers[line].any()}
+    of_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
+    ops = [w for w in of_ops if any(w in lines[m.name] and numbers[lines[m.name][w]].any() for m in _OF_OPS)]
+    own = numbers[[*phases.values()]].sum(axis=0)
+    exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0)
+    critical = _critical_rank(own, exposed)
+    words = {"": [""], "phase": [*phases], "op": ops}
+    columns: dict[str, Sequence[float | None]] = {}
+    for measure in _ALIGNED:
+        for word in words[measure.per]:
+            line = lines[measure.name].get(word)
+            if line is not None:
+                columns[measure.column_of(word)] = _column(measure, numbers[line])
+            elif measure.per:  # an op that only sent or received
+                columns[measure.column_of(word)] = array("d" if measure.unit == "seconds" else "q", bytes(8 * len(own)))
+    if not prefix and SAME_SIZE_SENT in names:
+        columns[SAME_SIZE_SENT] = _amounts(numbers[names.index(SAME_SIZE_SENT)])
+    seconds = float(own[critical] + exposed[critical]) * NS
+    return AlignedStep(step, stands_for, seconds, critical, _seconds(own), columns, mean)
 
 
-def _ran(flags: Integers | None, records: Records) -> bool:
-    """Return True if a phase or op ran in one of these records. None: it ran in all records of the batch."""
-    return flags is None or bool(flags[records.rows].any())
+@lru_cache(1024)
+def _lines(names: tuple[str, ...], prefix: str) -> dict[str, dict[str, int]]:
+    """Return the lines of each aligned measure by word."""
+    lines: dict[str, dict[str, int]] = {measure.name: {} for measure in _ALIGNED}
+    for line, name in enumerate(names):
+        known = measure_of(name.removeprefix(prefix)) if name.startswith(prefix) else None
+        if known is not None and known[0].aligned:
+            lines[known[0].name][known[1]] = line
+    return lines
 
 
-def _by_rank(parts: Sequence[tuple[Records, Mapping[str, NDArray[D]]]], zeros: NDArray[D]) -> dict[str, NDArray[D]]:
-    """Return each column with one value per rank; 0 where a rank has no such column."""
-    columns: dict[str, NDArray[D]] = {}
-    for records, measures in parts:
-        ranks, rows = records.ranks, records.rows
-        for name, values in measures.items():
-            if name not in columns:
-                columns[name] = zeros.copy()
-            columns[name][ranks] = values[rows]
-    return columns
+def _column(measure: Measure, numbers: Integers) -> Sequence[float | None]:
+    if measure.unit == "seconds":
+        return _seconds(numbers)
+    return _amounts(numbers) if measure.of_step == "own" else array("q", numbers.tobytes())
 
 
-def _critical_rank(own: Floats, waited: Floats) -> int:
+def _seconds(nanoseconds: Integers) -> array[float]:
+    return array("d", (nanoseconds * NS).tobytes())
+
+
+def _amounts(numbers: Integers) -> Sequence[int | None]:
+    """Return an array, or a tuple if a number is unknown."""
+    if (numbers <= UNKNOWN).any():
+        return tuple(None if number <= UNKNOWN else number for number in numbers.tolist())
+    return array("q", numbers.tobytes())
+
+
+def _critical_rank(own: Integers, waited: Integers) -> int:
     """Return the rank that waited least; of several, the one with the longest self time.
 
     A rank without any time in the step is no candidate, unless all are.
@@ -130,18 +182,6 @@ def _critical_rank(own: Floats, waited: Floats) -> int:
     timed = (own != 0) | (waited != 0)
     if not timed.any():
         timed[:] = True
-    waiting = np.where(timed, waited, np.inf)
+    waiting: NDArray[Any] = np.where(timed, waited, np.iinfo(np.int64).max)
     least = np.flatnonzero(waiting == waiting.min())
     return int(least[np.argmax(own[least])])
-
-
-def _sum(column: Integers) -> float | None:
-    """Return the sum over all ranks; None if one of them is unknown."""
-    return None if (column == UNKNOWN).any() else float(column.sum(dtype=np.float64))
-
-
-def _whole_numbers(column: Integers) -> Sequence[int | None]:
-    """Return an array, or a tuple if a number is unknown."""
-    if (column == UNKNOWN).any():
-        return tuple(None if value == UNKNOWN else value for value in column.tolist())
-    return array("q", column.tobytes())

@@ -10,11 +10,10 @@ from dataclasses import replace
 
 from zmon.job.timeline import later
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.received import Report
 from zmon.schema.rank import RankState
 
 
-def with_earlier_ends(report: Report, earlier: AgentReport, seconds: float) -> Report:
+def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float) -> AgentReport:
     """Return the report with the ends of ranks and launchers that the agent of the same host reported earlier.
 
     `seconds`: the time between the two reports.

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
-from zmon.job.step_batch import Floats, Integers
+from zmon.job.alignment import Integers
 from zmon.schema.rank import RankState
 
 
@@ -16,7 +17,7 @@ class _Column:
     """The last value of one key on each rank that reports it, with the steps at which it changed."""
 
     ranks: list[int]
-    values: Floats  # NaN: it was never a number
+    values: NDArray[np.float64]  # NaN: it was never a number
     last_change: Integers  # step
     last_finite: Integers  # the last step at which it was a number
     every: Integers  # steps between its last two changes

@@ -15,7 +15,6 @@ from typing import TypeVar
 from zmon.job.job_owners import JobOwners
 from zmon.job.timeline import newest_attempt
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import ColumnReport
 from zmon.schema.host import HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
 from zmon.schema.rank import RankState
 
@@ -80,14 +79,14 @@ def _complement(ranks: set[tuple[int, int]], others: set[tuple[int, int]]) -> bo
     return not ranks & others and {size for size, _ in ranks} == {size for size, _ in others}
 
 
-def renamed(report: ColumnReport, names: Mapping[str, Names]) -> ColumnReport:
+def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
     """Return a report with the names of its jobs."""
     if not (own := names.get(report.host)):
         return report
     return replace(
         report,
         ranks=tuple(_renamed_rank(r, own) if r.job_id in own else r for r in report.ranks),
-        columns={own.get(job_id, job_id): columns for job_id, columns in report.columns.items()},
+        steps={own.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
         sample=_renamed_sample(report.sample, own),
     )
 

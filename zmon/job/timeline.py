@@ -14,7 +14,6 @@ from operator import attrgetter
 
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.received import Report
 from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.limits import MAX_NAMED_MISSING
@@ -62,7 +61,7 @@ def _was_gone_before(state: RankState, newest: RankState) -> bool:
     return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
 
 
-def as_of_now(report: Report, seconds: float) -> Report:
+def as_of_now(report: AgentReport, seconds: float) -> AgentReport:
     """Return a report that was taken `seconds` ago with the ages of ended ranks, and of those about to end, as of now.
 
     The ages of other ranks stay: such a rank may have gone on since then.

@@ -1,5 +1,7 @@
 """All Prometheus metrics that zmon exports: name, type, labels and help text. `hub.py` has the histogram of steps.
 
+Those of what a rank counts in its steps are in the table of measures (zmon/schema/measures.py).
+
 Names and labels never change; units are base units (Prometheus naming practices).
 """
 
@@ -22,6 +24,7 @@ from zmon.schema.host import (
     NicSample,
     TcpSample,
 )
+from zmon.schema.measures import MEASURES
 
 _V = TypeVar("_V")
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
@@ -67,28 +70,27 @@ KERNEL = Subject[KernelLog](HOST, lambda sample: (sample.kernel,) if sample.kern
 CGROUP = Subject[CgroupSample](("host", "cgroup"), lambda sample: sample.cgroups or (), lambda group: (group.path,))
 TCP = Subject[TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
 
+
+def _measured() -> dict[str, Spec]:
+    """Return the metrics of what is counted in the steps of a rank."""
+    return {
+        measure.metric: Spec(
+            "counter" if measure.metric.endswith("_total") else "gauge",
+            (*RANK, *([measure.per] if measure.per else []), *(measure.label[:1] if measure.label else [])),
+            measure.help,
+        )
+        for measure in MEASURES
+        if measure.metric
+    }
+
+
 SPECS: dict[str, Spec] = {
     "zmon_rank_info": Spec("gauge", (*RANK, "local_rank", "attempt", "device", "backend", "edge"), "One series per rank; always 1."),
-    "zmon_steps_total": Spec("counter", RANK, "Optimizer updates that the rank has finished."),
-    "zmon_samples_total": Spec("counter", RANK, "Samples that this rank has trained on."),
-    "zmon_lookups_total": Spec("counter", RANK, "Embedding rows that this rank has looked up."),
-    "zmon_step_seconds_total": Spec("counter", RANK, "Time that the rank has spent in steps."),
-    "zmon_last_step_timestamp_seconds": Spec("gauge", RANK, "Unix time at which the last step ended."),
-    "zmon_last_checkpoint_timestamp_seconds": Spec("gauge", RANK, "Unix time at which the last checkpoint ended."),
+    **_measured(),
     "zmon_lease_overdue_seconds": Spec("gauge", RANK, "Time by which the rank has exceeded its lease; 0 within the lease."),
     "zmon_activity": Spec("gauge", (*RANK, "activity"), "1 for the current activity of the rank, 0 for the others."),
-    "zmon_phase_seconds_total": Spec("counter", (*RANK, "phase"), "Self time of the rank in steps, by phase."),
-    "zmon_collectives_total": Spec("counter", (*RANK, "op"), "Collectives that the rank has entered."),
-    "zmon_collective_seconds_total": Spec("counter", (*RANK, "op"), "Time that collectives were in flight."),
-    "zmon_collective_exposed_seconds_total": Spec("counter", (*RANK, "op"), "Time in collectives that no computation hides (exposed time)."),
-    "zmon_collective_bytes_total": Spec("counter", (*RANK, "op", "direction"), "Size of the tensors that the rank sends or receives in collectives."),
-    "zmon_collective_network_bytes_total": Spec("counter", (*RANK, "direction"), "Bytes to and from other hosts, estimated from the collectives."),
     "zmon_collective_inflight_seconds": Spec("gauge", RANK, "Time since the rank entered its current collective; 0 if it is in none."),
-    "zmon_step_nic_bytes_total": Spec("counter", (*RANK, "direction"), "Bytes on the job's network interface during steps, read every 100 ms at most; on local rank 0 only."),
-    "zmon_device_memory_bytes": Spec("gauge", (*RANK, "kind"), "Memory of the device's caching allocator."),
     "zmon_report": Spec("gauge", (*RANK, "key"), "Values that the job reports with zmon.report, such as its loss."),
-    "zmon_probe_overhead_seconds_total": Spec("counter", RANK, "Time that the probe itself needed."),
-    "zmon_probe_dropped_records_total": Spec("counter", RANK, "Records that the probe dropped."),
     "zmon_process_resident_bytes": Spec("gauge", RANK, "Resident memory of the rank's process."),
     "zmon_nic_receive_bytes_total": LINK.counter("Bytes that the link has received.", lambda nic: nic.received_bytes),
     "zmon_nic_transmit_bytes_total": LINK.counter("Bytes that the link has sent.", lambda nic: nic.transmitted_bytes),

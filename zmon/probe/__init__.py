@@ -318,7 +318,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
     interface = None
     if launch.local_rank == 0:
         interface = job_interface(os.environ, launch.one_host, interface=edge.CHOSEN.interface)
-    timeline = edge.CHOSEN.make_timeline(box, interface, launch.one_host, start=_identity.start_ns)
+    timeline = edge.CHOSEN.make_timeline(box, interface, start=_identity.start_ns)
     timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()
     return timeline

@@ -11,17 +11,16 @@ from collections.abc import Callable
 
 from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
-from zmon.box.versions import CURRENT
 from zmon.probe.device_time import DeviceTime
 from zmon.probe.interface import JobInterface
 from zmon.probe.samples import SampleCounter
+from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import OPS
 
 MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
 MAX_AMOUNT = layout.MAX_AMOUNT
-_PARTS = CURRENT.parts
-_UNKNOWN = memoryview(layout.UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
+_UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
 
 MemoryReader = Callable[[], tuple[int, int, int] | None]
@@ -39,7 +38,6 @@ class Ledger:
         self,
         box: BoxWriter,
         interface: JobInterface | None = None,
-        network_known: bool = False,
         unix_clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._box, self._interface = box, interface
@@ -47,13 +45,13 @@ class Ledger:
         self.memory_reader: MemoryReader | None = None
         self.device: DeviceTime | None = None  # if set, the times come from the device, some steps later
         self.samples = self.make_samples()
-        self._image = memoryview(bytearray(CURRENT.boundary.size))
+        self._image = memoryview(bytearray(layout.BOUNDARY.size))
         self._numbers = self._image.cast("q")
-        values = _PARTS["values"]
-        self._values = self._image[8 * values.start : 8 * values.stop].cast("d")  # reported since the last boundary
-        self.times, self.counts = self._numbers[_PARTS["times"]], self._numbers[_PARTS["counts"]]
-        self._step_amounts, self._amounts = self._numbers[_PARTS["step_amounts"]], self._numbers[_PARTS["amounts"]]
-        self._between, self._reported = self._numbers[_PARTS["between"]], self._numbers[_PARTS["reported"]]
+        # The gauges that were reported since the last boundary.
+        self._values = self._image[8 * layout.VALUES : 8 * layout.FIRST].cast("d")
+        self.times, self.counts = self._numbers[layout.TIMES], self._numbers[layout.COUNTS]
+        self._step_amounts, self._amounts = self._numbers[layout.STEP_AMOUNTS], self._numbers[layout.AMOUNTS]
+        self._between = self._numbers[layout.BETWEEN]
         self._times_at_boundary = memoryview(bytearray(8 * layout.NUM_TIMES)).cast("q")
         self._num_single = 0  # sends to and receives from single ranks until the last step
         self._memory_read_at = 0
@@ -62,10 +60,9 @@ class Ledger:
         self.declared_dtype: object = None  # the dtype of the operations, as the job last declared it
         # The operations that were counted in one step, and its samples (0: unknown); they stand for all later steps.
         self.counted_flops = self.counted_samples = 0
-        for index in (layout.LAST_STEP, layout.LAST_CHECKPOINT, *range(layout.MEMORY, layout.OVERHEAD)):
-            self._numbers[index] = layout.UNKNOWN
-        # If all ranks share this host, nothing goes to other hosts.
-        self._numbers[layout.NETWORK] = self._numbers[layout.NETWORK + 1] = 0 if network_known else layout.UNKNOWN
+        memory = range(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
+        for index in (layout.LAST_STEP, layout.LAST_CHECKPOINT, *memory):
+            self._numbers[index] = UNKNOWN
         self._step_amounts[:] = self._amounts[:] = _UNKNOWN
         box.report(*[b"", 0.0] * layout.MAX_REPORT_KEYS)
 
@@ -148,24 +145,17 @@ class Ledger:
         """Record that a checkpoint is complete."""
         self._numbers[layout.LAST_CHECKPOINT] = self._unix_clock()
 
-    def work(
-        self,
-        samples: int | None,
-        lookups: int | None,
-        flops: float | None = None,
-        memory_traffic: float | None = None,
-    ) -> None:
-        """Add to the work of this rank in the current step."""
-        amounts = self._step_amounts
-        if samples is not None:
-            amounts[layout.SAMPLES] = _sum(amounts[layout.SAMPLES], count(samples))
-            self.samples.declare()
-        if lookups is not None:
-            amounts[layout.LOOKUPS] = _sum(amounts[layout.LOOKUPS], count(lookups))
-        if flops is not None:
-            amounts[layout.FLOPS] = _sum(amounts[layout.FLOPS], count(flops))
-        if memory_traffic is not None:
-            amounts[layout.MEMORY_TRAFFIC] = _sum(amounts[layout.MEMORY_TRAFFIC], count(memory_traffic))
+    def work(self, *amounts: float | None) -> None:
+        """Add to the work of this rank in the current step: samples, lookups, and so on, in the order of the table.
+
+        Raises ValueError if one of them is not a count.
+        """
+        own = self._step_amounts
+        for index, amount in enumerate(amounts):
+            if amount is not None:
+                own[index] = _sum(own[index], count(amount))
+                if index == layout.SAMPLES:
+                    self.samples.declare()
 
     def expect_flops(self, flops: int) -> None:
         """Let later steps have as many operations as the one that ends now, or as many for each of its samples."""
@@ -191,7 +181,7 @@ class Ledger:
         flat: list[bytes | float] = []
         for index, (key, number) in enumerate(self._report.items()):
             flat += (field(key, 32), number)
-            self._reported[0] |= (key in values) << index
+            self._numbers[layout.REPORTED] |= (key in values) << index
             self._values[index] = number
         self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
 
@@ -214,7 +204,7 @@ class Ledger:
                     self.times[index] += ns
                 self.dropped += timed.dropped
                 self._write(memoryview(bytearray(timed.image)), timed.kind, timed.duration)
-        self._reported[0] = 0
+        self._numbers[layout.REPORTED] = 0
         self._values[:] = _NO_VALUES
 
     def _write(self, image: memoryview, kind: int, duration: int) -> None:
@@ -226,7 +216,7 @@ class Ledger:
             own[layout.STEP_NS] += duration
         if image is not self._image:
             numbers = image.cast("q")
-            for part in (slice(layout.NUMBER, layout.KIND), slice(layout.STEPS, layout.LAST_STEP), _PARTS["times"]):
+            for part in (slice(layout.NUMBER, layout.KIND), slice(layout.STEPS, layout.LAST_STEP), layout.TIMES):
                 numbers[part] = own[part]
         self._box.boundary(image)
         self._times_at_boundary[:] = self.times

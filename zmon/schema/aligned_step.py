@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
+from typing import Any
+
+from zmon.schema.measures import measure_of
+from zmon.schema.steps import SAME_SIZE_SENT
+
+Numbers = Sequence[float]
+Amounts = Sequence[int | None]  # None: unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AlignedStep:
-    """One step of all ranks.
+    """One step of all ranks: a view of their columns.
 
     A phase or op that ran on some rank has a column, with 0 for the ranks on which it did not run.
     """
@@ -24,17 +32,67 @@ class AlignedStep:
     seconds: float  # duration, as the critical rank measured it
     # The rank that waited least. A rank that begins its step late, because it did other work first, is critical too.
     critical_rank: int
-    self_seconds: Sequence[float]
-    phases: dict[str, Sequence[float]]
-    exposed: dict[str, Sequence[float]]  # op → exposed time of each rank
-    sent_bytes: dict[str, Sequence[int]]
-    received_bytes: dict[str, Sequence[int]]
-    samples: Sequence[int | None]
-    lookups: Sequence[int | None]
+    self_seconds: Numbers
+    columns: dict[str, Sequence[float | None]]  # by name, as in `zmon.schema.steps`; times are seconds
     mean: AlignedStep | None = None  # the mean of the steps it stands for, which has less noise; None: itself
-    flops: float | None = None  # floating-point operations of all ranks; None: those of a rank are unknown
-    memory_traffic_bytes: float | None = None  # of all ranks, likewise
-    total_sent_bytes: Sequence[int | None] = ()  # sent by each rank so far in `SAME_SIZE_OPS`; empty: unknown
+
+    @cached_property
+    def phases(self) -> dict[str, Numbers]:
+        """The self time of each rank by phase."""
+        return self._by_word("phase")
+
+    @cached_property
+    def exposed(self) -> dict[str, Numbers]:
+        """The exposed time of each rank by op."""
+        return self._by_word("exposed")
+
+    @cached_property
+    def sent_bytes(self) -> dict[str, Sequence[int]]:
+        """The bytes that each rank sent by op."""
+        return self._by_word("sent")
+
+    @cached_property
+    def received_bytes(self) -> dict[str, Sequence[int]]:
+        """The bytes that each rank received by op."""
+        return self._by_word("received")
+
+    @property
+    def samples(self) -> Amounts:
+        """The samples of each rank."""
+        return self.amounts("samples")
+
+    @property
+    def lookups(self) -> Amounts:
+        """The lookups of each rank."""
+        return self.amounts("lookups")
+
+    @property
+    def flops(self) -> float | None:
+        """The floating-point operations of all ranks; None: those of a rank are unknown."""
+        return self._sum("flops")
+
+    @property
+    def memory_traffic_bytes(self) -> float | None:
+        """The memory traffic of all ranks; None: that of a rank is unknown."""
+        return self._sum("memory_traffic")
+
+    @property
+    def total_sent_bytes(self) -> Amounts:
+        """The bytes that each rank has sent so far in `SAME_SIZE_OPS`."""
+        return self.amounts(SAME_SIZE_SENT)
+
+    def amounts(self, column: str) -> Amounts:
+        """Return a column of whole numbers that may be unknown."""
+        known: Any = self.columns.get(column)
+        return (None,) * len(self.self_seconds) if known is None else known
+
+    def _sum(self, column: str) -> float | None:
+        known: Any = self.columns.get(column)
+        return None if known is None or None in known else float(sum(known))
+
+    def _by_word(self, measure: str) -> dict[str, Any]:
+        known = ((measure_of(name), column) for name, column in self.columns.items())
+        return {each[1]: column for each, column in known if each is not None and each[0].name == measure}
 
     @property
     def exposed_seconds(self) -> float:

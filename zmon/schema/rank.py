@@ -11,7 +11,6 @@ import msgspec
 
 from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.quick_dataclass import quick_dataclass
-from zmon.schema.step import Measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +36,6 @@ class LastWords:
         is_wrapped = self.type == "builtins.SystemExit" and self.root
         text = self.root if is_wrapped else f"{self.type}: {self.message}"
         return text.partition("\n")[0].removeprefix("builtins.")
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The bytes that the caching allocator of the rank's device holds."""
-
-    allocated_bytes: Whole
-    reserved_bytes: Whole
-    peak_bytes: Whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +95,7 @@ class RankState:
     overdue_seconds: Seconds  # 0 within the lease
     steps: Whole
     step_seconds_total: Seconds
-    measures: Measures | None  # totals so far; None: not in the packed report of a pass
-    memory: Memory | None
+    totals: dict[str, float] | None  # so far, by column of `zmon.schema.measures`; None: not in the report of a pass
     report: dict[str, float | None]  # None: not a number, which JSON cannot express
     last_words: LastWords | None
     last_step_time: Seconds | None
@@ -114,6 +103,7 @@ class RankState:
     overhead_seconds: Seconds
     dropped_records: Whole
     resident_bytes: Whole | None
+    device_memory_peak_bytes: Whole | None = None  # of the caching allocator of its device
     entered: tuple[EnteredCollective, ...] = ()  # its last two collectives that have a sequence, the latest first
     blocked_seconds: Seconds | None = None  # since the process was first seen in state D; None: it is in another state
     between_seconds: dict[str, Seconds] = field(default_factory=dict)  # time outside steps, by activity

@@ -4,9 +4,9 @@ The agent writes it with `writer`. `reader` reads the steps, `table` exports the
 files.
 """
 
-from zmon.steplog.reader import RunSteps, Step, read_runs
+from zmon.steplog.reader import Chunk, RunSteps, read_runs
 from zmon.steplog.writer import StepLog
 
 FOLDER = "steps"  # a directory of the data directory
 
-__all__ = ["FOLDER", "RunSteps", "Step", "StepLog", "read_runs"]
+__all__ = ["FOLDER", "Chunk", "RunSteps", "StepLog", "read_runs"]

@@ -7,29 +7,28 @@ counted, never invented.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.box import layout
-from zmon.box.boundary import Boundary, step_record, totals
-from zmon.box.ring import boundary
+from zmon.box import layout, ring
+from zmon.box.ring import Row
+from zmon.box.steps import StepEnds, totals, whole_steps
 from zmon.box.versions import LAYOUTS
 from zmon.errors import ZmonError
-from zmon.schema.step import Measures, StepRecord
+from zmon.schema.steps import Steps
 from zmon.steplog.format import SUFFIX, Block, Run, blocks, read_header
 
-_NS = 1e-9
 _HEADER_BYTES = 4096  # larger than any header
+_CHUNK_ROWS = 4096
 
 
-class Step(NamedTuple):
-    """One step of a rank."""
+class Chunk(NamedTuple):
+    """Some consecutive steps of a rank."""
 
-    start: float  # unix seconds
-    record: StepRecord
-    reported: dict[str, float]  # gauges by name that the job reported in this step or before the next one
+    steps: Steps  # in unix time
+    reported: Sequence[Mapping[str, float]]  # for each row: gauges that the job reported in the step or before the next
 
 
 @dataclass
@@ -42,45 +41,53 @@ class RunSteps:
     missing_before: int = 0  # steps missing before the first one
     damaged: list[str] = field(default_factory=list)  # one line for each damaged segment
 
-    def steps(self) -> Iterator[Step]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield every step in the log, oldest first."""
-        previous: Boundary | None = None
-        step: Step | None = None
-        reported: dict[str, float] = {}
+        ends: list[StepEnds] = []
+        reports: list[dict[str, float]] = []
+        reported: dict[str, float] = {}  # reports before the first step belong to it
+        previous: Row | None = None
+        begun = False
         for end in self._boundaries():
             if previous is None:
-                self.missing_before = end.steps
-            elif end.number != previous.number + 1:
-                self.missing += end.steps - previous.steps
+                self.missing_before = end[layout.STEPS]
+            elif end[layout.NUMBER] != previous[layout.NUMBER] + 1:
+                self.missing += end[layout.STEPS] - previous[layout.STEPS]
                 reported = {}
-            elif end.kind == layout.STEP:
-                if step is not None:
-                    yield step
-                record = step_record(previous, end)
-                reported = reported if step is None else {}  # reports before the first step belong to it
-                step = Step(end.last_step * _NS - record.duration, record, reported)
-            reported.update(self._named(end.reported))  # reports of an evaluation belong to the step before it
+            elif end[layout.KIND] == layout.STEP:
+                if len(ends) == _CHUNK_ROWS:
+                    yield self._chunk(ends, reports)
+                    ends, reports = [], []
+                reported, begun = {} if begun else reported, True
+                ends.append(StepEnds(previous, end))
+                reports.append(reported)
+            reported.update(self._reported(end))  # reports of an evaluation belong to the step before it
             previous = end
-        if step is not None:
-            yield step
+        if ends:
+            yield self._chunk(ends, reports)
+
+    def _chunk(self, ends: list[StepEnds], reports: list[dict[str, float]]) -> Chunk:
+        return Chunk(whole_steps({self.run.run_uid: ends}, unix=True), reports)
 
     def num_boundaries(self) -> int:
         """Return an upper bound of the number of boundaries. It is quick, because it unpacks no block."""
         return sum(block.count for path, size in self.segments for block in _blocks(path, size) if block)
 
-    def totals(self) -> Measures:
-        """Return the totals of the run up to the last boundary in the log."""
+    def columns(self) -> Iterable[str]:
+        """Return the columns that a step of the run may have, by the totals up to the last boundary in the log."""
         for path, size in reversed(self.segments):
             for block in reversed([*_blocks(path, size)]):
                 for last in reversed([*self._valid(block)] if block else []):
-                    return totals(last).measures
-        return Measures()
+                    return totals(last)
+        return ()
 
-    def _named(self, reported: Mapping[int, float]) -> dict[str, float]:
-        names = self.run.reports
-        return {names[index]: value for index, value in reported.items() if index < len(names)}
+    def _reported(self, end: Row) -> dict[str, float]:
+        """Return the gauges that were reported since the previous boundary, by name."""
+        values = end[layout.VALUES : layout.FIRST]
+        named = enumerate(zip(self.run.reports, values, strict=False))
+        return {name: value for index, (name, value) in named if end[layout.REPORTED] >> index & 1}
 
-    def _boundaries(self) -> Iterator[Boundary]:
+    def _boundaries(self) -> Iterator[Row]:
         last = 0
         for path, size in self.segments:
             num_damaged = 0
@@ -88,19 +95,17 @@ class RunSteps:
                 if block is None:
                     num_damaged += 1
                     continue
-                for valid in self._valid(block, last):
-                    last = valid.number
-                    yield valid
+                for valid in self._valid(block):
+                    if valid[layout.NUMBER] > last:
+                        last = valid[layout.NUMBER]
+                        yield valid
             if num_damaged:
                 self.damaged.append(f"{path} is damaged in {num_damaged} places; the rest of it is used")
 
-    def _valid(self, block: Block, after: int = 0) -> Iterator[Boundary]:
-        """Yield the boundaries of a block that are not torn and have a number above `after`."""
-        size, box_layout = self.run.boundary_size, LAYOUTS[self.run.box_version]
-        raw = block.boundaries(size)
-        for index, number in enumerate(range(block.first, block.last + 1)):
-            if number > after and (valid := boundary(raw, number, self.run.seed, box_layout, index * size)):
-                yield valid
+    def _valid(self, block: Block) -> Iterator[Row]:
+        """Return the boundaries of a block that are not torn."""
+        raw = block.boundaries(self.run.boundary_size)
+        return ring.boundaries(raw, block.first, self.run.seed, LAYOUTS[self.run.box_version])
 
 
 def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:

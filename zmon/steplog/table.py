@@ -1,12 +1,13 @@
 """Exports steps as JSON lines or Parquet, one row per rank and step, with only a few rows in memory.
 
-A phase or an op has its columns if it ever ran in one of the runs. In a step in which it did not run it is 0. A value
-that is unknown is null. Seconds and bytes; `start` is unix time.
+The columns are those of the table of measures (zmon/schema/measures.py). A phase or an op has its columns if it ever
+ran in one of the runs. In a step in which it did not run it is 0. A value that is unknown is null. Seconds and bytes;
+`start` is unix time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import BinaryIO, Protocol
@@ -15,88 +16,68 @@ import msgspec
 
 from zmon.errors import UsageError
 from zmon.extras import install
-from zmon.schema.names import OPS, PHASES, in_order
-from zmon.schema.step import Measures, OpTotals
+from zmon.schema.measures import MEASURES, NS, Measure, measure_of
+from zmon.schema.names import in_order
+from zmon.schema.steps import DURATION, START, STEP
 from zmon.steplog.format import Run
-from zmon.steplog.reader import Step
+from zmon.steplog.reader import Chunk
 
 ROW_GROUP = 32_768  # rows of a Parquet file that are in memory at a time
-_DID_NOT_RUN = OpTotals()
-_WORK: dict[str, Callable[[Measures], int | None]] = {
-    "flops": lambda measures: measures.flops,
-    "memory_traffic": lambda measures: measures.memory_traffic_bytes,
-}
+_LOGGED = tuple(measure for measure in MEASURES if measure.column and measure.logged and measure.column != DURATION)
 
 Row = tuple[str | int | float | None, ...]
 
 
-class Steps(Protocol):
+class LoggedRun(Protocol):
     """The steps of one run of a rank, from the step log or from an incident."""
 
     @property
     def run(self) -> Run:
         """The run of the rank."""
 
-    def steps(self) -> Iterator[Step]:
+    def chunks(self) -> Iterator[Chunk]:
         """Yield the steps, oldest first."""
 
-    def totals(self) -> Measures:
-        """Return the totals of the run, whose phases and ops become columns."""
+    def columns(self) -> Iterable[str]:
+        """Return the columns that some step of the run may have."""
 
 
 @dataclass(frozen=True)
 class Table:
     """The exported runs and their columns."""
 
-    runs: Sequence[Steps]
-    phases: tuple[str, ...]
-    ops: tuple[str, ...]
+    runs: Sequence[LoggedRun]
+    measured: dict[str, Measure]  # column → measure
     reports: tuple[str, ...]
-    work: tuple[str, ...] = ()  # operations and memory traffic, if a run has them
 
     @classmethod
-    def from_runs(cls, runs: Sequence[Steps]) -> Table:
+    def from_runs(cls, runs: Sequence[LoggedRun]) -> Table:
         """Return the table of all steps of these runs."""
-        totals = [run.totals() for run in runs]
-        return cls(
-            runs,
-            in_order((phase for measures in totals for phase in measures.phases), PHASES),
-            in_order((op for measures in totals for op in measures.ops), OPS),
-            tuple(dict.fromkeys(name for run in runs for name in run.run.reports)),
-            tuple(name for name in _WORK if any(_WORK[name](measures) is not None for measures in totals)),
-        )
+        present = [known for run in runs for name in run.columns() if (known := measure_of(name))]
+        measured: dict[str, Measure] = {}
+        for measure in _LOGGED:
+            words = in_order((word for other, word in present if other.per == measure.per), measure.words)
+            measured |= {measure.column_of(word): measure for word in (words if measure.per else ("",))}
+        return cls(runs, measured, tuple(dict.fromkeys(name for run in runs for name in run.run.reports)))
 
     def columns(self) -> dict[str, type]:
         """Return the names and types of the columns, in order."""
         return {
             **{"job_id": str, "attempt": int, "rank": int, "host": str, "step": int, "start": float, "duration": float},
-            **{"samples": int, "lookups": int},
-            **dict.fromkeys(self.work, int),
-            **{f"phase_{phase}": float for phase in self.phases},
-            **{f"{what}_{op}": float for what in ("exposed", "inflight") for op in self.ops},
-            **{f"bytes_{way}_{op}": int for way in ("sent", "received") for op in self.ops},
-            **{"nic_sent": int, "nic_received": int, "device_memory_peak": int},
+            **{name: float if measure.unit == "seconds" else int for name, measure in self.measured.items()},
             **{f"report_{name}": float for name in self.reports},
         }
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows, run by run and step by step."""
-        for steps in self.runs:
-            run = steps.run
-            for start, record, reported in steps.steps():
-                measures = record.measures
-                ops = [measures.ops.get(op, _DID_NOT_RUN) for op in self.ops]
-                yield (
-                    run.job_id, run.attempt, run.rank, run.host, record.step, start, record.duration,
-                    measures.samples, measures.lookups, *[_WORK[name](measures) for name in self.work],
-                    *[measures.phases.get(phase, 0.0) for phase in self.phases],
-                    *[op.exposed_seconds for op in ops],
-                    *[op.inflight_seconds for op in ops],
-                    *[op.sent_bytes for op in ops],
-                    *[op.received_bytes for op in ops],
-                    measures.nic_sent_bytes, measures.nic_received_bytes, record.device_memory_peak_bytes,
-                    *[reported.get(name) for name in self.reports],
-                )  # fmt: skip
+        for each in self.runs:
+            run = each.run
+            rank = run.job_id, run.attempt, run.rank, run.host
+            for steps, reported in each.chunks():
+                starts = [start * NS for start in steps.column(START)]
+                columns = [steps.column(STEP), starts, *map(steps.values, (DURATION, *self.measured))]
+                for row, reports in zip(zip(*columns, strict=True), reported, strict=True):
+                    yield (*rank, *row, *map(reports.get, self.reports))
 
 
 def write_json_lines(table: Table, file: BinaryIO) -> int:

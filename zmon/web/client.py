@@ -22,8 +22,9 @@ import msgspec
 from zmon.errors import NotServed, Unreachable
 from zmon.plain import plain
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
+from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
-from zmon.schema.api.packed import CONTENT_TYPE, ColumnReport, Resting, unpack, with_columns
+from zmon.schema.api.packed import CONTENT_TYPE, Resting, unpack
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.names import SCHEMA
 from zmon.schema.rank import RankState
@@ -84,14 +85,14 @@ async def ask_report(
     return RawReport(answer.body, answer.content_type == CONTENT_TYPE)
 
 
-def read_report(base: str, raw: RawReport, resting: Resting) -> tuple[ColumnReport, Resting]:
+def read_report(base: str, raw: RawReport, resting: Resting) -> tuple[AgentReport, Resting]:
     """Return the report of the agent at `base`, and the resting rows for its next packed report.
 
     Raises Undecodable if a part of a packed report cannot be decoded, and Unreachable if JSON cannot be understood.
     """
     if raw.is_packed:
         return unpack(raw.body, resting)
-    return with_columns(_decoded(base + endpoints.SNAPSHOT.path, raw.body, endpoints.SNAPSHOT.answer)), Resting()
+    return _decoded(base + endpoints.SNAPSHOT.path, raw.body, endpoints.SNAPSHOT.answer), Resting()
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:

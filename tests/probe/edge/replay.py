@@ -125,7 +125,7 @@ class Replay:
             self.writer = BoxWriter(self.folder / "job/0/rank-0.box")
         interface = self.edge.interface("eth0", self.folder) if self.with_interface else None
         self.timeline = self.edge.make_timeline(
-            self.writer, interface, network_known=True, clock=self.clock, unix_clock=lambda: 10**18 + self.clock.ns
+            self.writer, interface, clock=self.clock, unix_clock=lambda: 10**18 + self.clock.ns
         )
         self.ledger = self.timeline.ledger
         self.take_stores()

@@ -6,16 +6,20 @@ New steps are read once a second. The rules are in zmon/job/lease.py.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
-from zmon.box.durations import Mark, durations
+from zmon.box import layout, ring
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
+from zmon.schema.measures import NS
+from zmon.schema.names import ACTIVITIES
 
 INTERVAL_NS = 1_000_000_000  # interval of the learning
 _RECENT_STEPS = 512  # the lease of training is learned from this many last steps
 _RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
+_INIT = ACTIVITIES.index("init")
 _NAME = "name"  # the label that jobs of one kind share; a job without it is a kind of its own
 
 
@@ -30,7 +34,7 @@ class LearnedLease:
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
         self._first_steps: list[float] | None = []  # the steps of the start; None: recorded, or not known
         self._read_up_to = 0  # number of the last boundary that was read
-        self._mark: Mark | None = None
+        self._boundary: ring.Row | None = None  # the last undamaged one
         self._first_step_done = False
         self._learned_at: int | None = None
         self._activity = ""
@@ -53,7 +57,7 @@ class LearnedLease:
             first, raw = reader.boundaries_after(self._read_up_to, _RECENT_STEPS)
             if not raw:
                 break
-            seconds, self._mark = durations(raw, first, reader.seed, self._mark, reader.layout)
+            seconds = self._durations(ring.boundaries(raw, first, reader.seed, reader.layout))
             if self._read_up_to == 0 and first > 1:
                 self._first_steps = None  # overwritten before the agent started
             self._read_up_to = first + len(raw) // reader.layout.boundary_size - 1
@@ -65,12 +69,25 @@ class LearnedLease:
         self._learned_at = now_ns
         self._set(activity)
 
+    def _durations(self, boundaries: Iterable[ring.Row]) -> list[float]:
+        """Return the durations of the steps that end at these boundaries, if that before is undamaged too."""
+        seconds = []
+        for end in boundaries:
+            before, self._boundary = self._boundary, end
+            if (
+                before is not None
+                and end[layout.KIND] == layout.STEP
+                and before[layout.NUMBER] == end[layout.NUMBER] - 1
+            ):
+                seconds.append((end[layout.STEP_NS] - before[layout.STEP_NS]) * NS)
+        return seconds
+
     def _learn_start(self, reader: BoxReader, first_steps: list[float], seconds: list[float]) -> None:
         """Record how long the rank took to start, once training has a lease of its own."""
         first_steps += seconds
         num_steps = 1 + self._leases.learned_after_steps  # the first one does not count in the lease
         if len(first_steps) >= num_steps:
-            initialization = reader.totals().between_seconds.get("init", 0.0)
+            initialization = reader.last_boundary()[layout.BETWEEN][_INIT] * NS
             self._starts.add(self._name, self._launch, max(initialization, *first_steps[:num_steps]))
             self._first_steps = None
 

@@ -17,30 +17,33 @@ from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
-from zmon.box.boundary import Totals
+from zmon.box import layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
+from zmon.box.ring import Row
+from zmon.box.steps import StepEnds, totals
 from zmon.job.lease import Leases
 from zmon.job.start_times import StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat
 from zmon.schema.api import Suspicion
 from zmon.schema.labels import bounded_labels
-from zmon.schema.names import OPS, word
+from zmon.schema.measures import NS as _NS
+from zmon.schema.measures import UNKNOWN
+from zmon.schema.names import ACTIVITIES, OPS, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
-from zmon.schema.step import StepRecord
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
-_NS = 1e-9
+_MEMORY_PEAK = layout.SLOTS["memory_peak"].start
 
 
 class _Contents(NamedTuple):
     """The contents of a box, except the live state."""
 
     identity: Identity  # device, backend and socket are added after the start
-    totals: Totals
+    last: Row  # its last boundary
     words: LastWords | None
     report: dict[str, float]
     groups: dict[int, tuple[str, int]]
@@ -181,13 +184,13 @@ class RankBox:
         """True if the rank was alive at the last refresh."""
         return self._gone_at is None
 
-    def records_ended(self, after_ns: int, until_ns: int, max_records: int) -> tuple[StepRecord, ...]:
-        """Return the last `max_records` records of steps that ended in that time on the host's monotonic clock."""
-        return () if self.reader is None else self.reader.records_ended(after_ns, until_ns, max_records)
+    def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
+        """Return the last `max_steps` steps that ended in that time on the host's monotonic clock."""
+        return [] if self.reader is None else self.reader.steps_ended(after_ns, until_ns, max_steps)
 
-    def records_spread(self, after_ns: int, until_ns: int, about: int) -> tuple[StepRecord, ...]:
-        """Return about `about` records of steps that ended in that time, of the same steps on every rank."""
-        return () if self.reader is None else self.reader.records_spread(after_ns, until_ns, about)
+    def steps_spread(self, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
+        """Return about `about` of the steps that ended in that time, the same ones on every rank."""
+        return [] if self.reader is None else self.reader.steps_spread(after_ns, until_ns, about)
 
     @property
     def socket_name(self) -> str:
@@ -197,7 +200,7 @@ class RankBox:
 
     def state(self) -> RankState:
         """Return everything about the rank as of the last refresh. Raises BoxCorrupt."""
-        identity, totals, words, report, groups, sequences, entered = self._contents()
+        identity, last, words, report, groups, sequences, entered = self._contents()
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
@@ -239,17 +242,17 @@ class RankBox:
             sequences={name: sequences[number] for number, (name, _) in groups.items() if number in sequences},
             lease_seconds=self.lease_seconds,
             overdue_seconds=self.overdue_seconds,
-            steps=totals.steps,
-            step_seconds_total=totals.step_seconds,
-            measures=totals.measures,
-            memory=totals.memory,
+            steps=last[layout.STEPS],
+            step_seconds_total=last[layout.STEP_NS] * _NS,
+            totals=totals(last),
             report=dict(report),
             last_words=words,
-            last_step_time=totals.last_step_time,
-            last_checkpoint_time=totals.last_checkpoint_time,
-            overhead_seconds=totals.overhead_seconds,
-            dropped_records=totals.dropped_records,
+            last_step_time=_seconds(last[layout.LAST_STEP]),
+            last_checkpoint_time=_seconds(last[layout.LAST_CHECKPOINT]),
+            overhead_seconds=last[layout.OVERHEAD] * _NS,
+            dropped_records=last[layout.DROPPED],
             resident_bytes=self._stat.resident_bytes if self._stat else None,
+            device_memory_peak_bytes=None if last[_MEMORY_PEAK] < 0 else last[_MEMORY_PEAK],
             blocked_seconds=None if self._blocked_at is None else (now_ns - self._blocked_at) * _NS,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,
@@ -265,8 +268,10 @@ class RankBox:
             uncounted=identity.uncounted,
             watched=self._ends is not None,
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
-            between_seconds=totals.between_seconds,
-            open_seconds=max(0.0, now_ns * _NS - totals.time),
+            between_seconds={
+                activity: ns * _NS for activity, ns in zip(ACTIVITIES, last[layout.BETWEEN], strict=True) if ns
+            },
+            open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
             wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
             entered=tuple(
@@ -281,9 +286,9 @@ class RankBox:
             return self._final
         reader = self.reader
         assert reader is not None  # `_release` stores the contents before it closes the reader
-        identity, totals, report = reader.identity(), reader.totals(), reader.report()
+        identity, last, report = reader.identity(), reader.last_boundary(), reader.report()
         words = redacted_words(reader.words())
-        return _Contents(identity, totals, words, report, reader.groups(), reader.sequences(), reader.entered())
+        return _Contents(identity, last, words, report, reader.groups(), reader.sequences(), reader.entered())
 
     def _release(self, reader: BoxReader) -> None:
         """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
@@ -300,3 +305,7 @@ class RankBox:
             self.reader.close()
         if self._ends is not None:
             self._ends.close()
+
+
+def _seconds(ns: int) -> float | None:
+    return None if ns == UNKNOWN else ns * _NS

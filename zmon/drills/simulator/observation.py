@@ -6,6 +6,7 @@ Each host has its own clock, and ages are measured on the host. Pure.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, floor
 from typing import TYPE_CHECKING
@@ -20,8 +21,9 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
 from zmon.schema.job_snapshot import AgentStatus
+from zmon.schema.measures import is_aligned
 from zmon.schema.rank import InFlight, LastWords, RankState
-from zmon.schema.step import Measures, StepRecord
+from zmon.schema.steps import MEAN, MEAN_STEPS, RankSteps, Steps
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.world import World
@@ -32,7 +34,7 @@ LOOK_SECONDS = 0.1
 BOX_SECONDS = 0.5  # from the start of a process to its black box
 LATE_SECONDS = 1.0  # the longest delay of a report
 LATE_SHARE = 0.2  # share of the reports that are late
-ABOUT_RECORDS = 8  # step records in a report, see HubConfig.about_records
+ABOUT_STEPS = 8  # steps of a rank in a report, see HubConfig.about_steps
 DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
 LEFT_BEHIND_SECONDS = 60.0  # a new agent never reports a rank that had been dead for longer when it began
 RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/learned_lease.py learns them
@@ -50,7 +52,7 @@ class SimulatedAgent:
     began: float = 0.0
     down_until: float = 0.0
     _looked: float = -1.0
-    _records_until: float = 0.0
+    _steps_until: float = 0.0
     _answered: float = 0.0
     _report: AgentReport | None = field(default=None)
     _delay: ReportDelay = field(default_factory=ReportDelay)
@@ -73,19 +75,19 @@ class SimulatedAgent:
         """Return the present report, or the last one if the agent does not answer."""
         world = self.world
         if not self.reachable:
-            return None if self._report is None else replace(self._report, records={})
+            return None if self._report is None else replace(self._report, steps={})
         late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
         look = self.phase + LOOK_SECONDS * floor((world.time - late - self.phase) / LOOK_SECONDS)
         self._looked = max(self._looked, look, self.began)
         self._answered = world.time
         ranks = [rank for launch in world.launches for rank in launch if self._reports(rank)]
         states = tuple(self._state(rank) for rank in ranks)
-        records: dict[str, dict[str, tuple[StepRecord, ...]]] = {}
+        steps: dict[str, Steps] = {}
         if with_steps:
-            since, self._records_until = self._records_until, self._looked
-            records[JOB] = {uid(rank): spread(rank, since, self._looked) for rank in ranks}
+            since, self._steps_until = self._steps_until, self._looked
+            steps[JOB] = Steps.join(spread(rank, since, self._looked) for rank in ranks)
         time = UNIX + self.offset + self._looked
-        self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), records)
+        self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
         self._delay.add(world.time, self._looked)  # on a clock that nobody sets
         return as_of_now(self._report, self._delay.seconds)
 
@@ -136,7 +138,7 @@ class SimulatedAgent:
         shape, look = self.world.shape, self._looked
         time = look if rank.ended is None else min(look, rank.ended)
         now, alive = rank.at(time), rank.alive(look)
-        number = bisect_right(rank.record_ends, look)
+        number = bisect_right(rank.step_ends, look)
         stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
         words, gone = self._words(rank), self.world.launchers.gone.get((rank.attempt, rank.host))
         if gone is not None and gone[0] > look:
@@ -165,9 +167,9 @@ class SimulatedAgent:
             ),
             sequences=rank.sequences(time), lease_seconds=lease,
             overdue_seconds=overdue if alive else 0.0, steps=number,
-            step_seconds_total=sum(r.duration for r in rank.records[max(0, number - 1) : number]) * number,
-            measures=Measures(), memory=None, report={}, last_words=words,
-            last_step_time=clock + rank.record_ends[number - 1] if number else None,
+            step_seconds_total=sum(r.duration for r in rank.steps[max(0, number - 1) : number]) * number,
+            totals=None, report={}, last_words=words,
+            last_step_time=clock + rank.step_ends[number - 1] if number else None,
             last_checkpoint_time=next((clock + end for end in reversed(rank.checkpoints) if end <= look), None),
             overhead_seconds=0.0, dropped_records=0, resident_bytes=None, entered=rank.last_entered(time),
             blocked_seconds=blocked if alive else None, between_seconds=stays,
@@ -192,7 +194,7 @@ class SimulatedAgent:
     def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
         """Return the lease of the rank, and by how much it is exceeded."""
         now, look = rank.at(self._looked), self._looked
-        durations = [record.duration for record in rank.records[max(1, number - RECENT_STEPS) : number]]
+        durations = [step.duration for step in rank.steps[max(1, number - RECENT_STEPS) : number]]
         stays = [seconds for end, activity, seconds in rank.stays if activity == now.activity and end <= look]
         lease = _LEASES.seconds(now.activity, durations, stays[-RECENT_STAYS:])
         renewed = now.step_since if now.activity == "train" else now.activity_since
@@ -209,30 +211,26 @@ def words_at(rank: SimulatedRank) -> float:
     return rank.ending.words.time if rank.ending and rank.ending.words else 0.0
 
 
-def spread(rank: SimulatedRank, since: float, until: float) -> tuple[StepRecord, ...]:
-    """Return about eight records of steps that ended in that time, with the mean of the steps each stands for."""
-    first, last = bisect_right(rank.record_ends, since), bisect_right(rank.record_ends, until)
+def spread(rank: SimulatedRank, since: float, until: float) -> Steps:
+    """Return about eight steps that ended in that time, with the mean of the steps that each stands for."""
+    first, last = bisect_right(rank.step_ends, since), bisect_right(rank.step_ends, until)
     every = 1
-    while (last - first) / every > ABOUT_RECORDS:
+    while (last - first) / every > ABOUT_STEPS:
         every *= 2
-    chosen = [number for number in range(first, last) if rank.records[number].step % every == 0]
-    return tuple(_with_mean(rank, number, every) for number in chosen)
+    sampled = RankSteps()
+    for number in range(first, last):
+        if rank.steps[number].step % every == 0:
+            numbers = rank.steps[number].numbers
+            group = [each.numbers for each in rank.steps[max(0, number + 1 - every) : number + 1]]
+            sampled.add(rank.steps[number].step, {**numbers, **_means(group)} if every > 1 else numbers)
+    return sampled.steps(uid(rank))
 
 
-def _with_mean(rank: SimulatedRank, number: int, every: int) -> StepRecord:
-    record, group = rank.records[number], rank.records[max(0, number + 1 - every) : number + 1]
-    if every == 1:
-        return record
-    phases = {phase for each in group for phase in each.measures.phases}
-    mean = {phase: sum(each.measures.phases.get(phase, 0.0) for each in group) / len(group) for phase in phases}
-    exposed = {
-        op: replace(total, exposed_seconds=_mean_exposed(group, op)) for op, total in record.measures.ops.items()
-    }
-    return replace(record, mean=replace(record.measures, phases=mean, ops=exposed))
-
-
-def _mean_exposed(group: list[StepRecord], op: str) -> float:
-    return sum(each.measures.ops[op].exposed_seconds for each in group if op in each.measures.ops) / len(group)
+def _means(group: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the columns of the mean of these steps."""
+    names = {name for numbers in group for name in numbers if is_aligned(name)}
+    means = {MEAN + name: round(sum(numbers.get(name, 0) for numbers in group) / len(group)) for name in names}
+    return {MEAN_STEPS: len(group), **means}
 
 
 def flight(rank: SimulatedRank, backend: str) -> FlightRecord:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from zmon.schema.measures import ns
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, LastWords
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.steps import SAME_SIZE_SENT
 
 if TYPE_CHECKING:
     from zmon.drills.simulator.collective import Collective
@@ -33,6 +34,14 @@ class Instant(NamedTuple):
     exposed_op: str | None = None  # the device waits for this operation; the code of the rank is in no collective
 
 
+class SimulatedStep(NamedTuple):
+    """One finished step of a rank."""
+
+    step: int
+    duration: float
+    numbers: dict[str, int]  # by column, as in `zmon.schema.steps`
+
+
 @dataclass(frozen=True)
 class ProcessEnd:
     """The end of a process, as the kernel and its black box have it."""
@@ -52,8 +61,8 @@ class SimulatedRank:
     start: float
     program: Iterator[Instruction] = field(default_factory=lambda: iter(()))
     history: list[Instant] = field(default_factory=list)
-    records: list[StepRecord] = field(default_factory=list)
-    record_ends: list[float] = field(default_factory=list)
+    steps: list[SimulatedStep] = field(default_factory=list)
+    step_ends: list[float] = field(default_factory=list)
     entered: list[EnteredCollective] = field(default_factory=list)
     entered_at: list[float] = field(default_factory=list)
     counts: dict[str, list[float]] = field(default_factory=dict)  # group → times at which it entered a collective
@@ -70,8 +79,7 @@ class SimulatedRank:
     syncing: bool = False  # it waits until all its issued collectives are done
     sender: int | None = None  # the pid that sent the first SIGTERM, if it came before the last words
     pending_signal: tuple[str, int] | None = None  # its name and sender; arrived while the process was stopped
-    phases: dict[str, float] = field(default_factory=dict)  # of the current step
-    ops: dict[str, OpTotals] = field(default_factory=dict)
+    numbers: Counter[str] = field(default_factory=Counter)  # of the current step, by column
     total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`
 
     def __post_init__(self) -> None:
@@ -119,7 +127,7 @@ class SimulatedRank:
         self.stays.append((time, now.activity, time - now.activity_since))
         if now.activity == "checkpoint":
             self.checkpoints.append(time)
-        self.phases, self.ops = {}, {}  # the time since the last boundary belongs to no step
+        self.numbers = Counter()  # the time since the last boundary belongs to no step
         self.history.append(
             now._replace(time=time, activity=activity, activity_since=time, step_since=time, inside=None)
         )
@@ -151,34 +159,29 @@ class SimulatedRank:
         """End a step."""
         self._account(time)
         now = self.now
-        measures = Measures(self.phases, self.ops, samples=32)
-        self.total_sent_bytes += sum(totals.sent_bytes for op, totals in self.ops.items() if op in SAME_SIZE_OPS)
+        self.total_sent_bytes += sum(self.numbers[f"bytes_sent_{op}"] for op in SAME_SIZE_OPS)
         if now.step:
-            duration, total = time - now.step_since, self.total_sent_bytes
-            self.records.append(StepRecord(now.step, now.step_since, duration, measures, total_sent_bytes=total))
-            self.record_ends.append(time)
-        self.phases, self.ops = {}, {}
+            numbers = {**self.numbers, "samples": 32, SAME_SIZE_SENT: self.total_sent_bytes}
+            self.steps.append(SimulatedStep(now.step, time - now.step_since, numbers))
+            self.step_ends.append(time)
+        self.numbers = Counter()
         self.history.append(now._replace(time=time, step=now.step + 1, step_since=time, inside=None))
 
     def _account(self, time: float) -> None:
         now = self.now
-        seconds = time - now.time
+        nanoseconds = ns(time - now.time)
         op = now.exposed_op if now.inside is None else now.inside.op
         if op is None:
-            self.phases[now.phase] = self.phases.get(now.phase, 0.0) + seconds
+            self.numbers[f"phase_{now.phase}"] += nanoseconds
             return
         if now.inside is not None:
             self._count(op, now.inside.num_bytes)
-        t = self.ops.get(op, OpTotals())
-        exposed, inflight = t.exposed_seconds + seconds, t.inflight_seconds + seconds
-        self.ops[op] = replace(t, exposed_seconds=exposed, inflight_seconds=inflight)
+        self.numbers[f"exposed_{op}"] += nanoseconds
 
     def _count(self, op: str, num_bytes: int) -> None:
         """Count a collective with its bytes in the current step."""
-        t = self.ops.get(op, OpTotals())
-        self.ops[op] = replace(
-            t, count=t.count + 1, sent_bytes=t.sent_bytes + num_bytes, received_bytes=t.received_bytes + num_bytes
-        )
+        self.numbers[f"bytes_sent_{op}"] += num_bytes
+        self.numbers[f"bytes_received_{op}"] += num_bytes
 
     def stop(self, time: float, seconds: float | None) -> None:
         """Stop the process, for ever if `seconds` is None."""

@@ -12,7 +12,6 @@ from zmon.drills.simulator.world import World
 from zmon.hub import Hub, HubConfig
 from zmon.job.timeline import snapshots
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import with_columns
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
 from zmon.schema.job_snapshot import Snapshot
@@ -110,7 +109,7 @@ class Watch:
         state = self._hub.job_states.state_of(snapshot)
         gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
         state.flights = self._flights(snapshot) if gather else {}
-        self._hub.judge(snapshot, [with_columns(report) for report in reports], UNIX + self.world.time)
+        self._hub.judge(snapshot, [*reports], UNIX + self.world.time)
         return bool(open_stalls) or any(
             not r.alive or r.overdue_seconds > 0 or r.stopped_seconds for r in snapshot.ranks
         )

@@ -32,7 +32,9 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
             planned=_planned(plan, rank) if plan else None,
             measured=Amounts(
                 **{name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
-                memory_bytes=state.memory.peak_bytes if state.memory else state.resident_bytes,
+                memory_bytes=state.resident_bytes
+                if state.device_memory_peak_bytes is None
+                else state.device_memory_peak_bytes,
             ),
         )
 

@@ -26,6 +26,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.incident import TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
+from zmon.schema.steps import Steps
 from zmon.web import client
 
 _MAX_NAMED = 8  # hosts or ranks that one line names
@@ -36,7 +37,7 @@ class Collected:
     """The collected data. `snapshot` is the job's, updated with how its dead ranks ended."""
 
     snapshot: Snapshot
-    runs: list[steps.RankSteps] = field(default_factory=list)
+    runs: list[steps.LastSteps] = field(default_factory=list)
     moments: list[TimelineEvent] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)
@@ -99,16 +100,16 @@ def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
     return replace(snapshot, ranks=tuple(map(with_exit, snapshot.ranks)))
 
 
-def _steps_of(state: RankState, report: AgentReport | None) -> steps.RankSteps | None:
+def _steps_of(state: RankState, report: AgentReport | None) -> steps.LastSteps | None:
     """Return a rank's last steps, or None if its agent reports none or already reports a newer launch of it."""
     if report is None or report.monotonic is None:
         return None
-    records = report.records.get(state.job_id, {}).get(state.run_uid, ())
-    return steps.last_steps(state, records, report.time - report.monotonic) if records else None
+    of_rank = report.steps.get(state.job_id, Steps()).of_rank(state.run_uid)
+    return steps.last_steps(state, of_rank, report.time - report.monotonic) if of_rank.num_rows else None
 
 
 def _lines_of_missing_steps(
-    snapshot: Snapshot, chosen_ranks: Sequence[RankState], runs: Sequence[steps.RankSteps], silent: set[str]
+    snapshot: Snapshot, chosen_ranks: Sequence[RankState], runs: Sequence[steps.LastSteps], silent: set[str]
 ) -> list[str]:
     """Return a line for each group of ranks whose steps are missing, with the reason."""
     lines = []

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.hub.incidents.hardware import host_row
-from zmon.hub.incidents.steps import RankSteps
+from zmon.hub.incidents.steps import LastSteps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, HostRow, IncidentRank
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.measures import NS
 from zmon.schema.rank import RankState
+from zmon.schema.steps import DURATION, Steps
 from zmon.stats import quantile
 
 MAX_HOSTS = 64  # hosts whose hardware is in the capsule
@@ -18,7 +20,7 @@ MAX_HOSTS = 64  # hosts whose hardware is in the capsule
 def capsule(
     finding: Finding,
     snapshot: Snapshot,
-    runs: Sequence[RankSteps],
+    runs: Sequence[LastSteps],
     left_out: Sequence[str],
     versions: dict[str, str],
     collected: float,
@@ -61,8 +63,8 @@ def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], t
     return rows, tuple(lines)
 
 
-def _rank_row(state: RankState, finding: Finding, watched: bool, run: RankSteps | None) -> IncidentRank:
-    records = [step.record for step in run.last] if run else []
+def _rank_row(state: RankState, finding: Finding, watched: bool, run: LastSteps | None) -> IncidentRank:
+    steps = run.steps if run else Steps()
     words, in_flight = state.last_words, state.in_flight
     return IncidentRank(
         rank=state.rank,
@@ -85,8 +87,12 @@ def _rank_row(state: RankState, finding: Finding, watched: bool, run: RankSteps 
         state_seconds=state.state_seconds,
         overdue_seconds=state.overdue_seconds,
         last_words=f"{words.type}: {words.message[:400]}" if words else None,
-        num_steps=len(records),
-        step_seconds=quantile([r.duration for r in records], 0.5),
-        self_seconds=quantile([r.measures.self_seconds for r in records], 0.5),
-        exposed_seconds=quantile([r.measures.exposed_seconds for r in records], 0.5),
+        num_steps=steps.num_rows,
+        step_seconds=_median_seconds(steps.column(DURATION)),
+        self_seconds=_median_seconds(steps.sums("phase")),
+        exposed_seconds=_median_seconds(steps.sums("exposed")),
     )
+
+
+def _median_seconds(nanoseconds: Sequence[int]) -> float | None:
+    return quantile([number * NS for number in nanoseconds], 0.5)

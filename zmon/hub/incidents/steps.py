@@ -7,7 +7,7 @@ culprits, the ranks next to them and on their hosts, and an even sample of the o
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -15,9 +15,10 @@ import msgspec
 from zmon.schema.finding import Finding
 from zmon.schema.incident import PlottedStep
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.measures import ns
 from zmon.schema.rank import RankState
-from zmon.schema.step import Measures, OpTotals, StepRecord
-from zmon.steplog import Step as Logged
+from zmon.schema.steps import START, Steps
+from zmon.steplog import Chunk
 from zmon.steplog.format import Run
 from zmon.steplog.table import Table, write_json_lines
 
@@ -40,11 +41,11 @@ def choose_ranks(snapshot: Snapshot, finding: Finding) -> tuple[RankState, ...]:
 
 
 @dataclass(frozen=True)
-class RankSteps:
-    """The last steps of one rank."""
+class LastSteps:
+    """The last steps of one rank, in unix time."""
 
     state: RankState
-    last: tuple[Logged, ...]
+    steps: Steps
 
     @property
     def run(self) -> Run:
@@ -52,24 +53,22 @@ class RankSteps:
         state = self.state
         return Run(state.job_id, state.attempt, state.rank, state.run_uid, state.host, state.start, 0)
 
-    def steps(self) -> Iterator[Logged]:
-        """Iterate over the steps, oldest first. They have no reports, since agents do not send these."""
-        return iter(self.last)
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the steps. They have no reports, since agents do not send these."""
+        yield Chunk(self.steps, [{}] * self.steps.num_rows)
 
-    def totals(self) -> Measures:
-        """Return the phases and ops that ran in any of these steps, without amounts."""
-        measured = [step.record.measures for step in self.last]
-        phases = {phase for measures in measured for phase in measures.phases}
-        ops = {op for measures in measured for op in measures.ops}
-        return Measures(dict.fromkeys(phases, 0.0), dict.fromkeys(ops, OpTotals()))
+    def columns(self) -> Iterable[str]:
+        """Return the columns of the steps."""
+        return self.steps.bases
 
 
-def last_steps(state: RankState, records: Sequence[StepRecord], zero: float) -> RankSteps:
-    """Return the last 200 steps; `zero` is the unix time at which the clock of `StepRecord.start` was 0."""
-    return RankSteps(state, tuple(Logged(zero + record.start, record, {}) for record in records[-MAX_STEPS:]))
+def last_steps(state: RankState, steps: Steps, zero: float) -> LastSteps:
+    """Return the last 200 steps; `zero` is the unix time at which the clock of `steps` was 0."""
+    last = steps.select(range(max(steps.num_rows - MAX_STEPS, 0), steps.num_rows))
+    return LastSteps(state, replace(last, bases={**last.bases, START: last.bases.get(START, 0) + ns(zero)}))
 
 
-def encode(runs: Sequence[RankSteps]) -> tuple[bytes, tuple[int, ...]]:
+def encode(runs: Sequence[LastSteps]) -> tuple[bytes, tuple[int, ...]]:
     """Return the content of the file, and the ranks that fit into it; `runs` has the most important ranks first."""
     table, parts, size = Table.from_runs(runs), [], 0
     for run in runs:

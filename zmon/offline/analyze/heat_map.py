@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zmon.offline.analyze.rows import StepTable
+from zmon.schema.steps import STEP
 
 SHADES = " ░▒▓█"  # readable without colours
 _BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
@@ -26,14 +27,20 @@ class HeatMap:
 
 def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
     """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
-    ranks = sorted(rank for number, rank in log.records if number == attempt)
-    steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
-    width = -(-len(steps) // columns)
-    spans = [steps[begin : begin + width] for begin in range(0, len(steps), width)]
-    by_rank = {rank: [_self_seconds(log, attempt, rank, span) for span in spans] for rank in ranks}
-    medians = [_median([by_rank[rank][column] for rank in ranks]) for column in range(len(spans))]
-    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in ranks}
-    worst = sorted(ranks, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
+    own = {
+        rank: dict(zip(steps.column(STEP), steps.sums("phase"), strict=True))
+        for rank, steps in log.ranks(attempt).items()
+    }
+    numbers = sorted({step for of_rank in own.values() for step in of_rank})
+    width = -(-len(numbers) // columns)
+    spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
+    by_rank = {
+        rank: [_median([of_rank[step] for step in span if step in of_rank]) for span in spans]
+        for rank, of_rank in own.items()
+    }
+    medians = [_median([by_rank[rank][column] for rank in own]) for column in range(len(spans))]
+    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in own}
+    worst = sorted(own, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
     shown = tuple(sorted(worst[:rows]))
     return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
 
@@ -41,11 +48,6 @@ def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
 def shade(cell: float | None) -> str:
     """Return the character of a cell; a dot means unknown."""
     return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
-
-
-def _self_seconds(log: StepTable, attempt: int, rank: int, span: Sequence[int]) -> float | None:
-    records = log.records[attempt, rank]
-    return _median([records[step].measures.self_seconds for step in span if step in records])
 
 
 def _median(values: Sequence[float | None]) -> float | None:

@@ -1,9 +1,8 @@
-"""The state of a rank of which only its records are known. Pure."""
+"""The state of a rank of which only its steps are known. Pure."""
 
 from __future__ import annotations
 
 from zmon.schema.rank import RankState
-from zmon.schema.step import Measures
 
 
 def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str, role: str = "") -> RankState:
@@ -14,7 +13,7 @@ def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str,
         restart_count=attempt, max_restarts=None, labels={}, alive=True, process_state=None, exit_status=None,
         gone_seconds=None, stopped_seconds=None, activity="train", activity_seconds=0.0, phase="other", step=0,
         step_seconds=0.0, state_seconds=0.0, in_flight=None, sequences={}, lease_seconds=None, overdue_seconds=0.0,
-        steps=0, step_seconds_total=0.0, measures=Measures(), memory=None, report={}, last_words=None,
+        steps=0, step_seconds_total=0.0, totals=None, report={}, last_words=None,
         last_step_time=None, last_checkpoint_time=None, overhead_seconds=0.0, dropped_records=0, resident_bytes=None,
         role=role,
     )  # fmt: skip

@@ -20,13 +20,13 @@ from zmon.job.time_account import Account
 from zmon.offline.analyze.rank_states import rank_state
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import with_columns
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.limits import MAX_NAMED_MISSING
+from zmon.schema.measures import NS, UNKNOWN, is_aligned
 from zmon.schema.rank import RankState
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps
 
 MIN_STEPS = 2 * Straggler.num_steps  # with fewer, no detector compares ranks
 
@@ -47,7 +47,7 @@ class Attempt:
 
     number: int
     job_state: JobState
-    ranks: int  # number of ranks that have records; at most world_size
+    ranks: int  # number of ranks that have steps; at most world_size
     world_size: int
     num_steps: int  # steps that at least one rank has in the log
     spans: list[FindingSpan]
@@ -62,8 +62,8 @@ def is_conclusive(log: StepTable, attempts: Sequence[Attempt]) -> bool:
 
 def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Replay one attempt pass by pass with these detectors, and return their findings."""
-    ranks = sorted(rank for number, rank in log.records if number == attempt)
-    steps = sorted({step for rank in ranks for step in log.records[attempt, rank]})
+    ranks = log.ranks(attempt)
+    steps = sorted({step for of_rank in ranks.values() for step in of_rank.column(STEP)})
     states = tuple(
         rank_state(
             log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank], log.roles.get((attempt, rank), "")
@@ -96,61 +96,61 @@ def _snapshots(
     log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], job_state: JobState
 ) -> Iterator[Snapshot]:
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
-    first = next(iter(log.records[attempt, states[0].rank].values()))
-    median_seconds = statistics.median(r.duration for r in log.records[attempt, states[0].rank].values())
+    durations = log.steps[attempt, states[0].rank].values(DURATION)
+    median_seconds = statistics.median(seconds for seconds in durations if seconds is not None)
     steps_per_pass = max(1, round(HubConfig.interval_seconds / median_seconds / log.every))
     every = 1
-    while steps_per_pass / every > HubConfig.about_records:
+    while steps_per_pass / every > HubConfig.about_steps:
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
+    of_ranks = [log.steps[attempt, s.rank] for s in states]
+    aligned = tuple(dict.fromkeys(name for steps in of_ranks for name in steps.bases if is_aligned(name)))
+    names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))
+    samples = [_SampledRank(steps, aligned, log.every) for steps in of_ranks]
+    first = of_ranks[0].column(START)[0] * NS
     reported = {s.rank for s in states}
     missing = tuple(islice((r for r in range(states[0].world_size) if r not in reported), MAX_NAMED_MISSING))
     for begin in range(0, len(steps), steps_per_pass):
         sampled = [step for step in steps[begin : begin + steps_per_pass] if step % (every * log.every) == 0]
-        records = {s.run_uid: _records(log, attempt, s.rank, sampled, every) for s in states}
-        time = next((record.start for rank_records in records.values() for record in rank_records), first.start)
+        rows = {s.run_uid: each.rows(sampled, every) for s, each in zip(states, samples, strict=True)}
+        new = Steps.from_rows(names, rows)
+        starts = (each.start(step) for each in samples for step in sampled)
+        time = next((start for start in starts if start is not None), first)
         current = tuple(replace(s, step=steps[min(begin + steps_per_pass, len(steps)) - 1]) for s in states)
         snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
-        report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: records})
-        if (full := job_state.add(snapshot, [with_columns(report)])).steps:
+        report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: new})
+        if (full := job_state.add(snapshot, [report])).steps:
             yield full
 
 
-def _records(log: StepTable, attempt: int, rank: int, steps: list[int], every: int) -> tuple[StepRecord, ...]:
-    """Return a rank's records of these steps, each with the mean of the steps since the one before it."""
-    records = log.records[attempt, rank]
-    sampled = []
-    for step in steps:
-        since = [records.get(step - past * log.every) for past in range(every)]
-        measures = [record.measures for record in since if record is not None]
-        if step in records:
-            mean = _mean(measures) if every > 1 and len(measures) == every else None
-            sampled.append(replace(records[step], mean=mean))
-    return tuple(sampled)
+class _SampledRank:
+    """The steps of one rank, of which a hub would get some."""
+
+    def __init__(self, steps: Steps, aligned: Sequence[str], every: int) -> None:
+        """`aligned`: the columns that a hub compares. The log has the steps whose number is a multiple of `every`."""
+        self._every = every
+        self._row_of = {step: row for row, step in enumerate(steps.column(STEP))}
+        self._starts = steps.column(START)
+        self._rows = list(zip(*(steps.column(name) for name in (SAME_SIZE_SENT, *aligned)), strict=True))
+
+    def start(self, step: int) -> float | None:
+        """Return when a step began, in unix seconds; None if the rank does not have it."""
+        row = self._row_of.get(step)
+        return None if row is None else self._starts[row] * NS
+
+    def rows(self, steps: Sequence[int], every: int) -> list[tuple[int, ...]]:
+        """Return the rows of these steps, each with the mean of the steps since the one before it."""
+        rows = []
+        for step in steps:
+            since = [self._row_of.get(step - past * self._every) for past in range(every)]
+            known = [self._rows[row] for row in since if row is not None]
+            if since[0] is not None:
+                own = known[0]
+                has_mean = every > 1 and len(known) == every
+                mean = [_mean(numbers) for numbers in zip(*known, strict=True)] if has_mean else own
+                rows.append((step, *own, every if has_mean else 0, *mean[1:]))
+        return rows
 
 
-def _mean(steps: Sequence[Measures]) -> Measures:
-    """Return the mean of the measures that detectors compare, over at least one step."""
-    number = len(steps)
-    phases, ops = {p for m in steps for p in m.phases}, {op for m in steps for op in m.ops}
-    totals = {op: [m.ops.get(op, OpTotals()) for m in steps] for op in ops}
-    return Measures(
-        {phase: sum(m.phases.get(phase, 0.0) for m in steps) / number for phase in phases},
-        {
-            op: OpTotals(
-                exposed_seconds=sum(t.exposed_seconds for t in step_totals) / number,
-                sent_bytes=round(sum(t.sent_bytes for t in step_totals) / number),
-                received_bytes=round(sum(t.received_bytes for t in step_totals) / number),
-            )
-            for op, step_totals in totals.items()
-        },
-        _known_mean([m.samples for m in steps]),
-        _known_mean([m.lookups for m in steps]),
-        flops=_known_mean([m.flops for m in steps]),
-        memory_traffic_bytes=_known_mean([m.memory_traffic_bytes for m in steps]),
-    )
-
-
-def _known_mean(amounts: Sequence[int | None]) -> int | None:
-    known = [amount for amount in amounts if amount is not None]
-    return round(sum(known) / len(known)) if len(known) == len(amounts) else None
+def _mean(numbers: Sequence[int]) -> int:
+    return UNKNOWN if UNKNOWN in numbers else round(sum(numbers) / len(numbers))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,13 @@ from typing import Any
 from zmon.errors import UsageError
 from zmon.offline.analyze import files
 from zmon.schema.limits import MAX_WORLD_SIZE
-from zmon.schema.names import OPS, PHASES
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.measures import measure_of, ns
+from zmon.schema.steps import DURATION, START, RankSteps, Steps
 
-MAX_RECORDS = 500_000  # about 1 GB of memory
+MAX_ROWS = 500_000  # a few hundred MB of memory
 _LIMIT = 1 << 63  # bytes or seconds; a value beyond it, or one that is not a number, is unknown
-UNKNOWN_OP = "unknown"  # op of the exposed time if the log has only phases
 _REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # prefixes of the columns of gauges, phases and ops
+UNKNOWN_OP = f"{_EXPOSED}unknown"  # exposed time if the log has only phases
 _SLACK = 0.01  # share of a step by which the sum of its parts may differ through rounding
 
 Key = tuple[int, int]  # attempt, rank
@@ -31,10 +31,10 @@ Key = tuple[int, int]  # attempt, rank
 
 @dataclass
 class StepTable:
-    """The step records of one job. Their `start` is in unix seconds on the host of the rank."""
+    """The steps of one job, of each rank in order. They start in unix time, as the host of the rank had it."""
 
     job_id: str
-    records: defaultdict[Key, dict[int, StepRecord]] = field(default_factory=lambda: defaultdict(dict))
+    steps: dict[Key, Steps] = field(default_factory=dict)
     hosts: dict[Key, str] = field(default_factory=dict)
     # The gauges that the job reported, by step and name.
     reported: defaultdict[Key, dict[int, dict[str, float]]] = field(default_factory=lambda: defaultdict(dict))
@@ -47,7 +47,11 @@ class StepTable:
 
     def attempts(self) -> list[int]:
         """Return the numbers of the attempts, ascending."""
-        return sorted({attempt for attempt, _ in self.records})
+        return sorted({attempt for attempt, _ in self.steps})
+
+    def ranks(self, attempt: int) -> dict[int, Steps]:
+        """Return the steps of an attempt by rank, rank 0 first."""
+        return {rank: self.steps[key] for key in sorted(self.steps) for number, rank in (key,) if number == attempt}
 
     def number(self, step: int) -> int:
         """Return the number of the step in the trace, which may have only some of the job's steps."""
@@ -61,21 +65,23 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     """
     opened = [(path, *files.rows(path)) for path in paths]
     number = sum(rows for _, rows, _ in opened)
-    log = StepTable(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))))
+    log = StepTable(job_id or "", every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_ROWS))))
     jobs: set[str] = set()
+    ranks: defaultdict[Key, RankSteps] = defaultdict(RankSteps)
     for path, _, rows in opened:
         try:
             for row in rows:
                 job = row.get("job_id") if row else None  # a row without a job ID belongs to the selected job
                 jobs |= {str(job)} if job else set()
                 if job_id is None or job in (None, job_id):
-                    _add_row(log, row)
+                    _add_row(log, ranks, row)
         except OSError as error:
             raise UsageError(f"cannot read {path}", error.strerror or str(error)) from error
     names = ", ".join(sorted(jobs)[:8])
     if job_id is None and len(jobs) > 1:
         raise UsageError(f"the log has the steps of {len(jobs)} jobs", names, "Choose one with --job")
-    if not log.records:
+    log.steps = {key: steps.steps(run_uid(key)) for key, steps in ranks.items()}
+    if not log.steps:
         why = "; ".join(f"{count} rows left out: {reason}" for reason, count in log.left_out.most_common(3))
         which = f" of job {job_id}" if job_id else ""
         raise UsageError(f"no steps{which}", why or (f"the log has the jobs {names}" if jobs else "the log is empty"))
@@ -83,7 +89,13 @@ def read(paths: Sequence[Path], job_id: str | None = None) -> StepTable:
     return log
 
 
-def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
+def run_uid(key: Key) -> str:
+    """Return a name for one run of a rank, as a hub would have it."""
+    attempt, rank = key
+    return f"{attempt}-{rank}"
+
+
+def _add_row(log: StepTable, ranks: Mapping[Key, RankSteps], row: Mapping[str, Any] | None) -> None:
     if row is None:
         log.left_out["not a row"] += 1
         return
@@ -105,65 +117,41 @@ def _add_row(log: StepTable, row: Mapping[str, Any] | None) -> None:
         log.hosts.setdefault(key, str(row.get("host") or "unknown"))
         if role := row.get("role"):
             log.roles[key] = str(role)
-        measures, has_exposed_time = _measures(row, duration)
+        numbers, has_exposed_time = _numbers(row, duration)
         log.has_exposed_time |= has_exposed_time
-        log.records[key][step] = StepRecord(step, start, duration, measures, _count(row, "device_memory_peak"))
+        ranks[key].add(step, {START: ns(start), **numbers})
         reported = {name[len(_REPORT) :]: value for name, value in row.items() if name.startswith(_REPORT)}
         if gauges := {name: float(value) for name, value in reported.items() if _is_number(value)}:
             log.reported[key][step] = gauges
 
 
-def _measures(row: Mapping[str, Any], duration: float) -> tuple[Measures, bool]:
-    """Return the measures of a row, and True if it has exposed time.
+def _numbers(row: Mapping[str, Any], duration: float) -> tuple[dict[str, int], bool]:
+    """Return the columns of a row that are known, and True if it has exposed time.
 
     Phases and exposed ops sum to the step. Time that the row does not name is the phase `other`, or exposed time of an
     unknown op if the row has phases only.
     """
-    phases = {
-        name: seconds for name in _names(row, _PHASE, PHASES) if (seconds := _seconds(row, _PHASE + name)) is not None
-    }
-    ops = {op: _op(row, op) for op in _names(row, _EXPOSED, OPS) if row.get(_EXPOSED + op) is not None}
-    unnamed = duration - sum(phases.values()) - sum(op.exposed_seconds for op in ops.values())
+    numbers = {DURATION: ns(duration)}
+    sums = {"phase": 0.0, "exposed": 0.0}
+    for name in row:
+        known = measure_of(name)
+        if known is None or name == DURATION or (value := _value(row[name])) is None:
+            continue
+        measure = known[0]
+        numbers[name] = ns(value) if measure.unit == "seconds" else int(value)
+        if measure.name in sums:
+            sums[measure.name] += value
+    has_ops = any(name.startswith(_EXPOSED) for name in numbers)
+    unnamed = duration - sum(sums.values())
     if unnamed > _SLACK * duration:
-        if ops or not phases:
-            phases["other"] = phases.get("other", 0.0) + unnamed
-        else:
-            ops[UNKNOWN_OP] = OpTotals(1, unnamed)
-    measures = Measures(
-        phases,
-        ops,
-        samples=_count(row, "samples"),
-        lookups=_count(row, "lookups"),
-        nic_sent_bytes=_count(row, "nic_sent"),
-        nic_received_bytes=_count(row, "nic_received"),
-        flops=_count(row, "flops"),
-        memory_traffic_bytes=_count(row, "memory_traffic"),
-    )
-    return measures, bool(ops)
-
-
-def _names(row: Mapping[str, Any], prefix: str, known: Sequence[str]) -> Iterator[str]:
-    """Yield the known names, then the names of further columns with the prefix, which a newer zmon may have written."""
-    yield from known
-    for column in row:
-        if column.startswith(prefix) and (name := column[len(prefix) :]) not in known:
-            yield name
-
-
-def _op(row: Mapping[str, Any], op: str) -> OpTotals:
-    sent, received = (_count(row, f"bytes_{way}_{op}") or 0 for way in ("sent", "received"))
-    return OpTotals(1, _seconds(row, f"exposed_{op}") or 0.0, _seconds(row, f"inflight_{op}") or 0.0, sent, received)
+        part = "phase_other" if has_ops or not any(name.startswith(_PHASE) for name in numbers) else UNKNOWN_OP
+        numbers[part] = numbers.get(part, 0) + ns(unnamed)
+    return numbers, has_ops or UNKNOWN_OP in numbers
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, float) or (isinstance(value, int) and abs(value) < _LIMIT)
 
 
-def _seconds(row: Mapping[str, Any], name: str) -> float | None:
-    value = row.get(name)
-    return float(value) if isinstance(value, int | float) and 0 <= value < _LIMIT else None
-
-
-def _count(row: Mapping[str, Any], name: str) -> int | None:
-    value = row.get(name)
-    return int(value) if isinstance(value, int | float) and 0 <= value < _LIMIT else None
+def _value(value: object) -> float | None:
+    return value if isinstance(value, int | float) and 0 <= value < _LIMIT else None

@@ -53,11 +53,12 @@ def series(name: str, log: StepTable) -> Series:
 
 
 def _attempt(name: str, log: StepTable, attempt: int) -> Series:
-    ranks = {rank: steps for (number, rank), steps in log.records.items() if number == attempt}
+    ranks = log.ranks(attempt)
     world_size = max(ranks) + 1
     missing = world_size - len(ranks)
-    complete = sorted(set.intersection(*(set(steps) for steps in ranks.values()))) if not missing else []
-    aligned = [align(step, [ranks[rank][step] for rank in range(world_size)]) for step in complete]
+    by_uid = {steps.run_uids[0]: rank for rank, steps in ranks.items()}
+    aligned = [] if missing else align(ranks.values(), by_uid, world_size)
+    complete = [step.step for step in aligned]
     accounts = [step_categories(step) for step in aligned] if log.has_exposed_time else []
     categories = sorted({category for account in accounts for category in account})
     causes = {category: [account.get(category, 0.0) for account in accounts] for category in categories}

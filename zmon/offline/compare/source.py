@@ -11,13 +11,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from zmon.errors import UsageError
-from zmon.offline.analyze.rows import MAX_RECORDS, StepTable, read
-from zmon.schema.step import StepRecord
+from zmon.offline.analyze.rows import MAX_ROWS, StepTable, read
+from zmon.schema.measures import NS
+from zmon.schema.steps import START, STEP, Steps
 from zmon.steplog import FOLDER, RunSteps, read_runs
 
 _RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")
@@ -33,14 +33,12 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
     match = _RANGE.fullmatch(source)
     log = _read(match[1] if match else source, data_dir, job)
     if match:
-        all_steps = [step for steps in log.records.values() for step in steps]
+        numbers = [step for steps in log.steps.values() for step in steps.column(STEP)]
         in_range = _range_test(source, match[2], match[3])
-        for key, steps in log.records.items():
-            log.records[key] = {number: step for number, step in steps.items() if in_range(step)}
-        if not any(log.records.values()):
-            raise UsageError(f"no steps in {source}", f"it has steps {min(all_steps):,} to {max(all_steps):,}")
-        for key in [key for key, steps in log.records.items() if not steps]:
-            del log.records[key]
+        chosen = {key: steps.select(in_range(steps)) for key, steps in log.steps.items()}
+        log.steps = {key: steps for key, steps in chosen.items() if steps.num_rows}
+        if not log.steps:
+            raise UsageError(f"no steps in {source}", f"it has steps {min(numbers):,} to {max(numbers):,}")
     return log
 
 
@@ -64,19 +62,23 @@ def logged(job: str, folder: Path) -> StepTable:
         raise UsageError(f"there is no file {job}, and no job with this ID in {folder}", why)
     runs, unusable = read_runs(folder / job)
     number = sum(run.num_boundaries() for run in runs)
-    log = StepTable(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_RECORDS))), has_exposed_time=True)
+    log = StepTable(job, every=1 << max(0, math.ceil(math.log2(max(number, 1) / MAX_ROWS))), has_exposed_time=True)
     log.left_out.update(unusable)
     for run, attempt in zip(runs, _launch_numbers(runs), strict=True):
         key = attempt, run.run.rank
         log.hosts[key] = run.run.host
-        for start, record, reported in run.steps():
-            if record.step % log.every == 0:
-                log.records[key][record.step] = replace(record, start=start)
-            if reported:  # stored under the last step that was read, because a job may report only in other steps
-                log.reported[key].setdefault(record.step - record.step % log.every, {}).update(reported)
+        parts = []
+        for steps, reports in run.chunks():
+            numbers = steps.column(STEP)
+            parts.append(steps.select([row for row, step in enumerate(numbers) if step % log.every == 0]))
+            for step, reported in zip(numbers, reports, strict=True):
+                if reported:  # stored under the last step that was read, because a job may report only in other steps
+                    log.reported[key].setdefault(step - step % log.every, {}).update(reported)
+        if (joined := Steps.join(parts)).num_rows:
+            log.steps[key] = joined
     log.left_out["damaged in the log, or not read in time by the agent"] = sum(run.missing for run in runs)
     log.left_out = +log.left_out
-    if not any(log.records.values()):
+    if not log.steps:
         why = "; ".join(unusable[:2]) or "no rank has completed two steps yet"
         raise UsageError(f"no steps of job {job} in {folder}", why)
     return log
@@ -99,12 +101,12 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
     return [numbers[launch] for launch in launches]
 
 
-def _range_test(source: str, begin: str, end: str) -> Callable[[StepRecord], bool]:
-    """Return a function that returns True for a step in the range; both ends are included."""
+def _range_test(source: str, begin: str, end: str) -> Callable[[Steps], list[int]]:
+    """Return a function that returns the rows in the range; both ends are included."""
     edges = [edge for edge in (begin, end) if edge]
     if all(edge.isdecimal() for edge in edges):
         first, last = int(begin or 0), int(end) if end else math.inf
-        return lambda step: first <= step.step <= last
+        return lambda steps: [row for row, step in enumerate(steps.column(STEP)) if first <= step <= last]
     try:
         earliest, latest = (
             datetime.fromisoformat(edge).timestamp() if edge else unbounded
@@ -113,4 +115,4 @@ def _range_test(source: str, begin: str, end: str) -> Callable[[StepRecord], boo
     except ValueError as error:
         examples = "Write steps as …@500..2000, times as …@2026-11-22T03:00..2026-11-22T03:30"
         raise UsageError(f"cannot read the range of {source}", str(error), examples) from error
-    return lambda step: earliest <= step.start <= latest
+    return lambda steps: [row for row, start in enumerate(steps.column(START)) if earliest <= start * NS <= latest]

@@ -31,13 +31,12 @@ class Edge(NamedTuple):
         self,
         box: BoxWriter,
         interface: JobInterface | None = None,
-        network_known: bool = False,
         clock: Callable[[], int] = monotonic_ns,
         start: int = 0,
         unix_clock: Callable[[], int] = time_ns,
     ) -> RankTimeline:
         """Return the timeline of a rank, with its ledger."""
-        return self.timeline(box, self.ledger(box, interface, network_known, unix_clock), clock, start)
+        return self.timeline(box, self.ledger(box, interface, unix_clock), clock, start)
 
 
 def choose(env: Mapping[str, str]) -> Edge:

@@ -14,7 +14,7 @@ static int phase_after_backward(int phase_before)
     PyObject *marked = PyDict_GetItemWithError(forward_names, name_of_marked);
     if (marked != Py_True) return phase_before;
     PyDict_SetItem(forward_names, name_of_marked, Py_False);
-    return phase_before == at.forward ? (int)at.other : phase_before;
+    return phase_before == layout.forward ? (int)layout.other : phase_before;
 }
 
 /* Return 1 if C can count what DDP modules reduce: there is none, or only one that always reduces the same. */
@@ -28,7 +28,7 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    if (timeline == NULL || timeline->activity != at.train || timeline->autograd_depth != 0
+    if (timeline == NULL || timeline->activity != layout.train || timeline->autograd_depth != 0
         || !counts_reductions() || !PyObject_TypeCheck(timeline->ledger->samples, samples_type))
         return call_behind(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
@@ -39,7 +39,7 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
         return call_behind(self, arguments, number, keywords);
     }
     int phase_before = timeline->phase, is_explicit = timeline->explicit_phases;
-    if (!is_explicit) set_phase(timeline, (int)at.backward);
+    if (!is_explicit) set_phase(timeline, (int)layout.backward);
     timeline->autograd_depth++;
     spend(timeline, begin);
     Py_INCREF(timeline);
@@ -52,7 +52,7 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
     if (!is_explicit) set_phase(timeline, phase_after_backward(phase_before));
     ((Samples *)timeline->ledger->samples)->backwards++;
     spend(timeline, begin);
-    if (phase_before == at.other && !is_explicit) {
+    if (phase_before == layout.other && !is_explicit) {
         PyObject *nothing = PyObject_CallNoArgs(note_unmarked_pass);
         if (nothing == NULL) complain();
         Py_XDECREF(nothing);
@@ -99,14 +99,14 @@ static int note_call(PyObject *of_model, PyObject *first)
     int64_t samples = 0;
     Timeline *timeline = hot_timeline(&is_watched);
     if (timeline == NULL || PyDict_GetItemWithError(compiler_names, name_of_compiling) == Py_True /* torch.export */
-        || timeline->activity != at.train || timeline->autograd_depth != 0
+        || timeline->activity != layout.train || timeline->autograd_depth != 0
         || !PyObject_TypeCheck(timeline->ledger->samples, samples_type)) return 0;
     int64_t begin = read_clock(timeline);
     Samples *counter = (Samples *)timeline->ledger->samples;
     int counts = counter->source == model || (counter->source != declared && counter->source != loader);
     if (!trains(of_model) || (counts && !read_samples(first, &samples))) return 0;
-    if (timeline->phase == at.other && !timeline->explicit_phases) {
-        set_phase(timeline, (int)at.forward);
+    if (timeline->phase == layout.other && !timeline->explicit_phases) {
+        set_phase(timeline, (int)layout.forward);
         PyDict_SetItem(forward_names, name_of_marked, Py_True);
     }
     if (counts) call_model(counter, (int64_t)(intptr_t)of_model, samples);

@@ -1,8 +1,8 @@
 /* The black box as this file needs it: the numbers of its layout, its clocks, its checksum, its live words and cells.
  *
- * No number of the layout is written here. Python passes all of them by name (zmon/probe/edge/__init__.py), from
- * zmon/box/layout.py and zmon/box/versions.py. Offsets and sizes are bytes; positions in a boundary or among the live
- * words are numbers of 8 bytes. */
+ * No number of the layout is written here. Python passes all of them by name (classes.py), from zmon/box/layout.py and
+ * versions.py, which derive them from the table of measures (zmon/schema/measures.py). Offsets and sizes are bytes;
+ * positions in a boundary or among the live words are numbers of 8 bytes. */
 
 #ifndef ZMON_EDGE_BOX_H
 #define ZMON_EDGE_BOX_H
@@ -22,14 +22,14 @@
     X(place_offset) X(place_slot) X(place_bytes) \
     X(ring) X(ring_capacity) X(ring_slot) X(boundary_bytes) \
     X(number) X(kind) X(step_number) X(time) X(steps) X(step_ns) X(last_step) X(overhead) \
-    X(step_amounts) X(amounts) X(num_amounts) X(reported) X(values) X(num_values) \
+    X(step_amounts) X(amounts) X(num_amounts) X(num_declared) X(reported) X(values) X(num_values) \
     X(times) X(num_times) X(counts) X(exposed) X(inflight) X(sent) X(received) \
-    X(samples) X(lookups) X(nic_sent) X(nic_received) X(flops) X(memory_traffic) X(unknown) X(max_amount) \
+    X(samples) X(flops) X(nic_sent) X(nic_received) X(unknown) X(max_amount) \
     X(is_step) X(memory_interval_ns) X(nic_interval_ns) \
     X(other) X(forward) X(backward) X(optimizer) X(num_phases) X(num_ops) X(train) X(send) X(recv)
 
 #define DECLARE(name) int64_t name;
-static struct { NUMBERS(DECLARE) } at;
+static struct { NUMBERS(DECLARE) } layout;
 
 /* Read the numbers of the layout from a dictionary; raises KeyError if one is missing. */
 static int read_numbers(PyObject *numbers)
@@ -37,9 +37,9 @@ static int read_numbers(PyObject *numbers)
 #define READ(name) {                                                                  \
         PyObject *value = PyMapping_GetItemString(numbers, #name);                    \
         if (value == NULL) return -1;                                                 \
-        at.name = PyLong_AsLongLong(value);                                           \
+        layout.name = PyLong_AsLongLong(value);                                           \
         Py_DECREF(value);                                                             \
-        if (at.name == -1 && PyErr_Occurred()) return -1;                             \
+        if (layout.name == -1 && PyErr_Occurred()) return -1;                             \
     }
     NUMBERS(READ)
     return 0;
@@ -207,9 +207,9 @@ static int64_t *next_slot(Box *box, int64_t offset, int64_t slot_size, int64_t *
 /* Copy a boundary into the ring; its own number gives it its place. */
 static void write_boundary(Box *box, const int64_t *image)
 {
-    char *start = box->map + at.ring + image[at.number] % at.ring_capacity * at.ring_slot;
-    memcpy(start, image, (size_t)at.boundary_bytes);
-    store_checksum(box, start, at.boundary_bytes);
+    char *start = box->map + layout.ring + image[layout.number] % layout.ring_capacity * layout.ring_slot;
+    memcpy(start, image, (size_t)layout.boundary_bytes);
+    store_checksum(box, start, layout.boundary_bytes);
 }
 
 #endif

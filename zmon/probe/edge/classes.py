@@ -46,25 +46,24 @@ class CTimeline(native.Timeline, RankTimeline):
 _OF_LAYOUT = (
     "NONE", "MAX_GROUPS", "STATE_KEY", "STATE_PRIME", "LABEL_SHIFT", "LABEL_GROUP_SHIFT", "LABEL_SEQUENCE_SHIFT",
     "SEQUENCE", "SEQUENCES", "ENTERED", "BEFORE", "MAX_BYTES", "PHASE_SHIFT", "OP_SHIFT", "GROUP_SHIFT",
-    "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "STEPS", "STEP_NS", "LAST_STEP", "OVERHEAD",
-    "NUM_AMOUNTS", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES", "LOOKUPS", "NIC_SENT",
-    "NIC_RECEIVED", "FLOPS", "MEMORY_TRAFFIC", "UNKNOWN",
+    "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "REPORTED", "VALUES", "STEPS", "STEP_NS", "LAST_STEP",
+    "OVERHEAD", "NUM_AMOUNTS", "NUM_DECLARED", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES",
+    "FLOPS", "NIC_SENT", "NIC_RECEIVED", "MAX_AMOUNT", "UNKNOWN",
 )  # fmt: skip
-_PARTS = ("step_amounts", "amounts", "reported", "values", "times", "counts")
+_PARTS = ("STEP_AMOUNTS", "AMOUNTS", "TIMES", "COUNTS")
 
 native.install(
     {name.lower(): getattr(layout, name) for name in _OF_LAYOUT}
-    | {name: CURRENT.parts[name].start for name in _PARTS}
+    | {name.lower(): getattr(layout, name).start for name in _PARTS}
     | {
         "place_offset": CURRENT.place.offset,
         "place_slot": CURRENT.place.slot_size,
         "place_bytes": CURRENT.place.struct.size,
         "ring": CURRENT.ring,
         "ring_slot": CURRENT.boundary_size,
-        "boundary_bytes": CURRENT.boundary.size,
+        "boundary_bytes": layout.BOUNDARY.size,
         "num_values": layout.MAX_REPORT_KEYS,
         "is_step": layout.STEP,
-        "max_amount": ledger.MAX_AMOUNT,
         "memory_interval_ns": ledger.MEMORY_INTERVAL_NS,
         "nic_interval_ns": interface.INTERVAL_NS,
         "num_phases": len(PHASES),

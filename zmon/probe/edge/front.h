@@ -9,8 +9,6 @@
 
 #include "rank.h"
 
-#define MAX_PARAMETERS 8
-
 typedef struct {
     PyObject_HEAD
     vectorcallfunc call;

@@ -49,7 +49,7 @@ static int moved_since_last(Interface *self, int64_t *sent, int64_t *received)
 static int moved_in_steps(Interface *self, int64_t now, int64_t *sent, int64_t *received, int64_t *num_steps)
 {
     self->num_steps++;
-    if (now - self->read_at < at.nic_interval_ns) return 0;
+    if (now - self->read_at < layout.nic_interval_ns) return 0;
     *num_steps = self->num_steps;
     self->num_steps = 0;
     self->read_at = now;

@@ -61,13 +61,13 @@ static void ledger_free(PyObject *self) { free_object(self, (inquiry)ledger_end)
 static int64_t limited_sum(int64_t total, int64_t amount)
 {
     if (total <= 0) total = 0;
-    return amount > at.max_amount - total ? at.max_amount : total + amount;
+    return amount > layout.max_amount - total ? layout.max_amount : total + amount;
 }
 
 /* Totals count on from 0 beyond the largest amount. */
 static int64_t total_with(int64_t total, int64_t amount)
 {
-    return ((total > 0 ? total : 0) + amount) & at.max_amount;
+    return ((total > 0 ? total : 0) + amount) & layout.max_amount;
 }
 
 /* Return the operations of a step with so many samples, by those that were counted. */
@@ -75,7 +75,7 @@ static int64_t inferred_flops(Ledger *self, int64_t samples)
 {
     if (self->counted_samples <= 0 || samples < 0) return self->counted_flops;
     __int128 flops = (__int128)self->counted_flops * samples / self->counted_samples;
-    return flops < at.max_amount ? (int64_t)flops : at.max_amount;
+    return flops < layout.max_amount ? (int64_t)flops : layout.max_amount;
 }
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
@@ -83,15 +83,15 @@ static int64_t inferred_flops(Ledger *self, int64_t samples)
 /* Fill in what is read at the end of a step: the samples, and the memory of the device. */
 static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
 {
-    const int64_t *counts = self->image.words + at.counts;
-    int64_t samples, num_single = sum(counts[at.send], counts[at.recv]);
+    const int64_t *counts = self->image.words + layout.counts;
+    int64_t samples, num_single = sum(counts[layout.send], counts[layout.recv]);
     int known = end_samples((Samples *)self->samples, num_single > self->num_single, &samples);
     if (known < 0) return -1;
     self->num_single = num_single;
-    if (known) amounts[at.samples] = samples < at.max_amount ? samples : at.max_amount;
-    if (self->counted_flops > 0 && amounts[at.flops] < 0)
-        amounts[at.flops] = inferred_flops(self, amounts[at.samples]);
-    if (is_set(self->memory_reader) && now - self->memory_read_at > at.memory_interval_ns) {
+    if (known) amounts[layout.samples] = samples < layout.max_amount ? samples : layout.max_amount;
+    if (self->counted_flops > 0 && amounts[layout.flops] < 0)
+        amounts[layout.flops] = inferred_flops(self, amounts[layout.samples]);
+    if (is_set(self->memory_reader) && now - self->memory_read_at > layout.memory_interval_ns) {
         PyObject *moment = PyLong_FromLongLong(now);
         int failed = moment == NULL || run_python(python_ledger, "_read_memory", (PyObject *)self, &moment, 1) < 0;
         Py_XDECREF(moment);
@@ -103,7 +103,7 @@ static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
 /* Count the bytes on the interface since the last reading; those of the step are the mean of the steps since then. */
 static int count_moved(Ledger *self, int64_t now)
 {
-    int64_t *amounts = self->image.words + at.step_amounts, *totals = self->image.words + at.amounts;
+    int64_t *amounts = self->image.words + layout.step_amounts, *totals = self->image.words + layout.amounts;
     int64_t sent, received, num_steps;
     int known;
     if (!is_set(self->interface)) return 0;
@@ -116,10 +116,10 @@ static int count_moved(Ledger *self, int64_t now)
         if (PyErr_Occurred()) return -1;
     }
     if (!known) return 0;
-    totals[at.nic_sent] = limited_sum(totals[at.nic_sent], sent);
-    totals[at.nic_received] = limited_sum(totals[at.nic_received], received);
-    amounts[at.nic_sent] = sent / num_steps;
-    amounts[at.nic_received] = received / num_steps;
+    totals[layout.nic_sent] = limited_sum(totals[layout.nic_sent], sent);
+    totals[layout.nic_received] = limited_sum(totals[layout.nic_received], received);
+    amounts[layout.nic_sent] = sent / num_steps;
+    amounts[layout.nic_received] = received / num_steps;
     return 0;
 }
 
@@ -127,30 +127,30 @@ static int count_moved(Ledger *self, int64_t now)
 static void write_step(Ledger *self, int64_t number, int64_t now, int64_t duration, int64_t overhead_ns)
 {
     int64_t *image = self->image.words;
-    image[at.kind] = at.is_step;
-    image[at.step_number] = number;
-    image[at.time] = now;
-    image[at.overhead] = overhead_ns;
-    image[at.number]++;
-    image[at.steps]++;
-    image[at.step_ns] = sum(image[at.step_ns], duration);
+    image[layout.kind] = layout.is_step;
+    image[layout.step_number] = number;
+    image[layout.time] = now;
+    image[layout.overhead] = overhead_ns;
+    image[layout.number]++;
+    image[layout.steps]++;
+    image[layout.step_ns] = sum(image[layout.step_ns], duration);
     write_boundary(&self->box, image);
-    memcpy(self->times_at_boundary.words, image + at.times, (size_t)at.num_times * 8);
-    image[at.reported] = 0;
-    memset(image + at.values, 0, (size_t)at.num_values * 8);
+    memcpy(self->times_at_boundary.words, image + layout.times, (size_t)layout.num_times * 8);
+    image[layout.reported] = 0;
+    memset(image + layout.values, 0, (size_t)layout.num_values * 8);
 }
 
 /* Write the boundary at the end of a step. */
 static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t duration, int64_t overhead_ns)
 {
-    int64_t *image = self->image.words, *amounts = image + at.step_amounts, *totals = image + at.amounts;
+    int64_t *image = self->image.words, *amounts = image + layout.step_amounts, *totals = image + layout.amounts;
     if (read_amounts(self, amounts, now) < 0) return -1;
-    for (int64_t index = 0; index < at.num_amounts; index++)
+    for (int64_t index = 0; index < layout.num_amounts; index++)
         if (amounts[index] >= 0) totals[index] = total_with(totals[index], amounts[index]);
     if (count_moved(self, now) < 0) return -1;
-    image[at.last_step] = self->unix_clock.read(&self->unix_clock);
+    image[layout.last_step] = self->unix_clock.read(&self->unix_clock);
     write_step(self, number, now, duration, overhead_ns);
-    for (int64_t index = 0; index < at.num_amounts; index++) amounts[index] = at.unknown;
+    for (int64_t index = 0; index < layout.num_amounts; index++) amounts[index] = layout.unknown;
     return 0;
 }
 
@@ -175,31 +175,30 @@ static PyObject *ledger_step(Ledger *self, PyObject *const *arguments, Py_ssize_
 /* Return 1 if the argument is missing, None or a count that fits, and read it. */
 static int is_count(PyObject *argument, int64_t *value)
 {
-    *value = at.unknown;
+    *value = layout.unknown;
     if (!is_set(argument)) return 1;
     if (!PyLong_CheckExact(argument)) return 0;
     *value = PyLong_AsLongLong(argument);
     if (*value == -1 && PyErr_Occurred()) PyErr_Clear();
-    return *value >= 0 && *value <= at.max_amount;
+    return *value >= 0 && *value <= layout.max_amount;
 }
 
-/* Add to the work of the step: samples, lookups, operations and memory traffic; return 0 if Python must do it. */
+/* Add to the work of the step, in the order of the amounts that a job can declare; return 0 if Python must do it. */
 static int add_work(Ledger *self, PyObject *const *work, Py_ssize_t number)
 {
-    const int64_t kinds[] = {at.samples, at.lookups, at.flops, at.memory_traffic};
-    int64_t numbers[4], *amounts = self->image.words + at.step_amounts;
+    int64_t numbers[MAX_PARAMETERS], *amounts = self->image.words + layout.step_amounts;
     Samples *counter = (Samples *)self->samples;
     if (!PyObject_TypeCheck(self->samples, samples_type) || counter->source != declared) return 0;
     for (Py_ssize_t index = 0; index < number; index++)
         if (!is_count(work[index], &numbers[index])) return 0;
     for (Py_ssize_t index = 0; index < number; index++)
-        if (numbers[index] >= 0) amounts[kinds[index]] = limited_sum(amounts[kinds[index]], numbers[index]);
+        if (numbers[index] >= 0) amounts[index] = limited_sum(amounts[index], numbers[index]);
     return 1;
 }
 
 static PyObject *ledger_work(Ledger *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    if (keywords == NULL && number >= 2 && number <= 4 && add_work(self, arguments, number)) Py_RETURN_NONE;
+    if (keywords == NULL && number <= layout.num_declared && add_work(self, arguments, number)) Py_RETURN_NONE;
     return call_python(python_ledger, "work", (PyObject *)self, arguments, number, keywords);
 }
 

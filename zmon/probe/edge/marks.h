@@ -36,8 +36,9 @@ static PyObject *call_work(PyObject *self, PyObject *const *arguments, size_t nu
     if (timeline == NULL || !bind_arguments((Front *)self, arguments, PyVectorcall_NARGS(number), keywords, values))
         return call_behind(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
-    int is_new_dtype = is_set(values[2]) && (!is_set(values[4]) || values[4] != timeline->ledger->declared_dtype);
-    if (is_new_dtype || !add_work(timeline->ledger, values, 4))
+    PyObject *dtype = values[layout.num_declared]; /* the parameter behind the amounts */
+    int is_new_dtype = is_set(values[layout.flops]) && (!is_set(dtype) || dtype != timeline->ledger->declared_dtype);
+    if (is_new_dtype || !add_work(timeline->ledger, values, layout.num_declared))
         return call_behind(self, arguments, number, keywords);
     spend(timeline, begin);
     Py_RETURN_NONE;
@@ -138,7 +139,7 @@ static Timeline *timeline_of_update(PyObject *optimizer, Py_ssize_t running)
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    int is_simple = timeline != NULL && timeline->activity == at.train && PyList_Size(running_optimizers) == running
+    int is_simple = timeline != NULL && timeline->activity == layout.train && PyList_Size(running_optimizers) == running
         && (timeline->explicit_steps || (is_single(optimizer) && !timeline->step_pending));
     return is_simple ? timeline : NULL;
 }
@@ -151,7 +152,7 @@ static PyObject *call_update_begin(PyObject *self, PyObject *const *arguments, s
     PyObject *id = PyLong_FromVoidPtr(arguments[0]);
     if (id == NULL || PyList_Append(running_optimizers, id) < 0) PyErr_Clear();
     Py_XDECREF(id);
-    if (!timeline->explicit_phases) set_phase(timeline, (int)at.optimizer);
+    if (!timeline->explicit_phases) set_phase(timeline, (int)layout.optimizer);
     spend(timeline, begin);
     Py_RETURN_NONE;
 }
@@ -167,7 +168,7 @@ static PyObject *call_update_end(PyObject *self, PyObject *const *arguments, siz
     if (!timeline->explicit_steps) {
         if (end_step(timeline) < 0) complain();
     } else if (!timeline->explicit_phases) {
-        set_phase(timeline, (int)at.other);
+        set_phase(timeline, (int)layout.other);
     }
     spend(timeline, begin);
     Py_RETURN_NONE;

@@ -10,6 +10,7 @@
 #include "box.h"
 
 #define MAX_ARGUMENTS 12
+#define MAX_PARAMETERS 8 /* of a function of the job's, or of torch */
 
 /* Call the method of the Python class, with the arguments of a method here (METH_FASTCALL | METH_KEYWORDS). */
 static PyObject *call_python(PyObject *class, const char *name, PyObject *self, PyObject *const *arguments,

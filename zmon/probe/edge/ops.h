@@ -7,19 +7,19 @@
 
 static inline int has_sequence(int64_t op, int64_t group)
 {
-    return group != at.none && op != at.send && op != at.recv; /* only two ranks take part in a send */
+    return group != layout.none && op != layout.send && op != layout.recv; /* only two ranks take part in a send */
 }
 
 static int is_valid(int64_t op, int64_t group)
 {
-    if (op >= 0 && op < at.num_ops && (group == at.none || (group >= 0 && group < at.max_groups))) return 1;
+    if (op >= 0 && op < layout.num_ops && (group == layout.none || (group >= 0 && group < layout.max_groups))) return 1;
     PyErr_SetString(PyExc_IndexError, "there is no such op or group");
     return 0;
 }
 
 static inline int64_t sequence_of(Timeline *self, int64_t group)
 {
-    return self->live.words[at.sequence + 2 * group];
+    return self->live.words[layout.sequence + 2 * group];
 }
 
 /* Count collectives and their bytes. Return the sequence of the last one, 0 if it has none. */
@@ -27,11 +27,11 @@ static int64_t count_ops(Timeline *self, int64_t op, int64_t group, int64_t sent
 {
     int64_t *counts = self->counts;
     counts[op] = sum(counts[op], count);
-    counts[at.sent + op] = sum(counts[at.sent + op], sent);
-    counts[at.received + op] = sum(counts[at.received + op], received);
+    counts[layout.sent + op] = sum(counts[layout.sent + op], sent);
+    counts[layout.received + op] = sum(counts[layout.received + op], received);
     if (!has_sequence(op, group)) return 0;
     int64_t sequence = sum(sequence_of(self, group), count);
-    store_number(self->live.words, at.sequence + 2 * group, sequence);
+    store_number(self->live.words, layout.sequence + 2 * group, sequence);
     return sequence;
 }
 
@@ -48,12 +48,12 @@ static int enter_op(Timeline *self, int64_t op, int64_t group, int64_t sent, int
     end_part(self, self->phase, read_clock(self));
     self->op = (int)op;
     self->in_op = 1;
-    int64_t bits = sequence ? ((sequence & (at.sequences - 1)) | at.sequences) << at.label_sequence_shift : 0;
-    int64_t label = op | group << at.label_group_shift | bits;
-    int64_t entered = (bytes < at.max_bytes ? bytes : at.max_bytes) | label << at.label_shift;
+    int64_t bits = sequence ? ((sequence & (layout.sequences - 1)) | layout.sequences) << layout.label_sequence_shift : 0;
+    int64_t label = op | group << layout.label_group_shift | bits;
+    int64_t entered = (bytes < layout.max_bytes ? bytes : layout.max_bytes) | label << layout.label_shift;
     if (entered != self->entered) { /* else the rank waits for the collective that it issued last */
-        store_number(live, at.before, self->entered);
-        store_number(live, at.entered, entered);
+        store_number(live, layout.before, self->entered);
+        store_number(live, layout.entered, entered);
         self->entered = entered;
     }
     write_state(self, op, group);
@@ -64,10 +64,10 @@ static void leave_op(Timeline *self, int has_issue, int64_t issued, int in_fligh
 {
     if (!self->in_op) return; /* the end of a step or activity inside the collective has left it already */
     int64_t now = read_clock(self), began = has_issue ? issued : self->since;
-    end_part(self, at.exposed + self->op, now);
-    if (!in_flight) self->times[at.inflight + self->op] = sum(self->times[at.inflight + self->op], now - began);
+    end_part(self, layout.exposed + self->op, now);
+    if (!in_flight) self->times[layout.inflight + self->op] = sum(self->times[layout.inflight + self->op], now - began);
     self->in_op = 0;
-    write_state(self, at.none, at.none);
+    write_state(self, layout.none, layout.none);
 }
 
 static PyObject *timeline_enter_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
@@ -85,7 +85,7 @@ static PyObject *timeline_wait_op(Timeline *self, PyObject *const *arguments, Py
     int64_t values[3] = {0};
     if (!is_hot(self)) return call_python(python_timeline, "wait_op", (PyObject *)self, arguments, number, keywords);
     if (read_integers(names, values, 3, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
-    int64_t sequence = values[1] == at.none ? 0 : sequence_of(self, values[1]) + 1;
+    int64_t sequence = values[1] == layout.none ? 0 : sequence_of(self, values[1]) + 1;
     return PyBool_FromLong(enter_op(self, values[0], values[1], values[2], 0, 0, sequence));
 }
 

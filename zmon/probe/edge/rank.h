@@ -24,12 +24,12 @@ static int end_step(Timeline *self)
     end_part(self, self->phase, now);
     self->step_pending = 0;
     self->step_since = now;
-    self->phase = (int)at.other;
+    self->phase = (int)layout.other;
     if (count_queued_ops(self) < 0) return -1;
     if (end_ledger_step(self->ledger, self->step, now, duration, self->overhead_ns) < 0) return -1;
     self->step++;
     write_place(self);
-    write_state(self, at.none, at.none);
+    write_state(self, layout.none, layout.none);
     return 0;
 }
 
@@ -45,7 +45,7 @@ static PyObject *timeline_end_step(Timeline *self, PyObject *unused)
 /* Return 1 if a step with this number can begin here: the rank trains, and the number is the expected one. */
 static int can_begin_step(Timeline *self, PyObject *number)
 {
-    if (!is_hot(self) || self->activity != at.train) return 0;
+    if (!is_hot(self) || self->activity != layout.train) return 0;
     if (number == Py_None) return 1;
     if (!PyLong_CheckExact(number)) return 0;
     int64_t value = PyLong_AsLongLong(number);
@@ -55,7 +55,7 @@ static int can_begin_step(Timeline *self, PyObject *number)
 
 static void begin_step(Timeline *self)
 {
-    if (self->phase != at.other) set_phase(self, (int)at.other);
+    if (self->phase != layout.other) set_phase(self, (int)layout.other);
 }
 
 static PyObject *timeline_begin_step(Timeline *self, PyObject *number)
@@ -78,7 +78,7 @@ static PyObject *timeline_acts_for_rank(Timeline *self, PyObject *unused)
 static PyObject *timeline_write_state(Timeline *self, PyObject *unused)
 {
     (void)unused;
-    write_state(self, at.none, at.none);
+    write_state(self, layout.none, layout.none);
     Py_RETURN_NONE;
 }
 
@@ -117,8 +117,8 @@ static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
         return -1;
     }
     assign((PyObject **)&self->ledger, ledger);
-    self->times = self->ledger->image.words + at.times;
-    self->counts = self->ledger->image.words + at.counts;
+    self->times = self->ledger->image.words + layout.times;
+    self->counts = self->ledger->image.words + layout.counts;
     return 0;
 }
 

@@ -106,7 +106,7 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
     read_both(self);
     if (self->sequence > self->sequence_before)
         self->waits = (char)enter_op(timeline, self->op, self->group, 2 * self->bytes, 0, 0,
-                                     self->group == at.none ? 0 : sequence_of(timeline, self->group) + 1);
+                                     self->group == layout.none ? 0 : sequence_of(timeline, self->group) + 1);
     spend(timeline, begin);
     Py_RETURN_NONE;
 }

@@ -86,21 +86,21 @@ static inline void spend_at(Timeline *self, int64_t begin, const char *place)
 /* Write since when the rank is in a state: two words that check each other, in the slot that is not the newest. */
 static void write_state(Timeline *self, int64_t op, int64_t group)
 {
-    int64_t state = self->activity | (int64_t)self->phase << at.phase_shift | op << at.op_shift | group << at.group_shift;
+    int64_t state = self->activity | (int64_t)self->phase << layout.phase_shift | op << layout.op_shift | group << layout.group_shift;
     self->slot = 2 - self->slot;
     store(self->live.words, self->slot, self->since);
-    store(self->live.words, self->slot + 1, at.state_key + at.state_prime * state - self->since);
+    store(self->live.words, self->slot + 1, layout.state_key + layout.state_prime * state - self->since);
 }
 
 static void write_place(Timeline *self)
 {
     Box *box = &self->ledger->box;
-    int64_t *slot = next_slot(box, at.place_offset, at.place_slot, NULL);
-    slot[1] = self->ledger->image.words[at.number];
+    int64_t *slot = next_slot(box, layout.place_offset, layout.place_slot, NULL);
+    slot[1] = self->ledger->image.words[layout.number];
     slot[2] = self->activity_since;
     slot[3] = self->step_since;
     slot[4] = self->step;
-    store_checksum(box, (char *)slot, at.place_bytes);
+    store_checksum(box, (char *)slot, layout.place_bytes);
 }
 
 /* Add the time since the last change to a part of the step, and begin the next part now. */
@@ -120,7 +120,7 @@ static void set_phase(Timeline *self, int phase)
     }
     end_part(self, self->phase, read_clock(self));
     self->phase = phase;
-    write_state(self, at.none, at.none);
+    write_state(self, layout.none, layout.none);
 }
 
 static PyObject *timeline_phase(Timeline *self, PyObject *number)
@@ -129,7 +129,7 @@ static PyObject *timeline_phase(Timeline *self, PyObject *number)
     if (is_set(self->device)) return call_python(python_timeline, "phase", (PyObject *)self, &number, 1, NULL);
     long phase = PyLong_AsLong(number);
     if (phase == -1 && PyErr_Occurred()) return NULL;
-    if (phase < 0 || phase >= at.num_phases) return PyErr_Format(PyExc_IndexError, "there is no phase %ld", phase);
+    if (phase < 0 || phase >= layout.num_phases) return PyErr_Format(PyExc_IndexError, "there is no phase %ld", phase);
     set_phase(self, (int)phase);
     Py_RETURN_NONE;
 }

@@ -15,17 +15,17 @@ from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
 from zmon.schema.quick_dataclass import quick_dataclass
 from zmon.schema.rank import RankState
-from zmon.schema.step import StepRecord
+from zmon.schema.steps import Steps
 from zmon.schema.thresholds import Threshold
 
 
 class SnapshotRequest(msgspec.Struct, frozen=True):
     """`GET /api/v1/snapshot`. The answer is an `AgentReport`."""
 
-    since: int = -1  # a cursor: records of steps that ended after it; negative: no records
+    since: int = -1  # a cursor: steps that ended after it; negative: no steps
     job_id: str | None = None  # None: of every job
-    about: int = 0  # about this many records of each rank, of the same steps on all ranks; 0: all
-    last: int = 0  # the last records of each rank, at most this many; 0: all
+    about: int = 0  # about this many steps of each rank, the same ones on all ranks, as a hub compares them; 0: all
+    last: int = 0  # the last steps of each rank, at most this many; 0: all
     plans: str = ""  # the version of the plans that the client has; empty: none
     shard: str = ""  # only jobs of this shard, such as 0/4; empty: of all
     known: str = ""  # the version of what seldom changes about ranks that the client has; for packed answers only
@@ -55,8 +55,7 @@ class AgentReport:
     ranks: tuple[RankState, ...]
     sample: HostSample
     sources: tuple[SourceStatus, ...]
-    # job id → run uid of a rank → records newer than `since`; filled only if the request has `since`
-    records: dict[str, dict[str, tuple[StepRecord, ...]]] = field(default_factory=dict)
+    steps: dict[str, Steps] = field(default_factory=dict)  # by job id, newer than `since`, if the request has it
     cursor: Whole = 0  # the value of `since` in the next request
     monotonic: Seconds | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
     box_dir: str = ""  # the directory in which the agent looks for black boxes; "": several

@@ -20,12 +20,10 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, check_job_id, check_rank, host_name
 from zmon.schema.plan import Plan, check_plan
 from zmon.schema.rank import RankState
-from zmon.schema.step import StepRecord
-from zmon.schema.step_columns import check_records, check_values
+from zmon.schema.steps import Steps, check_steps, check_values
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
-Report = TypeVar("Report", bound=AgentReport)
 _MAX_LINES = 8  # things left out that are named; the others are only counted
 _MAX_LINE = 300  # letters
 _UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError)
@@ -77,7 +75,7 @@ class LeftOut:
             self.add(f"all ranks but {MAX_RANKS_OF_AGENT:,}", "an agent cannot have so many")
             self.number += num_ranks - MAX_RANKS_OF_AGENT - 1
 
-    def complete(self, report: Report) -> Report:
+    def complete(self, report: AgentReport) -> AgentReport:
         """Return the report with what was left out of it; what the agent itself says of that does not count."""
         if (self.number, self.lines) == (report.num_left_out, [*report.left_out]):
             return report
@@ -94,7 +92,7 @@ class _Pieces(msgspec.Struct):
     ranks: list[msgspec.Raw]
     sample: dict[str, msgspec.Raw] = {}
     sources: list[msgspec.Raw] = []
-    records: dict[str, dict[str, msgspec.Raw]] = {}
+    steps: dict[str, msgspec.Raw] = {}
     cursor: Whole = 0
     monotonic: Seconds | None = None
     box_dir: str = ""
@@ -136,13 +134,10 @@ def _piecewise(body: bytes) -> AgentReport:
         for name, raw in pieces.sample.items()
         if name in _SAMPLE_TYPES
     }
-    records: dict[str, dict[str, tuple[StepRecord, ...]]] = {
-        job_id: {
-            uid: steps
-            for uid, raw in by_uid.items()
-            if (steps := decoded(raw, tuple[StepRecord, ...], f"steps of job {plain(job_id)}")) is not None
-        }
-        for job_id, by_uid in pieces.records.items()
+    steps = {
+        job_id: of_job
+        for job_id, raw in pieces.steps.items()
+        if (of_job := decoded(raw, Steps, f"steps of job {plain(job_id)}")) is not None
     }
     plans = {uid: plan for uid, raw in pieces.plans.items() if (plan := decoded(raw, Plan, "a plan")) is not None}
     report = AgentReport(
@@ -152,7 +147,7 @@ def _piecewise(body: bytes) -> AgentReport:
         ranks=_ranks(pieces.ranks, left_out),
         sample=HostSample(**sample),
         sources=each(pieces.sources, SourceStatus, "the state of a source"),
-        records=records,
+        steps=steps,
         cursor=pieces.cursor,
         monotonic=pieces.monotonic,
         box_dir=pieces.box_dir,
@@ -183,7 +178,7 @@ def _ranks(raws: Sequence[msgspec.Raw], left_out: LeftOut) -> tuple[RankState, .
     return tuple(states)
 
 
-def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Report:
+def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) -> AgentReport:
     """Return the report with the ranks that can exist, all on the agent's host, and with the plans that fit.
 
     An agent speaks for its own host only. Its name is text for people and the argument of commands that zmon proposes.
@@ -206,8 +201,8 @@ def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Repo
             plans[uid] = plan
         except ValueError as error:
             left_out.add("a plan", error)
-    if report.records:
-        report = _with_possible_records(report, left_out)
+    if report.steps:
+        report = _with_possible_steps(report, left_out)
     if host != report.host or len(ranks) != len(report.ranks) or len(plans) != len(report.plans):
         report = replace(report, host=host, ranks=tuple(ranks), plans=plans)
     elif any(now is not state for now, state in zip(ranks, report.ranks, strict=True)):
@@ -215,16 +210,17 @@ def with_possible_ranks(report: Report, left_out: LeftOut | None = None) -> Repo
     return left_out.complete(report)
 
 
-def _with_possible_records(report: Report, left_out: LeftOut) -> Report:
-    """Return the report with the records that an agent can have; they become columns of many more bytes."""
+def _with_possible_steps(report: AgentReport, left_out: LeftOut) -> AgentReport:
+    """Return the report with the steps that an agent can have; a few bytes can become many values."""
     num_values, possible = 0, {}
-    for job_id, records in report.records.items():
+    for job_id, steps in report.steps.items():
         try:
-            check_values(more := num_values + check_records(records))
-            num_values, possible[job_id] = more, records
+            check_job_id(job_id)
+            check_values(more := num_values + check_steps(steps))
+            num_values, possible[job_id] = more, steps
         except ValueError as error:
             left_out.add(f"steps of job {plain(job_id)}", error)
-    return report if len(possible) == len(report.records) else replace(report, records=possible)
+    return report if len(possible) == len(report.steps) else replace(report, steps=possible)
 
 
 def _reason(error: Exception | str) -> str:

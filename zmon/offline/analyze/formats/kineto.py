@@ -20,7 +20,7 @@ from zmon.format import listed
 from zmon.offline.analyze import files
 from zmon.offline.analyze.formats.kineto_parts import TraceEvent
 from zmon.offline.analyze.formats.kineto_steps import steps
-from zmon.offline.analyze.rows import StepTable
+from zmon.offline.analyze.rows import StepTable, run_uid
 from zmon.plain import plain
 from zmon.schema.names import JOB_ID
 
@@ -54,17 +54,17 @@ def read(paths: Sequence[Path]) -> StepTable:
         origin[rank] = path
         if trace.distributedInfo.world_size:
             sizes[trace.distributedInfo.world_size] += 1
-        records = steps(trace.traceEvents)
-        if not records:
+        of_rank = steps(trace.traceEvents).steps(run_uid((0, rank)))
+        if not of_rank.num_rows:
             table.notes.append(f"{path} has no ProfilerStep marks: call profiler.step() in the training loop")
             continue
         table.hosts[0, rank] = plain(trace.host_name or "unknown")
-        table.records[0, rank] = {record.step: record for record in records}
-        table.has_exposed_time |= any(record.measures.ops for record in records)
+        table.steps[0, rank] = of_rank
+        table.has_exposed_time |= bool(of_rank.columns_of("calls"))
     if len(sizes) > 1:
         jobs = ", ".join(f"{size} ranks" for size in sorted(sizes))
         raise UsageError("the traces are of several jobs", jobs, "Analyze those of one job")
-    if not table.records:
+    if not table.steps:
         raise UsageError("no steps", table.notes[0] if table.notes else "the traces are empty")
     _number_ranks(table, next(iter(sizes), len(origin)))
     return table
@@ -72,7 +72,7 @@ def read(paths: Sequence[Path]) -> StepTable:
 
 def _number_ranks(table: StepTable, world_size: int) -> None:
     """Number the ranks by their order if only some of the job's ranks have a trace."""
-    ranks = sorted(rank for _, rank in table.records)
+    ranks = sorted(rank for _, rank in table.steps)
     if len(ranks) == world_size:
         return
     numbers = listed([str(rank) for rank in ranks], 16)
@@ -80,11 +80,9 @@ def _number_ranks(table: StepTable, world_size: int) -> None:
         f"traces of {len(ranks)} of {world_size} ranks: {numbers}; they are numbered 0 to {len(ranks) - 1} by their "
         "order, and a rank without a trace may be slower than all of them"
     )
-    records, hosts = dict(table.records), dict(table.hosts)
-    table.records.clear()
-    table.hosts.clear()
-    for number, rank in enumerate(ranks):
-        table.records[0, number], table.hosts[0, number] = records[0, rank], hosts[0, rank]
+    by_rank, hosts = table.steps, table.hosts
+    table.steps = {(0, number): by_rank[0, rank] for number, rank in enumerate(ranks)}
+    table.hosts = {(0, number): hosts[0, rank] for number, rank in enumerate(ranks)}
 
 
 def _read(path: Path) -> _Trace:

@@ -1,4 +1,4 @@
-"""Turn the events of one rank's Chrome trace into step records. Pure."""
+"""Turn the events of one rank's Chrome trace into steps. Pure."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 
 from zmon.offline.analyze.formats.kineto_parts import TraceEvent, parts_of
 from zmon.offline.analyze.intervals import Interval, partition, subtract, within
+from zmon.schema.measures import ns
 from zmon.schema.names import OPS, in_order
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.steps import DURATION, START, RankSteps
 
 
-def steps(events: Sequence[TraceEvent]) -> list[StepRecord]:
-    """Return the steps of one rank, by number."""
+def steps(events: Sequence[TraceEvent]) -> RankSteps:
+    """Return the steps of one rank."""
     parts = parts_of(events)
     windows = parts.device_steps if parts.device_steps.keys() == parts.steps.keys() else parts.steps
     in_time = sorted(windows.items(), key=lambda item: item[1])
@@ -33,7 +34,7 @@ def steps(events: Sequence[TraceEvent]) -> list[StepRecord]:
     communication = {op: split(parts.communication[op]) for op in ops}
     working = split(parts.working)
     phases = {phase: split(parts.phases[phase]) for phase in ("data", "h2d", "optimizer", "backward", "forward")}
-    records = []
+    result = RankSteps()
     for index, (number, (begin, end)) in enumerate(in_time):
         if end <= begin:
             continue
@@ -44,14 +45,19 @@ def steps(events: Sequence[TraceEvent]) -> list[StepRecord]:
         by_phase = dict(zip((first, *others, "other"), (seconds[0], *seconds[1 + len(ops) :]), strict=True))
         by_op = dict(zip(ops, seconds[1 : 1 + len(ops)], strict=True))
         sent, received = _sums(parts.sent, parts.steps.get(number, (begin, end)))
-        totals = {
-            op: OpTotals(len(each), by_op[op], sum(e - b for b, e in each), sent.get(op, 0), received.get(op, 0))
-            for op in ops
-            if (each := communication[op][index])
-        }
-        measures = Measures({phase: value for phase, value in by_phase.items() if value > 0}, totals)
-        records.append(StepRecord(number, begin, end - begin, measures))
-    return sorted(records, key=lambda record: record.step)
+        numbers = {START: ns(begin), DURATION: ns(end - begin)}
+        numbers |= {f"phase_{phase}": ns(value) for phase, value in by_phase.items() if value > 0}
+        for op in ops:
+            if each := communication[op][index]:
+                numbers |= {
+                    f"calls_{op}": len(each),
+                    f"exposed_{op}": ns(by_op[op]),
+                    f"inflight_{op}": ns(sum(e - b for b, e in each)),
+                    f"bytes_sent_{op}": sent.get(op, 0),
+                    f"bytes_received_{op}": received.get(op, 0),
+                }
+        result.add(number, numbers)
+    return result
 
 
 def _sums(collectives: Iterable[tuple[float, str, int, int]], step: Interval) -> tuple[dict[str, int], dict[str, int]]:

@@ -21,9 +21,10 @@ from zmon.errors import UsageError
 from zmon.offline.analyze import files
 from zmon.offline.analyze.intervals import Interval, partition
 from zmon.offline.analyze.pipeline import Operation, PipelineReport, Schedule, Worker, report
-from zmon.offline.analyze.rows import UNKNOWN_OP, StepTable
+from zmon.offline.analyze.rows import StepTable, run_uid
+from zmon.schema.measures import ns
 from zmon.schema.names import OPS, in_order
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from zmon.schema.steps import DURATION, START, RankSteps
 
 COLUMNS = frozenset({"dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id"})
 MAX_OPERATIONS = 2_000_000  # about 2 GB of memory
@@ -39,6 +40,8 @@ _OPS = {
     "embedding-grads-all-reduce": "all_reduce", "layernorm-grads-all-reduce": "all_reduce",
     "separate-grads-all-reduce": "all_reduce", "optimizer-clip-main-grad": "all_reduce",
 }  # fmt: skip
+
+_UNKNOWN = "unknown"  # op of time without any operation, and of operations that zmon does not know
 
 _Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 _Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e9)]
@@ -140,6 +143,7 @@ def _workers(rows: Iterable[_Row]) -> dict[int, Worker]:
 
 def _add_steps(table: StepTable, steps: Sequence[Sequence[_Row]], ranks: Mapping[int, int]) -> None:
     start = 0.0  # the trace has no time between its steps
+    of_ranks: defaultdict[int, RankSteps] = defaultdict(RankSteps)
     for step, rows in enumerate(steps, 1):
         begin = min(row.start_ts for row in rows)
         duration = max(row.end for row in rows) - begin
@@ -148,27 +152,30 @@ def _add_steps(table: StepTable, steps: Sequence[Sequence[_Row]], ranks: Mapping
             by_rank[ranks[row.rank]].append(row)
         for rank, own in by_rank.items():
             if duration > 0:
-                table.records[0, rank][step] = StepRecord(step, start, duration, _measures(own, duration))
+                of_ranks[rank].add(step, {START: ns(start), DURATION: ns(duration), **_numbers(own, duration)})
         start += duration
+    table.steps = {(0, rank): of_rank.steps(run_uid((0, rank))) for rank, of_rank in of_ranks.items()}
 
 
-def _measures(rows: Sequence[_Row], duration: float) -> Measures:
+def _numbers(rows: Sequence[_Row], duration: float) -> dict[str, int]:
+    """Return the self time by phase and the exposed time by op, as columns."""
     computing: defaultdict[str, list[Interval]] = defaultdict(list)
     communication: defaultdict[str, list[Interval]] = defaultdict(list)
     for row in rows:
         phase = PHASES.get(row.optype)
-        part = communication[_OPS.get(row.optype, UNKNOWN_OP)] if phase is None else computing[phase]
+        part = communication[_OPS.get(row.optype, _UNKNOWN)] if phase is None else computing[phase]
         part.append((row.start_ts, row.end))
     ops = in_order(communication, OPS)
     seconds = partition([*computing.values(), *(communication[op] for op in ops)])
     exposed = dict(zip(ops, seconds[len(computing) :], strict=True))
     pause = duration - sum(seconds)
     if pause > 0:
-        exposed[UNKNOWN_OP] = exposed.get(UNKNOWN_OP, 0.0) + pause
-    return Measures(
-        dict(zip(computing, seconds, strict=False)),
-        {op: OpTotals(len(communication[op]), each) for op, each in exposed.items()},
-    )
+        exposed[_UNKNOWN] = exposed.get(_UNKNOWN, 0.0) + pause
+    return {
+        **{f"phase_{phase}": ns(each) for phase, each in zip(computing, seconds, strict=False)},
+        **{f"exposed_{op}": ns(each) for op, each in exposed.items()},
+        **{f"calls_{op}": len(each) for op, each in communication.items()},
+    }
 
 
 def _what_ifs(

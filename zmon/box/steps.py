@@ -1,0 +1,113 @@
+"""Makes steps, and the totals of a rank, of the boundaries in its box. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter, sub
+from typing import NamedTuple
+
+from zmon.box import layout
+from zmon.box.ring import Row
+from zmon.schema.measures import COLUMNS, NS, OWN_SLOTS, UNKNOWN
+from zmon.schema.names import OPS, SAME_SIZE_OPS
+from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps
+
+
+class StepEnds(NamedTuple):
+    """The two boundaries of a step, and where the steps began whose mean stands beside it."""
+
+    previous: Row
+    end: Row
+    mean_from: Row | None = None  # None: there is no such mean
+
+
+def _slots(names: Sequence[str], differences: bool) -> dict[str, int]:
+    """Return the columns whose steps are differences of totals, or all others, with their places in a boundary."""
+    columns = {name: COLUMNS[name] for name in names}
+    return {
+        name: layout.FIRST + OWN_SLOTS.get(column.measure.name, column.slot)
+        for name, column in columns.items()
+        if (column.measure.of_step == "difference") == differences
+    }
+
+
+class _Selection:
+    """Some columns of a step, and where their numbers are."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        differences, others = _slots(names, True), _slots(names, False)
+        self.names = (*differences, *others)
+        self._differences, self._others = itemgetter(*differences.values()), itemgetter(*others.values())
+        # The mean of an amount follows from its totals.
+        self._totals = itemgetter(*(layout.FIRST + COLUMNS[name].slot for name in self.names))
+
+    def of_step(self, previous: Row, end: Row) -> tuple[int, ...]:
+        """Return the numbers of one step."""
+        return (*map(sub, self._differences(end), self._differences(previous)), *self._others(end))
+
+    def mean(self, first: Row, end: Row) -> list[int]:
+        """Return the mean of the steps that ended after `first` and up to `end`."""
+        number = end[layout.STEPS] - first[layout.STEPS]
+        pairs = zip(self._totals(first), self._totals(end), strict=True)
+        return [UNKNOWN if a < 0 or b < 0 else round((b - a & layout.MAX_AMOUNT) / number) for a, b in pairs]
+
+
+_ALL = _Selection([name for name in COLUMNS if name != DURATION])
+_ALIGNED = _Selection([name for name, column in COLUMNS.items() if column.measure.aligned])
+_MEANS = (MEAN_STEPS, *(MEAN + name for name in _ALIGNED.names))
+_same_size_sent = itemgetter(*(layout.COUNTS.start + layout.SENT + OPS.index(op) for op in SAME_SIZE_OPS))
+
+
+def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> Steps:
+    """Return all that is known of the steps of each rank, by run uid.
+
+    They start on the host's monotonic clock; `unix`: in unix time, as the rank's host had it.
+    """
+    clock = layout.LAST_STEP if unix else layout.TIME
+    rows = {
+        uid: [
+            (end[layout.STEP_NUMBER], end[clock] - duration, duration, *_ALL.of_step(previous, end))
+            for previous, end, _ in of_rank
+            for duration in (end[layout.STEP_NS] - previous[layout.STEP_NS],)
+        ]
+        for uid, of_rank in ends.items()
+    }
+    return Steps.from_rows((STEP, START, DURATION, *_ALL.names), rows)
+
+
+def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
+    """Return what the hub compares over all ranks, with the means of the steps between, by run uid."""
+    with_means = any(each.mean_from is not None for of_rank in ends.values() for each in of_rank)
+    names = (STEP, SAME_SIZE_SENT, *_ALIGNED.names, *(_MEANS if with_means else ()))
+    rows = {uid: [_aligned(each, with_means) for each in of_rank] for uid, of_rank in ends.items()}
+    return Steps.from_rows(names, rows)
+
+
+def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
+    previous, end, first = ends
+    own = _ALIGNED.of_step(previous, end)
+    row = (end[layout.STEP_NUMBER], sum(_same_size_sent(end)), *own)
+    if not with_means:
+        return row
+    if first is None:
+        return (*row, 0, *own)
+    return (*row, end[layout.STEPS] - first[layout.STEPS], *_ALIGNED.mean(first, end))
+
+
+_OF_RANK = [name for name, column in COLUMNS.items() if not column.word and not column.measure.field]
+_OF_PHASES = [name for name, column in COLUMNS.items() if column.measure.per == "phase"]
+_OF_OPS = [[name for name, column in COLUMNS.items() if column.word == op] for op in OPS]
+
+
+def totals(row: Row) -> dict[str, float]:
+    """Return the totals of a rank by column; phases and ops that never ran are left out, and so is what is unknown."""
+    names = [name for name in _OF_RANK if _total(row, name) != UNKNOWN]
+    names += [name for name in _OF_PHASES if _total(row, name)]
+    for of_op, calls, exposed in zip(_OF_OPS, row[layout.SLOTS["calls"]], row[layout.SLOTS["exposed"]], strict=True):
+        if calls or exposed:
+            names += of_op
+    return {name: _total(row, name) * (NS if COLUMNS[name].measure.unit == "seconds" else 1) for name in names}
+
+
+def _total(row: Row, name: str) -> int:
+    return row[layout.FIRST + COLUMNS[name].slot]

@@ -1,0 +1,215 @@
+"""The one shape of steps: columns over the steps of some ranks of one job.
+
+The agent makes it of two rows of a box for each step, a hub and the offline commands read its buffers, and it is sent
+and kept as it is. A column has one whole number per row: a count, bytes or nanoseconds, -1 if unknown. It is the lowest
+of them and, if they differ, their differences from it, as unsigned integers of 32 or 64 bits. A column that is absent
+has the value of its measure for that: a phase or op did not run, an amount is unknown. Standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import accumulate, groupby
+from typing import Literal
+
+from zmon.plain import plain
+from zmon.schema.measures import UNKNOWN, measure_of, value
+
+STEP, START, DURATION = "step", "start", "duration"  # number, nanoseconds of some clock, nanoseconds
+SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the end of the step, in `SAME_SIZE_OPS`
+# In a sample of steps: the mean steps since the row before, in columns of their own, and the number of these steps. A
+# row with 0 there has none: its own values are in these columns.
+MEAN, MEAN_STEPS = "mean_", "mean_steps"
+
+_SIZES = {"I": 4, "Q": 8}  # type codes of the module array
+_NARROW = (1 << 32) - 1
+# What a hub makes of one report: an agent reads no more rows, and a hub asks for about eight.
+MAX_ROWS_OF_RANK = 1024
+MAX_COLUMNS = 256  # a box has about a hundred with means
+MAX_VALUES = 1 << 22  # rows × columns, 32 MiB; 512 ranks with sixteen rows of all phases and ops have a third
+MAX_NUMBER = 1 << 62  # as `zmon.schema.limits.Whole`
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The steps of some ranks: those of the first rank, oldest first, then those of the second, and so on."""
+
+    run_uids: tuple[str, ...] = ()
+    counts: tuple[int, ...] = ()  # number of rows of each rank
+    bases: dict[str, int] = field(default_factory=dict)  # column → its lowest value
+    varying: tuple[str, ...] = ()  # the columns whose differences are in `data`
+    code: Literal["I", "Q"] = "I"  # type of the differences
+    data: bytes = b""  # little-endian, column by column
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of all ranks together."""
+        return sum(self.counts)
+
+    @classmethod
+    def from_rows(cls, names: Sequence[str], rows: Mapping[str, Sequence[Sequence[int]]]) -> Steps:
+        """Return the steps of these rows by run uid; a row has a number for each name of a column."""
+        numbers = zip(*(row for of_rank in rows.values() for row in of_rank), strict=True)
+        counts = tuple(map(len, rows.values()))
+        columns = dict(zip(names, numbers, strict=True)) if any(counts) else {}
+        return cls.from_columns(tuple(rows), counts, columns)
+
+    @classmethod
+    def from_columns(
+        cls, run_uids: tuple[str, ...], counts: tuple[int, ...], columns: Mapping[str, Sequence[int]]
+    ) -> Steps:
+        """Return the steps of these columns, each with a number for each row."""
+        bases, differences, most = {}, {}, 0
+        for name, numbers in columns.items():
+            low, high = min(numbers), max(numbers)
+            if low < -MAX_NUMBER or high >= MAX_NUMBER:  # a job can write anything into its box
+                numbers = [max(-MAX_NUMBER, min(number, MAX_NUMBER - 1)) for number in numbers]
+                low, high = min(numbers), max(numbers)
+            if high > low:
+                differences[name] = [number - low for number in numbers]
+                most = max(most, high - low)
+            elif low == absent(name):
+                continue
+            bases[name] = low
+        code: Literal["I", "Q"] = "I" if most <= _NARROW else "Q"
+        data = b"".join(_little_endian(array(code, numbers)).tobytes() for numbers in differences.values())
+        return cls(run_uids, counts, bases, tuple(differences), code, data)
+
+    @classmethod
+    def join(cls, parts: Iterable[Steps]) -> Steps:
+        """Return the steps of all parts. Parts of one rank follow each other, the oldest first."""
+        parts = [part for part in parts if part.num_rows]
+        pairs = [pair for part in parts for pair in zip(part.run_uids, part.counts, strict=True)]
+        ranks = {uid: sum(count for _, count in group) for uid, group in groupby(pairs, key=lambda pair: pair[0])}
+        names = dict.fromkeys(name for part in parts for name in part.bases)
+        columns = {name: [number for part in parts for number in part.column(name)] for name in names}
+        return cls.from_columns(tuple(ranks), tuple(ranks.values()), columns)
+
+    def select(self, rows: Sequence[int]) -> Steps:
+        """Return these rows, given by their numbers in ascending order. A rank without a row stays, without rows."""
+        ends = [*accumulate(self.counts)]
+        counts = [0] * len(ends)
+        rank = 0
+        for row in rows:
+            while row >= ends[rank]:
+                rank += 1
+            counts[rank] += 1
+        columns = {}
+        if rows:
+            for name in self.bases:
+                column = self.column(name)
+                columns[name] = [column[row] for row in rows]
+        return Steps.from_columns(self.run_uids, tuple(counts), columns)
+
+    def of_rank(self, run_uid: str) -> Steps:
+        """Return the rows of one rank alone; no rows if it has none here."""
+        if run_uid not in self.run_uids:
+            return Steps()
+        place = self.run_uids.index(run_uid)
+        start = sum(self.counts[:place])
+        chosen = self.select(range(start, start + self.counts[place]))
+        return replace(chosen, run_uids=(run_uid,), counts=(self.counts[place],))
+
+    def column(self, name: str) -> Sequence[int]:
+        """Return the numbers of a column, in which nanoseconds are nanoseconds."""
+        base, number = self.bases.get(name, absent(name)), self.num_rows
+        if name not in self.varying:
+            return array("q", (base,)) * number
+        size = number * _SIZES[self.code]
+        start = self.varying.index(name) * size
+        differences = _little_endian(array(self.code, self.data[start : start + size]))
+        return array("q", [base + difference for difference in differences]) if base else differences
+
+    def values(self, name: str) -> list[float | None]:
+        """Return the values of a column in seconds, bytes or counts; None: unknown."""
+        if (known := measure_of(name)) is None:
+            return [*self.column(name)]
+        measure, _ = known
+        return [value(measure, number) for number in self.column(name)]
+
+    def sums(self, measure: str) -> list[int]:
+        """Return for each row the sum of a measure over its words, such as the self time over all phases."""
+        columns = [self.column(name) for name in self.columns_of(measure).values()]
+        return [sum(numbers) for numbers in zip(*columns, strict=True)] if columns else [0] * self.num_rows
+
+    def columns_of(self, measure: str) -> dict[str, str]:
+        """Return the columns of a measure that are present, by their words."""
+        found = ((name, measure_of(name)) for name in self.bases)
+        return {known[1]: name for name, known in found if known is not None and known[0].name == measure}
+
+
+class RankSteps:
+    """The steps of one rank while they are read: in any order, and the last row of a step counts."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, int] = {}  # step → its row
+        self._columns: dict[str, array[int]] = {}
+
+    def add(self, step: int, numbers: Mapping[str, int]) -> None:
+        """Add a step with its numbers by column, as in a box."""
+        row = self._rows.setdefault(step, len(self._rows))
+        for name in numbers.keys() - self._columns.keys():
+            self._columns[name] = array("q", (absent(name),)) * row
+        for name, column in self._columns.items():
+            number = max(-MAX_NUMBER, min(numbers.get(name, absent(name)), MAX_NUMBER - 1))
+            if row < len(column):
+                column[row] = number
+            else:
+                column.append(number)
+
+    def steps(self, run_uid: str) -> Steps:
+        """Return the steps so far, in order."""
+        in_order = sorted(self._rows.items())
+        columns = {name: [column[row] for _, row in in_order] for name, column in self._columns.items()}
+        columns = {STEP: [step for step, _ in in_order], **columns} if in_order else {}
+        return Steps.from_columns((run_uid,), (len(in_order),), columns)
+
+
+@lru_cache(1024)
+def absent(name: str) -> int:
+    """Return the number that each row has in a column that is absent."""
+    if name == SAME_SIZE_SENT:
+        return UNKNOWN
+    known = measure_of(name.removeprefix(MEAN))
+    return 0 if known is None else known[0].absent
+
+
+def check_steps(steps: Steps) -> int:
+    """Return the number of values in the steps. Raise ValueError if no agent sends such steps."""
+    if len(steps.run_uids) != len(steps.counts) or any(count < 0 for count in steps.counts):
+        raise ValueError("the numbers of its rows do not belong to its ranks")
+    if len({*steps.run_uids}) < len(steps.run_uids):
+        raise ValueError("a rank is there twice")
+    if (most := max(steps.counts, default=0)) > MAX_ROWS_OF_RANK:
+        raise ValueError(f"a rank has {most:,} steps; zmon accepts {MAX_ROWS_OF_RANK:,}")
+    if len(steps.bases) > MAX_COLUMNS:
+        raise ValueError(f"it has {len(steps.bases):,} columns; zmon accepts {MAX_COLUMNS}")
+    if any(plain(name) != name for name in steps.bases):
+        raise ValueError("the name of a column is not plain text")
+    size = _SIZES.get(steps.code, 0)
+    if not size or len({*steps.varying} & steps.bases.keys()) < len(steps.varying):
+        raise ValueError("it does not say what its numbers are")
+    if len(steps.data) != size * steps.num_rows * len(steps.varying):
+        raise ValueError("a column has not one number for each row")
+    most = max(_little_endian(array("Q", steps.data)), default=0) if steps.code == "Q" else _NARROW
+    if most >= 2 * MAX_NUMBER or any(not -MAX_NUMBER <= base < MAX_NUMBER for base in steps.bases.values()):
+        raise ValueError("a number is too large")
+    if steps.num_rows and STEP not in steps.bases:
+        raise ValueError("its steps have no numbers")
+    return steps.num_rows * len(steps.bases)
+
+
+def check_values(number: int) -> None:
+    """Raise ValueError if the steps of one report have more values than any agent sends."""
+    if number > MAX_VALUES:
+        raise ValueError(f"its steps are {number:,} values; zmon accepts {MAX_VALUES:,}")
+
+
+def _little_endian(numbers: array[int]) -> array[int]:
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers
