@@ -12,24 +12,25 @@ import random
 import time
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
-import msgspec
 from aiohttp import web
 
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import CONTENT_TYPE, pack, with_columns
+from zmon.schema.api.packed import CONTENT_TYPE, pack
 from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
 from zmon.schema.names import PHASES
 from zmon.schema.rank import InFlight, RankState
-from zmon.schema.step import Measures, OpTotals, StepRecord
-from zmon.schema.step_columns import StepColumns, step_columns
+from zmon.schema.steps import STEP, Steps
 from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
 STEP_SECONDS = 0.25
 _KINDS = 64  # ranks of a kind have the same steps; kinds differ in computation and communication
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
+_NAMES = (
+    STEP, "samples", "lookups", *(f"phase_{phase}" for phase in PHASES),
+    *(f"{part}_{op}" for part in ("exposed", "bytes_sent", "bytes_received") for op in _OPS),
+)  # fmt: skip
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
 
@@ -95,20 +96,16 @@ class Cluster:
 
     def packed_report(self, agent: int, since: int, known: str) -> bytes:
         """Return the packed report of an agent, for a client that has this version of its resting rows."""
-        report = self.report(agent, since, with_records=False)
-        fresh = range(max(since, report.cursor - 8) + 1, report.cursor + 1) if since >= 0 else range(0)
-        uids = tuple(r.run_uid for r in report.ranks)
-        columns = msgspec.structs.replace(_columns(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=uids)
-        return pack(replace(with_columns(report), columns={"bench": columns}), known)
+        return pack(self.report(agent, since), known)
 
-    def report(self, agent: int, since: int, with_records: bool = True) -> AgentReport:
+    def report(self, agent: int, since: int) -> AgentReport:
         """Return the report of an agent: its ranks, its host, and the steps since the last one, at most eight."""
         done = self._steps_done()
         ranks = tuple(self._rank(agent * RANKS_PER_AGENT + local, done) for local in range(RANKS_PER_AGENT))
-        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 and with_records else range(0)
-        records: dict[str, Any] = {"bench": {r.run_uid: _encoded(fresh, r.rank % _KINDS) for r in ranks}}
-        records = records if with_records else {}
-        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, records, done)
+        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
+        uids = tuple(rank.run_uid for rank in ranks)
+        steps = replace(_steps(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=uids)
+        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": steps}, done)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
@@ -145,24 +142,18 @@ class Cluster:
 
 
 @lru_cache(8 * _KINDS)
-def _encoded(steps: range, kind: int) -> msgspec.Raw:
-    """Encode steps once for all ranks of a kind, because the simulated agents share the CPU with the hub."""
-    return msgspec.Raw(msgspec.json.encode([_step(number, kind) for number in steps]))
-
-
-@lru_cache(8 * _KINDS)
-def _columns(steps: range, kind: int) -> StepColumns:
-    """Return the columns of the ranks of an agent, made once for all agents of a kind."""
+def _steps(numbers: range, kind: int) -> Steps:
+    """Return the steps of the ranks of an agent, made once for all agents of a kind."""
     kinds = range(kind * RANKS_PER_AGENT, (kind + 1) * RANKS_PER_AGENT)
-    return step_columns({str(each): [_step(number, each) for number in steps] for each in kinds}, "f")
+    return Steps.from_rows(_NAMES, {str(each): [_row(number, each) for number in numbers] for each in kinds})
 
 
-def _step(number: int, kind: int = 0) -> StepRecord:
+def _row(number: int, kind: int) -> tuple[int, ...]:
     draw = random.Random(number * _KINDS + kind)
-    phases = {phase: 0.030 * draw.uniform(0.9, 1.1) for phase in PHASES}
-    ops = {op: OpTotals(2, 0.010, 0.020, 10_000_000 + 1000 * kind, draw.randrange(10_000_000)) for op in _OPS}
-    measures = Measures(phases, ops, 32, draw.randrange(26_000), 80_000_000, 80_000_000, 90_000_000, 90_000_000)
-    return StepRecord(number, number * STEP_SECONDS, STEP_SECONDS, measures, 60_000_000_000)
+    phases = [round(30_000_000 * draw.uniform(0.9, 1.1)) for _ in PHASES]
+    received = [draw.randrange(10_000_000) for _ in _OPS]
+    exposed, sent = [10_000_000] * len(_OPS), [10_000_000 + 1000 * kind] * len(_OPS)
+    return (number, 32, draw.randrange(26_000), *phases, *exposed, *sent, *received)
 
 
 RANK = RankState(
@@ -171,7 +162,7 @@ RANK = RankState(
     max_restarts=0, labels={"name": "bench", "model": "dlrm"}, alive=True, process_state="S", exit_status=None,
     gone_seconds=None, stopped_seconds=None, activity="train", activity_seconds=50.0, phase="forward", step=0,
     step_seconds=0.1, state_seconds=0.05, in_flight=None, sequences={"0": 300, "1": 600}, lease_seconds=3.75,
-    overdue_seconds=0.0, steps=0, step_seconds_total=2.0, measures=_step(1).measures, memory=None,
+    overdue_seconds=0.0, steps=0, step_seconds_total=2.0, totals=None,
     report={"loss": 0.5, "normalized_entropy": 0.81}, last_words=None, last_step_time=1.8e9,
     last_checkpoint_time=1.8e9, overhead_seconds=0.1, dropped_records=0, resident_bytes=4_000_000_000,
 )  # fmt: skip

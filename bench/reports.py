@@ -17,7 +17,7 @@ import msgspec
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
 from bench.rows import MICRO, table_line
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import Resting, pack, unpack, with_columns
+from zmon.schema.api.packed import Resting, pack, unpack
 from zmon.schema.api.received import decode
 
 _HEADS = ("records", "form", "bytes a rank", "encode a rank", "decode a rank", "bytes a step")
@@ -37,12 +37,12 @@ def main() -> None:
 
 def compare(report: AgentReport, num_records: int) -> Iterator[tuple[str, ...]]:
     """Yield the cells of both forms of a report."""
-    _, resting = unpack(pack(with_columns(report, "f"), ""), Resting())
-    text, packed = msgspec.json.encode(report), pack(with_columns(report, "f"), resting.version)
+    _, resting = unpack(pack(report, ""), Resting())
+    text, packed = msgspec.json.encode(report), pack(report, resting.version)
     cells = _cells(text, lambda: msgspec.json.encode(report), lambda: decode(text, AgentReport))
     yield (str(num_records), "JSON", *cells, "")
-    cells = _cells(packed, lambda: pack(with_columns(report, "f"), resting.version), lambda: unpack(packed, resting))
-    columns = len(msgspec.msgpack.encode(with_columns(report, "f").columns))
+    cells = _cells(packed, lambda: pack(report, resting.version), lambda: unpack(packed, resting))
+    columns = len(msgspec.msgpack.encode(report.steps))
     yield (
         str(num_records), "packed", *cells, f"{columns / RANKS_PER_AGENT / num_records:.0f}" if num_records else "",
     )  # fmt: skip

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from zmon.job.alignment import align
+from tests.steps import Measures, OpTotals, StepRecord, aligned, steps_of, totals_of
 from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import AgentReport, with_columns
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -22,8 +22,6 @@ from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState
-from zmon.schema.step import Measures, OpTotals, StepRecord
-from zmon.schema.step_columns import step_columns
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
@@ -66,7 +64,7 @@ def rank_state(rank: int = 0, **changes: Any) -> RankState:
         stopped_seconds=None, activity="train", activity_seconds=50.0, phase="forward", step=100,
         step_seconds=0.010, state_seconds=0.005, in_flight=None, sequences={"0": 300}, lease_seconds=1.5,
         overdue_seconds=0.0, steps=100, step_seconds_total=2.0,
-        measures=measures({"forward": 1.0}, {"all_to_all": 1.0}), memory=None, report={}, last_words=None,
+        totals=totals_of(measures({"forward": 1.0}, {"all_to_all": 1.0})), report={}, last_words=None,
         last_step_time=NOW, last_checkpoint_time=None, overhead_seconds=0.001, dropped_records=0,
         resident_bytes=200_000_000,
     )  # fmt: skip
@@ -182,7 +180,7 @@ def job_steps(
     """Return equal steps of a job from the arguments of `step_record` by rank; by default of four equal ranks."""
     specs = ranks or ({},) * 4
     return tuple(
-        align(step, [step_record(step, **{**others, **rank}) for rank in specs], stands_for)
+        aligned(step, [step_record(step, **{**others, **rank}) for rank in specs], stands_for)
         for step in range(first, first + number * stands_for, stands_for)
     )
 
@@ -195,20 +193,21 @@ def plan(*tables: tuple[str, ...], **columns: Any) -> Plan:
     return replace(Plan(**amounts, tables=tables, num_tables=tuple(map(len, tables)), totals={}), **columns)
 
 
-def agent_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
+def agent_report(
+    *ranks: RankState,
+    host: str = "node-a",
+    records: Mapping[str, Mapping[str, Sequence[StepRecord]]] = MappingProxyType({}),  # by job id and run uid
+    **changes: Any,
+) -> AgentReport:
     """Return the answer of one agent."""
-    return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), ()), **changes)
-
-
-def column_report(*ranks: RankState, host: str = "node-a", **changes: Any) -> AgentReport:
-    """Return the answer of one agent as the hub has it: its records are columns."""
-    return with_columns(agent_report(*ranks, host=host, **changes))
+    steps = {job_id: steps_of(of_job) for job_id, of_job in records.items()}
+    return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), (), steps), **changes)
 
 
 def add_records(history: History, records: Mapping[int, Sequence[StepRecord]]) -> list[AlignedStep]:
     """Add records by rank; return the steps that are complete now."""
-    columns = step_columns({str(rank): steps for rank, steps in records.items()})
-    return history.add([columns], {str(rank): rank for rank in records})
+    steps = steps_of({str(rank): of_rank for rank, of_rank in records.items()})
+    return history.add([steps], {str(rank): rank for rank in records})
 
 
 def evidence(**fields: Any) -> Evidence:

@@ -37,6 +37,7 @@ RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # how much of the tail is read
+UNKNOWN = measures.UNKNOWN
 NONE = 15  # stands for "no op" and "no group"
 # The two words of a state add up to STATE_KEY + STATE_PRIME × state. A damaged bit, or a new time beside an old second
 # word, does not change the sum by a multiple of the prime (except if the time is off by 78 hours to the nanosecond).

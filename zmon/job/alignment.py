@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.measures import MEASURES, NS, UNKNOWN, Measure, measure_of
-from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP, Steps, absent
+from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, SIZES, STEP, Steps, absent
 
 Integers = NDArray[np.int64]
 _ALIGNED = tuple(measure for measure in MEASURES if measure.aligned)
 _OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
-_CODES = {"I": "<u4", "Q": "<u8"}
 
 
 class Matrix(NamedTuple):
@@ -78,9 +77,12 @@ def _fill(numbers: Integers, names: tuple[str, ...], part: Steps) -> None:
         numbers[:] = np.array([*part.bases.values()])[:, None]
     else:
         numbers[:] = np.array([part.bases.get(name, absent(name)) for name in names])[:, None]
-    if part.varying:
-        differences = np.frombuffer(part.data, _CODES[part.code]).reshape(len(part.varying), -1)
-        numbers[_places(names, part.varying)] += differences.astype(np.int64)
+    start = 0
+    for code, of_code in part.varying.items():
+        end = start + len(of_code) * part.num_rows * SIZES[code]
+        differences = np.frombuffer(part.data[start:end], f"<u{SIZES[code]}").reshape(len(of_code), -1)
+        numbers[_places(names, of_code)] += differences.astype(np.int64)
+        start = end
 
 
 @lru_cache(1024)

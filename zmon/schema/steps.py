@@ -2,8 +2,8 @@
 
 The agent makes it of two rows of a box for each step, a hub and the offline commands read its buffers, and it is sent
 and kept as it is. A column has one whole number per row: a count, bytes or nanoseconds, -1 if unknown. It is the lowest
-of them and, if they differ, their differences from it, as unsigned integers of 32 or 64 bits. A column that is absent
-has the value of its measure for that: a phase or op did not run, an amount is unknown. Standard library only.
+of them and, if they differ, their differences from it, in the smallest unsigned integers that hold them. A column that
+is absent has the value of its measure for that: a phase or op did not run, an amount is unknown. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the en
 # row with 0 there has none: its own values are in these columns.
 MEAN, MEAN_STEPS = "mean_", "mean_steps"
 
-_SIZES = {"I": 4, "Q": 8}  # type codes of the module array
-_NARROW = (1 << 32) - 1
+Code = Literal["B", "H", "I", "Q"]  # a type of the module array
+SIZES: dict[Code, int] = {"B": 1, "H": 2, "I": 4, "Q": 8}  # in bytes
 # What a hub makes of one report: an agent reads no more rows, and a hub asks for about eight.
 MAX_ROWS_OF_RANK = 1024
 MAX_COLUMNS = 256  # a box has about a hundred with means
@@ -41,9 +41,8 @@ class Steps:
     run_uids: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()  # number of rows of each rank
     bases: dict[str, int] = field(default_factory=dict)  # column → its lowest value
-    varying: tuple[str, ...] = ()  # the columns whose differences are in `data`
-    code: Literal["I", "Q"] = "I"  # type of the differences
-    data: bytes = b""  # little-endian, column by column
+    varying: dict[Code, tuple[str, ...]] = field(default_factory=dict)  # the columns with differences, by their type
+    data: bytes = b""  # the differences, column by column in the order of `varying`, little-endian
 
     @property
     def num_rows(self) -> int:
@@ -63,21 +62,22 @@ class Steps:
         cls, run_uids: tuple[str, ...], counts: tuple[int, ...], columns: Mapping[str, Sequence[int]]
     ) -> Steps:
         """Return the steps of these columns, each with a number for each row."""
-        bases, differences, most = {}, {}, 0
+        bases: dict[str, int] = {}
+        differences: dict[Code, dict[str, array[int]]] = {code: {} for code in SIZES}
         for name, numbers in columns.items():
             low, high = min(numbers), max(numbers)
             if low < -MAX_NUMBER or high >= MAX_NUMBER:  # a job can write anything into its box
                 numbers = [max(-MAX_NUMBER, min(number, MAX_NUMBER - 1)) for number in numbers]
                 low, high = min(numbers), max(numbers)
             if high > low:
-                differences[name] = [number - low for number in numbers]
-                most = max(most, high - low)
+                code = next(code for code, size in SIZES.items() if high - low < 1 << 8 * size)
+                differences[code][name] = array(code, [number - low for number in numbers])
             elif low == absent(name):
                 continue
             bases[name] = low
-        code: Literal["I", "Q"] = "I" if most <= _NARROW else "Q"
-        data = b"".join(_little_endian(array(code, numbers)).tobytes() for numbers in differences.values())
-        return cls(run_uids, counts, bases, tuple(differences), code, data)
+        varying = {code: tuple(by_name) for code, by_name in differences.items() if by_name}
+        arrays = (each for by_name in differences.values() for each in by_name.values())
+        return cls(run_uids, counts, bases, varying, b"".join(_little_endian(each).tobytes() for each in arrays))
 
     @classmethod
     def join(cls, parts: Iterable[Steps]) -> Steps:
@@ -116,13 +116,15 @@ class Steps:
 
     def column(self, name: str) -> Sequence[int]:
         """Return the numbers of a column, in which nanoseconds are nanoseconds."""
-        base, number = self.bases.get(name, absent(name)), self.num_rows
-        if name not in self.varying:
-            return array("q", (base,)) * number
-        size = number * _SIZES[self.code]
-        start = self.varying.index(name) * size
-        differences = _little_endian(array(self.code, self.data[start : start + size]))
-        return array("q", [base + difference for difference in differences]) if base else differences
+        base, number, start = self.bases.get(name, absent(name)), self.num_rows, 0
+        for code, names in self.varying.items():
+            size = number * SIZES[code]
+            if name in names:
+                start += names.index(name) * size
+                differences = _little_endian(array(code, self.data[start : start + size]))
+                return array("q", [base + difference for difference in differences])
+            start += len(names) * size
+        return array("q", (base,)) * number
 
     def values(self, name: str) -> list[float | None]:
         """Return the values of a column in seconds, bytes or counts; None: unknown."""
@@ -190,14 +192,18 @@ def check_steps(steps: Steps) -> int:
         raise ValueError(f"it has {len(steps.bases):,} columns; zmon accepts {MAX_COLUMNS}")
     if any(plain(name) != name for name in steps.bases):
         raise ValueError("the name of a column is not plain text")
-    size = _SIZES.get(steps.code, 0)
-    if not size or len({*steps.varying} & steps.bases.keys()) < len(steps.varying):
-        raise ValueError("it does not say what its numbers are")
-    if len(steps.data) != size * steps.num_rows * len(steps.varying):
+    names = [name for of_code in steps.varying.values() for name in of_code]
+    if len({*names} & steps.bases.keys()) < len(names):
+        raise ValueError("a column is there twice, or has no lowest number")
+    row_size = sum(SIZES[code] * len(of_code) for code, of_code in steps.varying.items())
+    if len(steps.data) != row_size * steps.num_rows:
         raise ValueError("a column has not one number for each row")
-    most = max(_little_endian(array("Q", steps.data)), default=0) if steps.code == "Q" else _NARROW
+    wide = steps.num_rows * SIZES["Q"] * len(steps.varying.get("Q", ()))  # they are the last ones
+    most = max(_little_endian(array("Q", steps.data[len(steps.data) - wide :])), default=0)
     if most >= 2 * MAX_NUMBER or any(not -MAX_NUMBER <= base < MAX_NUMBER for base in steps.bases.values()):
         raise ValueError("a number is too large")
+    if [*steps.varying] != [code for code in SIZES if code in steps.varying]:
+        raise ValueError("its columns are not in order")
     if steps.num_rows and STEP not in steps.bases:
         raise ValueError("its steps have no numbers")
     return steps.num_rows * len(steps.bases)

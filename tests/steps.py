@@ -1,0 +1,169 @@
+"""Steps as a test writes and reads them: one object for each step of a rank, in seconds and bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zmon.job import alignment
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.measures import NS, UNKNOWN, ns
+from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps, absent
+
+_AMOUNTS = {  # field → column
+    "samples": "samples", "lookups": "lookups", "nic_sent_bytes": "nic_sent", "nic_received_bytes": "nic_received",
+    "flops": "flops", "memory_traffic_bytes": "memory_traffic",
+}  # fmt: skip
+_COUNTS = {"count": "calls", "sent_bytes": "bytes_sent", "received_bytes": "bytes_received"}
+_TIMES = {"exposed_seconds": "exposed", "inflight_seconds": "inflight"}
+
+
+@dataclass(frozen=True)
+class OpTotals:
+    """The count, times and bytes of one op."""
+
+    count: int = 0
+    exposed_seconds: float = 0.0
+    inflight_seconds: float = 0.0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What was measured in a step, or in all steps so far; None is unknown."""
+
+    phases: dict[str, float] = field(default_factory=dict)
+    ops: dict[str, OpTotals] = field(default_factory=dict)
+    samples: int | None = None
+    lookups: int | None = None
+    nic_sent_bytes: int | None = None
+    nic_received_bytes: int | None = None
+    flops: int | None = None
+    memory_traffic_bytes: int | None = None
+
+    @property
+    def self_seconds(self) -> float:
+        """The time in phases."""
+        return sum(self.phases.values())
+
+    @property
+    def exposed_seconds(self) -> float:
+        """The exposed time in all ops."""
+        return sum(op.exposed_seconds for op in self.ops.values())
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of one rank."""
+
+    step: int
+    start: float
+    duration: float
+    measures: Measures
+    device_memory_peak_bytes: int | None = None
+    mean: Measures | None = None  # of the steps since the one before
+    total_sent_bytes: int | None = None
+
+
+def columns_of(measures: Measures) -> dict[str, int]:
+    """Return the columns of measures, with times in nanoseconds."""
+    columns = {f"phase_{phase}": ns(seconds) for phase, seconds in measures.phases.items()}
+    for op, totals in measures.ops.items():
+        columns |= {f"{prefix}_{op}": getattr(totals, name) for name, prefix in _COUNTS.items()}
+        columns |= {f"{prefix}_{op}": ns(getattr(totals, name)) for name, prefix in _TIMES.items()}
+    amounts = {column: getattr(measures, name) for name, column in _AMOUNTS.items()}
+    return columns | {column: amount for column, amount in amounts.items() if amount is not None}
+
+
+def totals_of(measures: Measures) -> dict[str, float]:
+    """Return the totals of a rank, as in `RankState`."""
+    times = ("phase_", *(f"{prefix}_" for prefix in _TIMES.values()))
+    columns = columns_of(measures).items()
+    return {name: number * NS if name.startswith(times) else number for name, number in columns}
+
+
+def steps_of(records: Mapping[str, Iterable[StepRecord]]) -> Steps:
+    """Return the steps of ranks by run uid, in the order of the records."""
+    rows = {uid: [*map(_row, of_rank)] for uid, of_rank in records.items()}
+    all_rows = [row for of_rank in rows.values() for row in of_rank]
+    if any(MEAN_STEPS in row for row in all_rows):
+        for row in all_rows:
+            row.setdefault(MEAN_STEPS, 0)
+    names = dict.fromkeys(name for row in all_rows for name in row)
+    columns = {name: [row.get(name, absent(name)) for row in all_rows] for name in names}
+    return Steps.from_columns(tuple(rows), tuple(map(len, rows.values())), columns)
+
+
+def _row(record: StepRecord) -> dict[str, int]:
+    row = {STEP: record.step, START: ns(record.start), DURATION: ns(record.duration)}
+    row |= columns_of(record.measures)
+    if record.device_memory_peak_bytes is not None:
+        row["device_memory_peak"] = record.device_memory_peak_bytes
+    if record.total_sent_bytes is not None:
+        row[SAME_SIZE_SENT] = record.total_sent_bytes
+    if record.mean is not None:
+        row |= {MEAN_STEPS: 2} | {MEAN + name: number for name, number in columns_of(record.mean).items()}
+    return row
+
+
+def records_of(steps: Steps) -> dict[str, list[StepRecord]]:
+    """Return the steps of each rank by run uid."""
+    columns = {name: steps.column(name) for name in steps.bases}
+    rows = [{name: column[row] for name, column in columns.items()} for row in range(steps.num_rows)]
+    records, result = iter(map(_record, rows)), {}
+    for uid, count in zip(steps.run_uids, steps.counts, strict=True):
+        result[uid] = [next(records) for _ in range(count)]
+    return result
+
+
+def only_records(steps: Steps) -> list[StepRecord]:
+    """Return the steps of the only rank."""
+    return [record for of_rank in records_of(steps).values() for record in of_rank]
+
+
+def _record(row: Mapping[str, int]) -> StepRecord:
+    mean = {name.removeprefix(MEAN): number for name, number in row.items() if name.startswith(MEAN)}
+    return StepRecord(
+        row[STEP],
+        row.get(START, 0) * NS,
+        row.get(DURATION, 0) * NS,
+        measures_of(row),
+        _known(row.get("device_memory_peak", UNKNOWN)),
+        measures_of(mean) if row.get(MEAN_STEPS) else None,
+        _known(row.get(SAME_SIZE_SENT, UNKNOWN)),
+    )
+
+
+def measures_of(row: Mapping[str, float]) -> Measures:
+    """Return the measures in some columns with times in nanoseconds; phases and ops that did not run are left out."""
+    phases = {name.removeprefix("phase_"): ns_ * NS for name, ns_ in row.items() if name.startswith("phase_") and ns_}
+    ops: dict[str, dict[str, Any]] = {}
+    for name, prefix in {**_COUNTS, **_TIMES}.items():
+        for column, number in row.items():
+            if column.startswith(f"{prefix}_") and number:
+                op = column.removeprefix(f"{prefix}_")
+                ops.setdefault(op, {})[name] = number * NS if name in _TIMES else number
+    amounts = {name: _known(row.get(column, UNKNOWN)) for name, column in _AMOUNTS.items()}
+    return Measures(phases, {op: OpTotals(**totals) for op, totals in ops.items()}, **amounts)
+
+
+def totals_as_measures(totals: Mapping[str, float]) -> Measures:
+    """Return the totals of a rank, as in `RankState`, as measures."""
+    times = ("phase_", *(f"{prefix}_" for prefix in _TIMES.values()))
+    return measures_of({name: ns(total) if name.startswith(times) else total for name, total in totals.items()})
+
+
+def aligned(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> AlignedStep:
+    """Return the aligned step, given the record of every rank, rank 0 first."""
+    uids = {str(rank): rank for rank in range(len(ranks))}
+    steps = steps_of({uid: [record] for uid, record in zip(uids, ranks, strict=True)})
+    matrix = alignment.matrix([steps], uids, len(ranks))
+    assert matrix is not None
+    rows = alignment.Rows(matrix, matrix.ranks.argsort())
+    return alignment.align_rows(step, [rows], len(ranks), stands_for)
+
+
+def _known(number: float) -> Any:
+    return None if number == UNKNOWN else number
