@@ -12,17 +12,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tests.steps import Measures, StepRecord, only_records, totals_as_measures
 from zmon.box import BoxWriter, box_path, layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
-from zmon.box.versions import CURRENT, Cell
+from zmon.box.steps import StepEnds, totals, whole_steps
+from zmon.box.versions import Cell
 from zmon.probe.edge import CHOSEN, Edge
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER
+from zmon.schema import measures
+from zmon.schema.measures import NS, UNKNOWN
+from zmon.schema.names import ACTIVITIES
 
 JOB = "job"
 NOW = 1_800_000_000.0  # unix seconds on the hub's host
 DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
-PARTS = ("identity", "now", "totals", "report", "words", "groups", "sequences")  # the methods of a reader
+PARTS = ("identity", "now", "last_boundary", "report", "words", "groups", "sequences")  # the methods of a reader
+ALL = 1 << 62  # nanoseconds, or boundaries
 
 
 @dataclass
@@ -94,10 +100,13 @@ class Box:
             self.timeline.leave_op()
             self.timeline.end_step()
 
-    def boundary(self, head: tuple[float, ...], times: Sequence[int], counts: Sequence[int]) -> int:
-        """Write the next boundary with all its numbers from the kind on, and return its own number."""
+    def boundary(self, *numbers: tuple[int | slice, Any]) -> int:
+        """Write the next boundary with these numbers, by their places in the layout, and return its own number."""
         number = self.ledger._numbers[layout.NUMBER] = self.ledger.boundaries + 1
-        self.writer.boundary(memoryview(CURRENT.boundary.pack(number, *head, *times, *counts)))
+        row = [0] * layout.VALUES + [0.0] * layout.MAX_REPORT_KEYS + [0] * measures.NUM_SLOTS
+        for place, value in ((layout.NUMBER, number), *numbers):
+            row[place] = value
+        self.writer.boundary(memoryview(layout.BOUNDARY.pack(*row)))
         return number
 
     def overwrite(self, offset: int, data: bytes) -> None:
@@ -119,6 +128,59 @@ class Box:
         data = self.path.read_bytes()
         slots = (cell.offset, cell.offset + cell.slot_size)
         return max(slots, key=lambda offset: cell.struct.unpack_from(data, offset)[0])
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The totals of a rank up to its last boundary."""
+
+    steps: int
+    step_seconds: float
+    last_step_time: float | None
+    last_checkpoint_time: float | None
+    memory: tuple[int, ...] | None  # allocated, reserved, peak
+    overhead_seconds: float
+    dropped_records: int
+    measures: Measures
+    between_seconds: dict[str, float]
+    time: float
+
+
+def read_totals(reader: BoxReader) -> Totals:
+    """Return the totals in a box."""
+    last = reader.last_boundary()
+    memory = tuple(last[layout.MEMORY : layout.MEMORY + layout.NUM_MEMORY])
+    return Totals(
+        last[layout.STEPS],
+        last[layout.STEP_NS] * NS,
+        _seconds(last[layout.LAST_STEP]),
+        _seconds(last[layout.LAST_CHECKPOINT]),
+        None if memory[0] == UNKNOWN else memory,
+        last[layout.OVERHEAD] * NS,
+        last[layout.DROPPED],
+        totals_as_measures(totals(last)),
+        {activity: ns * NS for activity, ns in zip(ACTIVITIES, last[layout.BETWEEN], strict=True) if ns},
+        last[layout.TIME] * NS,
+    )
+
+
+def read_records(reader: BoxReader) -> list[StepRecord]:
+    """Return all steps in a box."""
+    return records_between(all_ends(reader))
+
+
+def all_ends(reader: BoxReader) -> list[StepEnds]:
+    """Return the boundaries of all steps in a box."""
+    return reader.steps_ended(-1, ALL, ALL)
+
+
+def records_between(ends: Sequence[StepEnds]) -> list[StepRecord]:
+    """Return the steps between these boundaries."""
+    return only_records(whole_steps({"": ends}))
+
+
+def _seconds(ns: int) -> float | None:
+    return None if ns == UNKNOWN else ns * NS
 
 
 _STAND_IN = """
@@ -182,6 +244,7 @@ def read(box):
     """Return everything that a reader returns about a box, by method."""
     reader = BoxReader(box.path)
     try:
-        return {part: getattr(reader, part)() for part in PARTS} | {"records": reader.records(0)}
+        parts = {part: getattr(reader, part)() for part in PARTS}
+        return parts | {"totals": read_totals(reader), "records": read_records(reader)}
     finally:
         reader.close()

@@ -16,14 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.boxes import IDENTITY, Clock
-from zmon.box import BoxWriter
-from zmon.box.boundary import Totals
+from tests.boxes import IDENTITY, Clock, Totals, all_ends, read_totals, records_between
+from zmon.box import BoxWriter, layout
 from zmon.box.reader import BoxReader, Now
+from zmon.box.steps import StepEnds
 from zmon.probe.edge import CHOSEN
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.rank import LastWords
-from zmon.schema.step import StepRecord
 
 TICK_NS = 97  # close to the interval of a real rank, so that torn values differ by little
 LIFE_SECONDS = 120  # the writer ends by itself after this time
@@ -44,7 +43,7 @@ class Racer:
         self.clock = Ticking()
         self.box = BoxWriter(path)
         self.identify(0)
-        self.line = CHOSEN.make_timeline(self.box, network_known=True, clock=self.clock)
+        self.line = CHOSEN.make_timeline(self.box, clock=self.clock)
         self.ledger = self.line.ledger
         self.groups = [self.line.group("0", 8), self.line.group("tables", 4)]
         self.line.turn_to(TRAIN)
@@ -130,6 +129,11 @@ def _flat_totals(totals: Totals) -> dict[str, Any]:
     return values
 
 
+def _flat_record(ends: StepEnds) -> dict[str, Any]:
+    (record,) = records_between([ends])
+    return flat(astuple(record))
+
+
 class Model:
     """The answers that a reader of a racer's box may give."""
 
@@ -148,7 +152,7 @@ class Model:
             sequences.append(reader.sequences())
             for act in twin.acts(cycle):
                 act()
-                now, totals = reader.now(), reader.totals()
+                now, totals = reader.now(), read_totals(reader)
                 if cycle and now.since > starts[-1]:
                     samples = self.states.setdefault(now.since - starts[-1], [])
                     if len(samples) < cycle:
@@ -163,10 +167,10 @@ class Model:
         assert {b - a for a, b in pairwise(starts)} == {self.length}
         self.first, self.per_cycle = numbers[0], numbers[2] - numbers[1]
         self.sequences = {group: (sequences[0][group], sequences[2][group] - sequences[1][group]) for group in range(8)}
-        for number, record in reader.records(numbers[1]):
-            cycle, place = divmod(number - self.first - 1, self.per_cycle)
-            if cycle:
-                self.records.setdefault(place, []).append(flat(astuple(record)))
+        for ends in all_ends(reader):
+            cycle, place = self.place(ends)
+            if cycle > 0:
+                self.records.setdefault(place, []).append(_flat_record(ends))
         self.places = {samples[0][".2"] - starts[1]: samples for samples in self.states.values()}
         self.by_steps = {samples[0][".0"] - 3: samples for samples in self.totals.values() if samples}
         reader.close()
@@ -189,10 +193,14 @@ class Model:
         current_step = place[".3"] + (place[".6"] != "train")
         assert now.step + (now.activity != "train") == current_step
 
-    def check_record(self, number: int, record: StepRecord) -> None:
+    def place(self, ends: StepEnds) -> tuple[int, int]:
+        """Return the cycle of a step, and the offset of its boundary in the cycle."""
+        return divmod(ends.end[layout.NUMBER] - self.first - 1, self.per_cycle)
+
+    def check_record(self, ends: StepEnds) -> None:
         """Check the record of one step."""
-        cycle, place = divmod(number - self.first - 1, self.per_cycle)
-        assert flat(astuple(record)) == _extrapolated(self.records[place], cycle)
+        cycle, place = self.place(ends)
+        assert _flat_record(ends) == _extrapolated(self.records[place], cycle)
 
     def check_totals(self, totals: Totals) -> None:
         """Check the totals, which may be of any boundary after so many steps."""

@@ -13,16 +13,18 @@ from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT, LAYOUTS
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
-PHASES_4 = ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other")
-OPS_4 = (
-    *("all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter"),
-    *("barrier", "send", "recv"),
-)
 # By layout version: the words that its boxes number, and the size of a box. A box stores the number of a word, and its
-# boundaries have a place for each word. To add a word, add a version here and in zmon/box/layout.py.
+# boundaries have a place for each word. To add a word, add a version here and in zmon/box/versions.py.
 VERSIONS = {
-    4: (("init", "train", "eval", "checkpoint", "done"), PHASES_4, OPS_4, 3_152_608),
-    5: (("init", "train", "eval", "checkpoint", "done", "compile", "loader_start"), PHASES_4, OPS_4, 3_387_840),
+    6: (
+        ("init", "train", "eval", "checkpoint", "done", "compile", "loader_start"),
+        ("data", "h2d", "embedding", "forward", "backward", "optimizer", "other"),
+        (
+            *("all_to_all", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather", "scatter"),
+            *("barrier", "send", "recv"),
+        ),
+        3_289_536,
+    ),
 }
 FULL = replace(
     IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
@@ -46,11 +48,6 @@ def test_words_and_size_match_the_version_of_the_layout():
     }
 
 
-def test_words_of_an_older_version_have_the_same_numbers():
-    for older, newer in zip(VERSIONS[4][:3], VERSIONS[5][:3], strict=True):
-        assert newer[: len(older)] == older
-
-
 def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
     """A word without enough bits for its number would be read as another word."""
     assert layout.unpacked(layout.state(len(ACTIVITIES) - 1, len(PHASES) - 1, len(OPS) - 1, layout.MAX_GROUPS - 1)) == (
@@ -59,23 +56,12 @@ def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
     assert len(OPS) <= layout.NONE
 
 
-def test_identity_has_the_bytes_of_version_5():
+def test_identity_has_the_bytes_of_version_6():
     formats = "q16sqqqq7i4x64s64s32s256s2560s64s16s16s96s16s160s256s"
     packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))
     assert packed == CURRENT.identity.struct.pack(1, *packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
     assert CURRENT.identity.offset == 64
-
-
-def test_identity_of_version_4_is_read_with_defaults_for_newer_fields():
-    version_4 = LAYOUTS[4]
-    values = [packed.encode(getattr(FULL, name)) for name, packed in version_4.identity_fields.items()]
-    packed = version_4.identity.struct.pack(1, *values)
-    assert packed == struct.pack("<Qq16sqqqq7i4x64s64s32s256s1024s", 1, *values)
-    assert (version_4.identity.offset, version_4.place.offset) == (64, 64 + 2 * 1544)
-    values = version_4.identity.struct.unpack(packed)[1:]
-    read = unpacked_identity(version_4.identity_fields, values)
-    assert read == replace(FULL, role="", edge="python", samples_source="")
 
 
 def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
@@ -89,7 +75,7 @@ def test_field_of_the_identity_is_stored_separately(name):
     others = {int: 7, float: 1_700_000_000.5, str: "ab" * 16 if name == "run_uid" else "other", dict: {"model": "dlrm"}}
     other = {"float32": 0.25, "bfloat16": 0.75} if name == "flops_dtypes" else others[type(getattr(FULL, name))]
     changed = replace(FULL, **{name: other})
-    assert unpacked_identity(CURRENT.identity_fields, packed_identity(changed)) == changed
+    assert unpacked_identity(packed_identity(changed)) == changed
 
 
 def test_job_id_of_maximum_length_is_read(tmp_path):

@@ -59,14 +59,6 @@ def test_unknown_kind_of_last_words_becomes_text(box):
     reader.close()
 
 
-def test_time_in_an_unknown_activity_is_counted(box):
-    box.ledger._between[7] = 3_000_000_000
-    box.steps(1)
-    reader = opened(box)
-    assert reader.totals().between_seconds["activity-7"] == 3.0
-    reader.close()
-
-
 @pytest.mark.parametrize(
     ("claim", "reason"),
     [

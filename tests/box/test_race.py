@@ -15,8 +15,9 @@ from itertools import pairwise
 import pytest
 
 from tests.box.racing import Model, check_reported
+from tests.boxes import ALL, read_totals
 from tests.places import REPOSITORY
-from zmon.box import box_path
+from zmon.box import box_path, layout
 from zmon.box.reader import BoxReader
 
 RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 3))
@@ -44,7 +45,7 @@ def racer(tmp_path):
 def check_all_but_records(reader, model):
     """Check all results of a reader except the records."""
     model.check_sequences(reader.sequences(), reader.now())
-    model.check_totals(reader.totals())
+    model.check_totals(read_totals(reader))
     check_reported(reader.report(), reader.words())
     identity = reader.identity()
     assert identity.device == f"cuda:{identity.start_ns}"
@@ -66,16 +67,18 @@ def test_reader_returns_no_torn_value_while_the_writer_writes(racer, model, caps
         num_now += 20
         check_all_but_records(reader, model)
         # Every 200 rounds read the whole ring, whose start the writer overwrites during the read.
-        newer = reader.records(model.first + model.per_cycle * (model.cycle(last_since)[0] - 3) if rounds % 200 else 0)
-        for number, record in newer[:: 1 + len(newer) // 50]:
-            model.check_record(number, record)
+        after = model.start + model.length * (model.cycle(last_since)[0] - 3) if rounds % 200 else 0
+        newer = reader.steps_ended(after, ALL, ALL)
+        for ends in newer[:: 1 + len(newer) // 50]:
+            model.check_record(ends)
             num_records += 1
-        assert [number for number, _ in newer] == sorted({number for number, _ in newer})
-        ended = reader.records_ended(0, last_since, 20)
-        assert [b.step - a.step for a, b in pairwise(ended)] == [1] * (len(ended) - 1)
+        numbers = [ends.end[layout.NUMBER] for ends in newer]
+        assert numbers == sorted({*numbers})
+        ended = [ends.end[layout.STEP_NUMBER] for ends in reader.steps_ended(0, last_since, 20)]
+        assert [b - a for a, b in pairwise(ended)] == [1] * (len(ended) - 1)
         rounds += 1
     assert racer.poll() is None
-    assert reader.totals().steps > 1000 * RACE_SECONDS
+    assert read_totals(reader).steps > 1000 * RACE_SECONDS
     reader.close()
     with capsys.disabled():
         if RACE_SECONDS >= 60:
@@ -95,11 +98,11 @@ def test_box_of_a_writer_stopped_at_random_moments_can_be_read(racer, model):
         model.check_now(now)
         check_all_but_records(reader, model)
         assert reader.now() == now
-        newer = reader.records(latest)
-        for number, record in newer[-10:]:
-            model.check_record(number, record)
-        assert not newer or newer[-1][1].step == reader.totals().steps
-        latest = newer[-1][0] if newer else latest
+        newer = reader.steps_ended(latest, ALL, ALL)
+        for ends in newer[-10:]:
+            model.check_record(ends)
+        assert not newer or newer[-1].end[layout.STEP_NUMBER] == read_totals(reader).steps
+        latest = newer[-1].end[layout.TIME] if newer else latest
         assert reader.holder() == racer.pid
         os.kill(racer.pid, signal.SIGCONT)
     reader.close()

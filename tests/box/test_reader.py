@@ -5,14 +5,16 @@ import time
 import pytest
 
 from tests.boxes import Box, read
+from tests.steps import OpTotals
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
+from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
-from zmon.schema.rank import LastWords, Memory
-from zmon.schema.step import OpTotals
+from zmon.schema.rank import LastWords
 
+MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
 TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
@@ -167,35 +169,33 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 
 def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
-    nothing = ([0] * layout.NUM_TIMES, [0] * layout.NUM_COUNTS)
-    unknown, no_reports = (-1,) * 6, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
+    unknown = [UNKNOWN] * layout.NUM_AMOUNTS
     before = box.boundary(
-        (layout.TURN, 9, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0, 1000, 2000, *unknown, *unknown, *no_reports), *nothing
-    )
-    head = (layout.STEP, 9, 1_020_000_000, 1, 20_000_000, 5_000_000_000, 6_000_000_000, 11, 12, 13, 7_000_000, 3)
+        (layout.KIND, layout.TURN), (layout.STEP_NUMBER, 9), (layout.LAST_STEP, UNKNOWN),
+        (layout.LAST_CHECKPOINT, UNKNOWN), (MEMORY, [UNKNOWN] * 3), (layout.AMOUNTS, unknown),
+        (layout.STEP_AMOUNTS, unknown),
+    )  # fmt: skip
     number = box.boundary(
-        (*head, 1102, 2103, 30, 31, 32, 33, 34, 35, 40, 41, 42, 43, 44, 45, 50, 0, 52, 53, 0, 0, 0, *no_reports[7:]),
-        times,
-        counts,
-    )
+        (layout.KIND, layout.STEP), (layout.STEP_NUMBER, 9), (layout.TIME, 1_020_000_000), (layout.STEPS, 1),
+        (layout.STEP_NS, 20_000_000), (layout.LAST_STEP, 5_000_000_000), (layout.LAST_CHECKPOINT, 6_000_000_000),
+        (MEMORY, (11, 12, 13)), (layout.OVERHEAD, 7_000_000), (layout.DROPPED, 3),
+        (layout.BETWEEN, (50, 0, 52, 53, 0, 0, 0)), (layout.STEP_AMOUNTS, (30, 31, 32, 33, 34, 35)),
+        (layout.AMOUNTS, (40, 41, 42, 43, 44, 45)), (layout.TIMES, times), (layout.COUNTS, counts),
+    )  # fmt: skip
     box.writer.place(number, 0, 0, 10)
     answers = read(box)
-    totals, records = answers["totals"], answers["records"]
-    assert [number for number, _ in records] == [number] == [before + 1]
-    record = records[0][1]
+    totals, (record,) = answers["totals"], answers["records"]
+    assert answers["last_boundary"][layout.NUMBER] == number == before + 1
     assert (totals.steps, totals.step_seconds) == (1, pytest.approx(0.020))
     assert (totals.last_step_time, totals.last_checkpoint_time) == (5.0, 6.0)
-    assert totals.memory == Memory(11, 12, 13)
+    assert totals.memory == (11, 12, 13)
     assert totals.between_seconds == pytest.approx({"init": 50e-9, "eval": 52e-9, "checkpoint": 53e-9})
     assert (totals.overhead_seconds, totals.dropped_records) == (pytest.approx(0.007), 3)
     assert (record.step, record.device_memory_peak_bytes) == (9, 13)
     assert (record.start, record.duration) == (pytest.approx(1.0), pytest.approx(0.020))
-    assert (totals.measures.network_sent_bytes, totals.measures.network_received_bytes) == (1102, 2103)
-    assert (record.measures.network_sent_bytes, record.measures.network_received_bytes) == (102, 103)
     for measured, amounts in ((totals.measures, (40, 41, 42, 43, 44, 45)), (record.measures, (30, 31, 32, 33, 34, 35))):
-        nic = (measured.nic_sent_bytes, measured.nic_received_bytes)
-        work = (measured.flops, measured.memory_traffic_bytes)
-        assert (measured.samples, measured.lookups, *nic, *work) == amounts
+        work = (measured.samples, measured.lookups, measured.flops, measured.memory_traffic_bytes)
+        assert (*work, measured.nic_sent_bytes, measured.nic_received_bytes) == amounts
         assert list(measured.phases) == list(PHASES)
         assert list(measured.ops) == list(OPS)
         for number, phase in enumerate(PHASES):

@@ -1,13 +1,13 @@
-"""Tests of the sample of recent steps. Sampled steps are multiples of a power of two, so ranks have steps in common."""
-
-from dataclasses import replace
+"""Tests of recent steps and of a sample of them. Sampled steps are multiples of a power of two, so ranks share some."""
 
 import pytest
 
-from tests.boxes import Box
+from tests.boxes import Box, all_ends, records_between
+from tests.steps import only_records
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.recent import spread
+from zmon.box.steps import aligned_steps
 from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES, OPS
 
@@ -20,12 +20,49 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
+@pytest.fixture
+def reader(box):
+    reader = BoxReader(box.path)
+    yield reader
+    reader.close()
+
+
+def step_numbers(ends):
+    return [each.end[layout.STEP_NUMBER] for each in ends]
+
+
+def sampled_records(ends):
+    """Return the records of a sample, which have what the hub compares."""
+    return only_records(aligned_steps({"": ends}))
+
+
+# -- all steps ---------------------------------------------------------------------------------------------
+
+
+def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
+    box.steps(10, seconds=1.0)
+    ends = [round((record.start + record.duration) * SECOND) for record in records_between(all_ends(reader))]
+
+    def steps(after, until, most=100):
+        return step_numbers(reader.steps_ended(after, until, most))
+
+    half = 500_000_000
+    assert steps(ends[2] - half, ends[5] + half) == [3, 4, 5, 6]
+    assert steps(ends[2] - half, ends[5] + half, most=2) == [5, 6]
+    assert steps(ends[9] + half, ends[9] + 2 * half) == []
+    assert steps(0, ends[9] + half) == list(range(1, 11))
+    assert steps(0, ends[0] - half) == []
+
+
+# -- a sample ----------------------------------------------------------------------------------------------
+
+
 def sample_steps(box, seconds, about, until=None):
     reader = BoxReader(box.path)
     until = box.clock.ns if until is None else until
-    records = reader.records_spread(until - round(seconds * SECOND), until, about)
+    ends = reader.steps_spread(until - round(seconds * SECOND), until, about)
     reader.close()
-    return [record.step for record in records]
+    return step_numbers(ends)
 
 
 def test_few_steps_are_all_returned(box):
@@ -57,20 +94,20 @@ def test_evaluations_do_not_change_the_sampled_step_numbers(box):
     assert all(step % 16 == 0 for step in steps)
 
 
-def test_sampled_record_is_the_record_of_that_step(box):
+def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
     box.steps(100, seconds=0.02)
-    reader = BoxReader(box.path)
-    whole = {record.step: record for record in reader.records_ended(0, box.clock.ns, 1000)}
-    for record in reader.records_spread(0, box.clock.ns, 4):
-        assert replace(record, mean=None) == whole[record.step]
-    reader.close()
+    whole = {each.end[layout.STEP_NUMBER]: each for each in reader.steps_ended(0, box.clock.ns, 1000)}
+    sample = reader.steps_spread(0, box.clock.ns, 4)
+    assert step_numbers(sample) == [32, 64, 96]
+    for each in sample:
+        assert each._replace(mean_from=None) == whole[each.end[layout.STEP_NUMBER]]
 
 
 def sample_means(box, about):
     reader = BoxReader(box.path)
-    records = reader.records_spread(0, box.clock.ns, about)
+    ends = reader.steps_spread(0, box.clock.ns, about)
     reader.close()
-    return {record.step: record.mean for record in records}
+    return {record.step: record.mean for record in sampled_records(ends)}
 
 
 def test_sampled_record_has_the_mean_since_the_previous_sample(box):
@@ -87,7 +124,7 @@ def test_sampled_record_has_the_mean_since_the_previous_sample(box):
     assert mean_by_step[32].samples is None
 
 
-def test_sampled_record_has_what_the_rank_has_sent_so_far(box):
+def test_sampled_record_has_what_the_rank_has_sent_so_far(box, reader):
     """Samples at two distances leave steps between their means, but none out of the total."""
     box.timeline.turn_to(TRAIN)
     for _ in range(64):
@@ -95,9 +132,8 @@ def test_sampled_record_has_what_the_rank_has_sent_so_far(box):
         box.timeline.count_op(OPS.index("all_to_all"), 0, 7, 7)  # its size may differ from rank to rank
         box.clock.sleep(0.02)
         box.timeline.end_step()
-    reader = BoxReader(box.path)
-    totals = {record.step: record.total_sent_bytes for record in reader.records_spread(0, box.clock.ns, 8)}
-    reader.close()
+    sample = sampled_records(reader.steps_spread(0, box.clock.ns, 8))
+    totals = {record.step: record.total_sent_bytes for record in sample}
     assert totals == {step: 40 * step for step in range(16, 65, 16)}
 
 
@@ -118,16 +154,14 @@ def test_mean_across_an_evaluation_is_unknown(box):
     assert mean_by_step[64].self_seconds == pytest.approx(0.010)
 
 
-def test_mean_is_unknown_where_the_count_of_steps_stands_still(box):
+def test_mean_is_unknown_where_the_count_of_steps_stands_still(box, reader):
     """The job can write its box: the numbers of its steps may rise while their count does not."""
     box.steps(64, seconds=0.020)
-    reader = BoxReader(box.path)
-    read = [reader._boundary(number) for number in range(65)]
-    reader.close()
-    still = [boundary and boundary._replace(steps=5) for boundary in read]
-    records = spread(still.__getitem__, 64, 0, box.clock.ns, about=8)
-    assert 4 <= len(records) < 64
-    assert {record.mean for record in records} == {None}
+    still = [reader._boundary(number) for number in range(65)]
+    still = [row and (*row[: layout.STEPS], 5, *row[layout.STEPS + 1 :]) for row in still]
+    sample = spread(still.__getitem__, 64, 0, box.clock.ns, about=8)
+    assert 4 <= len(sample) < 64
+    assert {record.mean for record in sampled_records(sample)} == {None}
 
 
 def test_number_of_records_is_bounded_when_steps_become_much_shorter(box):

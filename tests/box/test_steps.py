@@ -1,16 +1,13 @@
-"""Tests of the boundaries in a box. A boundary holds all totals so far; a step is the difference of two boundaries."""
-
-import struct
+"""Tests of the steps and totals of a box. A boundary holds all totals so far; a step is the difference of two."""
 
 import pytest
 
-from tests.box.test_reader import read
-from tests.boxes import Box
-from zmon.box import layout
+from tests.boxes import Box, all_ends, read
 from zmon.box.reader import BoxReader
-from zmon.box.versions import CURRENT
+from zmon.box.steps import aligned_steps, totals, whole_steps
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
-from zmon.schema.rank import Memory
+from zmon.schema.measures import NS, is_aligned
+from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP
 
 
 @pytest.fixture
@@ -18,19 +15,9 @@ def box(tmp_path):
     return Box(tmp_path)
 
 
-def read_step_numbers(box):
-    """Return the numbers of the boundaries that end a step."""
-    return [number for number, _ in read(box)["records"]]
-
-
 def read_records(box):
     """Return the records of all steps in the ring."""
-    return [record for _, record in read(box)["records"]]
-
-
-def times_and_counts(number):
-    """Return times and counts that all have this value."""
-    return [number] * layout.NUM_TIMES, [number] * layout.NUM_COUNTS
+    return read(box)["records"]
 
 
 # -- changes of activity -----------------------------------------------------------------------------------
@@ -99,7 +86,7 @@ def test_totals_are_those_of_the_last_boundary(box):
 def test_totals_are_the_sum_of_the_records(box):
     box.timeline.turn_to(TRAIN)
     for number in range(20):
-        box.ledger.work(samples=number, lookups=None)
+        box.ledger.work(number, None)
         box.steps(1, seconds=0.001 * number)
     totals, each = read(box)["totals"], read_records(box)
     assert totals.steps == len(each) == 20
@@ -116,16 +103,16 @@ def test_unknown_values_are_none_not_zero(box):
     totals, (record,) = read(box)["totals"], read_records(box)
     assert (totals.memory, totals.last_checkpoint_time, record.device_memory_peak_bytes) == (None,) * 3
     for measured in (totals.measures, record.measures):
-        amounts = (measured.samples, measured.lookups, measured.network_sent_bytes, measured.network_received_bytes)
+        amounts = (measured.samples, measured.lookups, measured.flops, measured.memory_traffic_bytes)
         assert (*amounts, measured.nic_sent_bytes, measured.nic_received_bytes) == (None,) * 6
         assert measured.ops == {}
 
 
 def test_unknown_amount_of_a_step_leaves_the_totals_unchanged(box):
     box.timeline.turn_to(TRAIN)
-    box.ledger.work(samples=32, lookups=None)
+    box.ledger.work(32, None)
     box.steps(2)
-    box.ledger.work(samples=0, lookups=7)
+    box.ledger.work(0, 7)
     box.steps(1)
     assert [record.measures.samples for record in read_records(box)] == [32, None, 0]
     assert [record.measures.lookups for record in read_records(box)] == [None, None, 7]
@@ -138,73 +125,61 @@ def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
     box.clock.sleep(2)
     box.steps(1)
     assert [record.device_memory_peak_bytes for record in read_records(box)] == [None, 300]
-    assert read(box)["totals"].memory == Memory(100, 200, 300)
+    assert read(box)["totals"].memory == (100, 200, 300)
 
 
-def test_network_bytes_that_become_known_count_from_zero(box):
-    unknown, no_reports = (-1,) * 12, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)
-    ends = [(-1, -1), (500, 600), (700, 900), (-1, -1)]
-    for step, network in enumerate(ends, box.ledger.boundaries + 1):
-        head = (layout.STEP, step, 0, 0, 0, -1, -1, -1, -1, -1, 0, 0)
-        box.boundary((*head, *network, *unknown, *no_reports), *times_and_counts(0))
-    box.writer.place(5, 0, 0, 1)
-    amounts = [(r.measures.network_sent_bytes, r.measures.network_received_bytes) for r in read_records(box)]
-    assert amounts == [(None, None), (500, 600), (200, 300), (None, None)]
+# -- columns -----------------------------------------------------------------------------------------------
 
 
-# -- the ring ----------------------------------------------------------------------------------------------
-
-
-def test_ring_holds_the_steps_between_the_last_4096_boundaries(box):
-    box.steps(layout.RING_CAPACITY + 904)
-    pairs = read(box)["records"]
-    latest = box.ledger.boundaries
-    assert [number for number, _ in pairs] == list(range(latest - layout.RING_CAPACITY + 2, latest + 1))
-    assert [record.step for _, record in pairs] == list(range(906, 5001))
-
-
-def test_records_continue_after_the_last_read(box):
-    box.steps(5)
-    latest = box.ledger.boundaries
+@pytest.fixture
+def reader(box):
     reader = BoxReader(box.path)
-    assert [record.step for _, record in reader.records(latest - 2)] == [4, 5]
-    assert reader.records(latest) == []
-    assert reader.records(latest + 1000) == []
-    box.steps(1)
-    assert [(number, record.step) for number, record in reader.records(latest)] == [(latest + 1, 6)]
+    yield reader
     reader.close()
 
 
-def test_half_overwritten_boundary_is_not_returned(box):
-    box.steps(layout.RING_CAPACITY + 1)
-    latest = box.ledger.boundaries
-    offset = CURRENT.ring + (latest + 1) % layout.RING_CAPACITY * CURRENT.boundary_size
-    box.overwrite(offset, struct.pack("<Q", latest + 1))  # the number is new and the body is old
-    assert read_step_numbers(box) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
+def test_columns_of_totals_are_those_of_what_ran_and_is_known(box, reader):
+    box.timeline.turn_to(TRAIN)
+    box.ledger.work(32, None)
+    box.timeline.begin_step(None)
+    box.timeline.count_op(OP_NUMBER["send"], 0, 10, 0)
+    box.timeline.end_step()
+    box.steps(2, seconds=0.5)
+    so_far = totals(reader.last_boundary())
+    of_ops = {f"{prefix}_{op}" for prefix in ("exposed", "inflight", "calls", "bytes_sent", "bytes_received")
+              for op in ("all_to_all", "send")}  # fmt: skip
+    assert so_far.keys() == {"samples", "phase_forward", "phase_other", *of_ops}
+    assert (so_far["samples"], so_far["calls_send"], so_far["bytes_received_all_to_all"]) == (32, 1, 120)
+    assert so_far["phase_forward"] == pytest.approx(0.5)
+    assert so_far["exposed_send"] == 0
 
 
-def test_boundary_with_another_number_is_not_returned(box):
-    """The writer has overwritten the boundary with a valid one that is 4,096 numbers newer."""
-    box.steps(4)
-    steps = read_step_numbers(box)
-    data = box.path.read_bytes()
-    offset = CURRENT.ring + steps[3] * CURRENT.boundary_size
-    box.overwrite(CURRENT.ring + steps[1] * CURRENT.boundary_size, data[offset : offset + CURRENT.boundary_size])
-    assert read_step_numbers(box) == [steps[0], steps[3]]
+def test_steps_of_several_ranks_are_one_after_the_other(box, reader):
+    box.steps(3)
+    ends = all_ends(reader)
+    steps = whole_steps({"a": ends, "b": [], "c": ends[1:]})
+    assert (steps.run_uids, steps.counts) == (("a", "b", "c"), (3, 0, 2))
+    assert list(steps.column(STEP)) == [1, 2, 3, 2, 3]
+    assert list(steps.column("bytes_sent_all_to_all")) == [100] * 5
 
 
-def test_records_ended_returns_the_last_records_of_an_interval_in_order(box):
-    box.steps(10, seconds=1.0)
-    reader = BoxReader(box.path)
-    ends = [round((record.start + record.duration) * 1e9) for _, record in reader.records(0)]
+def test_aligned_steps_have_only_what_the_hub_compares(box, reader):
+    box.steps(64, seconds=0.5)
+    steps = aligned_steps({"a": all_ends(reader)})
+    assert {"phase_forward", "exposed_all_to_all", "bytes_sent_all_to_all"} < steps.bases.keys()
+    assert all(is_aligned(name) for name in steps.bases.keys() - {STEP, SAME_SIZE_SENT})
+    sampled = aligned_steps({"a": reader.steps_spread(0, box.clock.ns, 8)})
+    means = {name for name in sampled.bases if name.startswith(MEAN) and name != MEAN_STEPS}
+    assert {name.removeprefix(MEAN) for name in means} == steps.bases.keys() - {STEP, SAME_SIZE_SENT}
 
-    def steps(after, until, most=100):
-        return [record.step for record in reader.records_ended(after, until, most)]
 
-    half = 500_000_000
-    assert steps(ends[2] - half, ends[5] + half) == [3, 4, 5, 6]
-    assert steps(ends[2] - half, ends[5] + half, most=2) == [5, 6]
-    assert steps(ends[9] + half, ends[9] + 2 * half) == []
-    assert steps(0, ends[9] + half) == list(range(1, 11))
-    assert steps(0, ends[0] - half) == []
-    reader.close()
+def test_step_without_a_mean_has_its_own_values_beside_the_means_of_others(box, reader):
+    """The first sampled step has no other one before it."""
+    box.steps(74, seconds=0.002)
+    box.steps(54, seconds=0.010)
+    steps = aligned_steps({"a": reader.steps_spread(0, box.clock.ns, 8)})
+    own, means = ([number * NS for number in steps.column(name)] for name in ("phase_forward", f"{MEAN}phase_forward"))
+    assert list(steps.column(STEP)) == [32, 64, 96, 128]
+    assert list(steps.column(MEAN_STEPS)) == [0, 32, 32, 32]
+    assert own == pytest.approx([0.001, 0.001, 0.005, 0.005], abs=1e-6)
+    assert means == pytest.approx([0.001, 0.001, (10 * 0.001 + 22 * 0.005) / 32, 0.005], abs=1e-6)

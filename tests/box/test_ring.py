@@ -1,0 +1,130 @@
+"""Tests of the ring of boundaries. Every boundary that is still there is read, and none that is torn or damaged."""
+
+import struct
+from itertools import pairwise
+
+import pytest
+
+from tests.boxes import Box, all_ends, records_between
+from zmon.box import layout, ring
+from zmon.box.reader import BoxReader
+from zmon.box.versions import CURRENT
+from zmon.probe.rank import EVAL
+from zmon.schema.measures import NS
+
+
+@pytest.fixture
+def box(tmp_path):
+    return Box(tmp_path)
+
+
+@pytest.fixture
+def reader(box):
+    reader = BoxReader(box.path)
+    yield reader
+    reader.close()
+
+
+def step_ends(reader):
+    """Return the numbers of the boundaries that end a step."""
+    return [each.end[layout.NUMBER] for each in all_ends(reader)]
+
+
+def numbers_after(reader, after, most=ring.RING_CAPACITY):
+    """Return the numbers of the undamaged boundaries above `after`."""
+    first, raw = reader.boundaries_after(after, most)
+    return [row[layout.NUMBER] for row in ring.boundaries(raw, first, reader.seed, reader.layout)]
+
+
+def read_in_pieces(reader, size):
+    """Return all undamaged boundaries, from readings of so many."""
+    rows, after = [], 0
+    while (answer := reader.boundaries_after(after, size))[1]:
+        first, raw = answer
+        rows += ring.boundaries(raw, first, reader.seed, reader.layout)
+        after = first + len(raw) // CURRENT.boundary_size - 1
+    return rows
+
+
+def durations(rows):
+    """Return the durations of the steps between boundaries that follow each other."""
+    steps = [(a, b) for a, b in pairwise(rows) if b[layout.NUMBER] == a[layout.NUMBER] + 1]
+    return [(b[layout.STEP_NS] - a[layout.STEP_NS]) * NS for a, b in steps if b[layout.KIND] == layout.STEP]
+
+
+# -- pieces ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def varied(box):
+    """A box with ten steps of different durations around an evaluation."""
+    for n in range(1, 9):
+        box.steps(1, seconds=n * 0.01)
+    box.timeline.turn_to(EVAL)
+    box.clock.sleep(5)
+    box.steps(2, seconds=0.2)
+    return box
+
+
+@pytest.mark.parametrize("size", [1, 3, 512])
+def test_boundaries_read_in_pieces_are_those_of_the_records(varied, reader, size):
+    rows = read_in_pieces(reader, size)
+    assert [row[layout.NUMBER] for row in rows] == list(range(1, varied.ledger.boundaries + 1))
+    records = [record.duration for record in records_between(all_ends(reader))]
+    assert durations(rows) == pytest.approx(records)
+    assert len(records) == 10
+
+
+def test_torn_boundary_loses_only_the_steps_on_both_sides(varied, reader):
+    varied.flip(CURRENT.ring + 5 * CURRENT.boundary_size + 40)
+    rows = read_in_pieces(reader, 512)
+    assert [row[layout.NUMBER] for row in rows] == [n for n in range(1, varied.ledger.boundaries + 1) if n != 5]
+    assert durations(rows) == pytest.approx([record.duration for record in records_between(all_ends(reader))])
+    assert len(durations(rows)) == 8
+
+
+def test_boundaries_of_an_overwritten_ring_are_the_last_ones(box, reader):
+    box.steps(layout.RING_CAPACITY + 10)
+    seconds = durations(read_in_pieces(reader, 512))
+    records = [record.duration for record in records_between(all_ends(reader))]
+    assert seconds == pytest.approx(records[-len(seconds) :])
+    assert len(seconds) > layout.RING_CAPACITY - 5
+
+
+def test_boundaries_continue_after_the_last_read(box, reader):
+    box.steps(5)
+    latest = box.ledger.boundaries
+    assert numbers_after(reader, latest - 2) == [latest - 1, latest]
+    assert numbers_after(reader, 0, most=2) == [1, 2]
+    assert numbers_after(reader, latest) == []
+    assert numbers_after(reader, latest + 1000) == []
+    box.steps(1)
+    assert numbers_after(reader, latest) == [latest + 1]
+
+
+# -- what is overwritten -----------------------------------------------------------------------------------
+
+
+def test_ring_holds_the_steps_between_the_last_4096_boundaries(box, reader):
+    box.steps(layout.RING_CAPACITY + 904)
+    latest = box.ledger.boundaries
+    assert step_ends(reader) == list(range(latest - layout.RING_CAPACITY + 2, latest + 1))
+    assert [record.step for record in records_between(all_ends(reader))] == list(range(906, 5001))
+
+
+def test_half_overwritten_boundary_is_not_returned(box, reader):
+    box.steps(layout.RING_CAPACITY + 1)
+    latest = box.ledger.boundaries
+    offset = CURRENT.ring + (latest + 1) % layout.RING_CAPACITY * CURRENT.boundary_size
+    box.overwrite(offset, struct.pack("<Q", latest + 1))  # the number is new and the body is old
+    assert step_ends(reader) == list(range(latest - layout.RING_CAPACITY + 3, latest + 1))
+
+
+def test_boundary_with_another_number_is_not_returned(box, reader):
+    """The writer has overwritten the boundary with a valid one that is 4,096 numbers newer."""
+    box.steps(4)
+    steps = step_ends(reader)
+    data = box.path.read_bytes()
+    offset = CURRENT.ring + steps[3] * CURRENT.boundary_size
+    box.overwrite(CURRENT.ring + steps[1] * CURRENT.boundary_size, data[offset : offset + CURRENT.boundary_size])
+    assert step_ends(reader) == [steps[0], steps[3]]
