@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.boxes import Box
+from tests.boxes import Box, all_ends
 from tests.build import JOB
+from tests.steps import StepRecord, only_records
 from zmon.box.reader import BoxReader
-from zmon.schema.step import StepRecord
+from zmon.box.steps import whole_steps
 from zmon.steplog import RunSteps, StepLog, read_runs
 
 
@@ -29,16 +30,26 @@ def logged(root: Path, job: str = JOB) -> list[RunSteps]:
     return runs
 
 
+def records(run: RunSteps) -> list[StepRecord]:
+    """Return all steps of a run in the log."""
+    return [record for chunk in run.chunks() for record in only_records(chunk.steps)]
+
+
 def step_numbers(run: RunSteps) -> list[int]:
     """Return the numbers of all steps of a run in the log."""
-    return [record.step for _, record, _ in run.steps()]
+    return [record.step for record in records(run)]
+
+
+def reports(run: RunSteps) -> list[dict[str, float]]:
+    """Return the gauges of each step of a run in the log."""
+    return [dict(reported) for chunk in run.chunks() for reported in chunk.reported]
 
 
 def ring_records(box: Box) -> list[StepRecord]:
-    """Return the steps in the ring of a box."""
+    """Return the steps in the ring of a box, in unix time."""
     reader = BoxReader(box.path)
     try:
-        return [record for _, record in reader.records(0)]
+        return only_records(whole_steps({"": all_ends(reader)}, unix=True))
     finally:
         reader.close()
 

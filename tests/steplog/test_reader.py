@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from tests.steplog.build import append_once, inodes, logged, rank_box, segments, step_numbers
+from tests.steplog.build import append_once, inodes, logged, rank_box, records, reports, segments, step_numbers
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
-from zmon.steplog import StepLog, format, read_runs
+from zmon.steplog import StepLog, format, read_runs, reader
 
 
 @pytest.fixture
@@ -53,8 +53,7 @@ def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(tmp_path, root
     box.steps(3, seconds=0.5)
     append_once(root, box)
     (run,) = logged(root)
-    starts = [start for start, _, _ in run.steps()]
-    assert starts == pytest.approx([begin, begin + 0.5, begin + 1.0], abs=1e-3)
+    assert [record.start for record in records(run)] == pytest.approx([begin, begin + 0.5, begin + 1.0], abs=1e-3)
 
 
 def test_runs_are_sorted_by_attempt_rank_and_start(tmp_path, root):
@@ -77,13 +76,15 @@ def test_changes_of_activity_are_neither_steps_nor_gaps(tmp_path, root):
     box.steps(2)
     append_once(root, box)
     (run,) = logged(root)
-    assert [record.duration for _, record, _ in run.steps()] == pytest.approx([0.020] * 4, abs=1e-6)
+    assert [record.duration for record in records(run)] == pytest.approx([0.020] * 4, abs=1e-6)
     assert (run.missing, run.missing_before) == (0, 0)
 
 
-def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root):
+@pytest.mark.parametrize("chunk_rows", [1, 2, 4096])
+def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root, monkeypatch, chunk_rows):
     from zmon.probe.rank import EVAL, TRAIN
 
+    monkeypatch.setattr(reader, "_CHUNK_ROWS", chunk_rows)
     box = rank_box(tmp_path / "boxes")
     box.ledger.report({"loss": 0.5})
     box.steps(2)
@@ -96,7 +97,7 @@ def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root):
     box.steps(1)
     append_once(root, box)
     (run,) = logged(root)
-    *others, last = [(record.step, reported) for _, record, reported in run.steps()]
+    *others, last = zip(step_numbers(run), reports(run), strict=True)
     assert others == [(1, {"loss": 0.5}), (2, {"loss": 0.4, "auc": 0.7}), (3, {})]
     assert math.isnan(last[1]["loss"])
 
@@ -106,7 +107,7 @@ def test_gauges_with_equal_shortened_names_do_not_affect_others(tmp_path, root):
     box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0})
     box.steps(1)
     append_once(root, box)
-    ((_, _, reported),) = logged(root)[0].steps()
+    (reported,) = reports(logged(root)[0])
     assert reported["loss"] == 3.0
 
 
@@ -121,7 +122,7 @@ def test_gauge_first_reported_later_has_the_right_name(tmp_path, root):
             log = StepLog(root, "node-a")
     log.close()
     (run,) = logged(root)
-    assert [reported for _, _, reported in run.steps()] == [{"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}]
+    assert reports(run) == [{"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}]
     assert len(segments(root)) == 2
     assert run.missing == 0
 
@@ -141,7 +142,7 @@ def test_segment_deleted_during_the_read_has_no_steps(path, root):
     (run,) = logged(root)
     path.unlink()
     assert step_numbers(run) == []
-    assert run.totals().phases == {}
+    assert [*run.columns()] == []
 
 
 # -- damage ------------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def test_foreign_bytes_lose_only_the_overwritten_blocks(path, root):
 
 def test_random_damage_neither_invents_a_step_nor_raises(path, root):
     (run,) = logged(root)
-    true = {record.step: record for _, record, _ in run.steps()}
+    true = {record.step: record for record in records(run)}
     content = path.read_bytes()
     dice = random.Random(4)
     for _ in range(300):
@@ -185,10 +186,10 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
             del damaged[start : start + dice.randrange(1, 500)]
         path.write_bytes(damaged)
         for run in read_runs(root / "job")[0]:
-            records = [record for _, record, _ in run.steps()]
-            assert all(true[record.step] == record for record in records)
-            assert len({record.step for record in records}) == len(records)
-            run.totals()
+            found = records(run)
+            assert all(true[record.step] == record for record in found)
+            assert len({record.step for record in found}) == len(found)
+            run.columns()
 
 
 # -- the header --------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def test_row_has_all_columns_in_order(tmp_path, root):
     box.ledger.memory_reader = lambda: (100, 200, 300)
     box.clock.sleep(2)
     box.timeline.turn_to(TRAIN)
-    box.ledger.work(samples=32, lookups=64)
+    box.ledger.work(32, 64)
     box.steps(1)
     append_once(root, box)
     (row,) = rows(root)
@@ -38,12 +38,12 @@ def test_row_has_all_columns_in_order(tmp_path, root):
     assert start > 1_700_000_000
     assert list(row.items()) == [
         ("job_id", "job"), ("attempt", 2), ("rank", 3), ("host", "node-a"), ("step", 1),
-        ("duration", pytest.approx(0.020, abs=1e-6)), ("samples", 32), ("lookups", 64),
+        ("duration", pytest.approx(0.020, abs=1e-6)), ("device_memory_peak", 300), ("samples", 32), ("lookups", 64),
+        ("flops", None), ("memory_traffic", None), ("nic_sent", None), ("nic_received", None),
         ("phase_forward", pytest.approx(0.010, abs=1e-6)), ("phase_other", pytest.approx(0, abs=1e-6)),
         ("exposed_all_to_all", pytest.approx(0.010, abs=1e-6)),
         ("inflight_all_to_all", pytest.approx(0.010, abs=1e-6)),
         ("bytes_sent_all_to_all", 100), ("bytes_received_all_to_all", 60),
-        ("nic_sent", None), ("nic_received", None), ("device_memory_peak", 300),
     ]  # fmt: skip
 
 
@@ -63,7 +63,8 @@ def test_unknown_values_are_null(tmp_path, root):
     append_once(root, box)
     (row,) = rows(root)
     unknown = [name for name, value in row.items() if value is None]
-    assert unknown == ["samples", "lookups", "nic_sent", "nic_received", "device_memory_peak"]
+    nic = ["nic_sent", "nic_received"]
+    assert unknown == ["device_memory_peak", "samples", "lookups", "flops", "memory_traffic", *nic]
 
 
 def test_phase_or_op_of_other_rows_is_0(tmp_path, root):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.steplog.build import append_once, inodes, logged, rank_box, ring_records, segments, step_numbers
+from tests.steplog.build import append_once, inodes, logged, rank_box, records, ring_records, segments, step_numbers
 from zmon.box import layout
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
@@ -46,7 +46,7 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
             box.steps(7 + number, seconds=0.003 * (number + 1))
         assert log.append(inodes(*boxes)) == ()
     for box, run in zip(boxes, logged(root), strict=True):
-        assert [record for _, record, _ in run.steps()] == ring_records(box)
+        assert records(run) == ring_records(box)
         assert len(ring_records(box)) == 45
         assert (run.missing, run.missing_before, run.damaged) == (0, 0, [])
         assert run.run.host == "node-a"
@@ -80,7 +80,7 @@ def test_overwritten_steps_are_counted_as_missing(tmp_path, root, log):
     assert numbers[:10] == up_to(10)
     assert numbers[10:] == list(range(4206 - len(numbers) + 11, 4207))
     assert run.missing == 4206 - len(numbers)
-    assert all(record.duration == pytest.approx(0.020, abs=1e-6) for _, record, _ in run.steps())
+    assert all(record.duration == pytest.approx(0.020, abs=1e-6) for record in records(run))
 
 
 def test_steps_overwritten_before_the_agent_started_are_counted(tmp_path, root):

@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 
 import msgspec
 
-from zmon.box.versions import LAYOUTS
+from zmon.box.versions import CURRENT, LAYOUTS
 from zmon.errors import ZmonError
 from zmon.plain import plain_json
 from zmon.schema.limits import MAX_WORLD_SIZE, check_job_id, check_rank
@@ -48,7 +48,7 @@ class Run:
     host: str
     start: float  # unix seconds
     seed: int  # seed of the checksums in its box
-    box_version: int = 4  # version of the layout of its box; segments without this field are of version 4
+    box_version: int = CURRENT.version  # version of the layout of its box
     reports: tuple[str, ...] = ()  # names of its gauges, in the order of the box; a later segment may have more
 
     @property
