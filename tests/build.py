@@ -200,7 +200,7 @@ def agent_report(
     **changes: Any,
 ) -> AgentReport:
     """Return the answer of one agent."""
-    steps = {job_id: steps_of(of_job) for job_id, of_job in records.items()}
+    steps = {job_id: (steps_of(of_job),) for job_id, of_job in records.items()}
     return replace(AgentReport(host, NOW, "0.1.0", ranks, HostSample(), (), steps), **changes)
 
 

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.boxes import read_totals
 from tests.ranks import ABORTED_AT_THE_END, TRIES
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
@@ -64,7 +65,7 @@ def assert_ranks_are_watched(zmon_run: Sequence[str], python: Path, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     for rank in range(2):
         reader = BoxReader(box_path(tmp_path / "boxes", "job", 0, rank))
-        totals, activity = reader.totals(), reader.now().activity
+        totals, activity = read_totals(reader), reader.now().activity
         reader.close()
         assert (totals.steps, activity) == (12, "done")
         assert totals.measures.ops["all_reduce"].count >= 12

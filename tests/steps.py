@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zmon.job import alignment
+from zmon.offline.analyze.rows import StepTable, run_uid
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.measures import NS, UNKNOWN, ns
 from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps, absent
@@ -167,3 +168,37 @@ def aligned(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Alig
 
 def _known(number: float) -> Any:
     return None if number == UNKNOWN else number
+
+
+_BY_WORD = {"phases": "phase_", "exposed": "exposed_", "sent_bytes": "bytes_sent_", "received_bytes": "bytes_received_"}
+_BY_RANK = {"samples": "samples", "lookups": "lookups", "total_sent_bytes": SAME_SIZE_SENT}
+
+
+def changed(step: AlignedStep, **changes: Any) -> AlignedStep:
+    """Return the step with other columns, by their accessors, or other fields."""
+    columns = dict(step.columns)
+    for accessor, prefix in _BY_WORD.items():
+        if accessor in changes:
+            columns = {name: column for name, column in columns.items() if not name.startswith(prefix)}
+            columns |= {prefix + word: column for word, column in changes.pop(accessor).items()}
+    for accessor, name in _BY_RANK.items():
+        if accessor in changes:
+            columns[name] = changes.pop(accessor)
+    return replace(step, **{"columns": columns, **changes})
+
+
+def aligned_step(
+    step: int, stands_for: int, seconds: float, critical_rank: int, self_seconds: Sequence[float], **columns: Any
+) -> AlignedStep:
+    """Return an aligned step with these columns, by their accessors."""
+    return changed(AlignedStep(step, stands_for, seconds, critical_rank, self_seconds, {}), **columns)
+
+
+def by_step(log: StepTable) -> dict[tuple[int, int], dict[int, StepRecord]]:
+    """Return the steps of a log by attempt and rank, then by number."""
+    return {key: {record.step: record for record in only_records(steps)} for key, steps in log.steps.items()}
+
+
+def set_steps(log: StepTable, records: Mapping[tuple[int, int], Mapping[int, StepRecord]]) -> None:
+    """Set the steps of a log, by attempt and rank."""
+    log.steps = {key: steps_of({run_uid(key): [*of_rank.values()]}) for key, of_rank in records.items()}

@@ -16,13 +16,13 @@ SLOW_SECONDS = 0.15  # the time to read the history of one rank in these tests
 @pytest.fixture
 def four_slow_ranks(make_live_box, monkeypatch):
     """Make the boxes of four ranks, and each read of the history of a rank slow."""
-    read = RankBox.records_ended
+    read = RankBox.steps_ended
 
     def slowly(*arguments):
         time.sleep(SLOW_SECONDS)
         return read(*arguments)
 
-    monkeypatch.setattr(RankBox, "records_ended", slowly)
+    monkeypatch.setattr(RankBox, "steps_ended", slowly)
     for rank in range(4):
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
 
@@ -36,12 +36,12 @@ def test_sixteen_histories_delay_neither_snapshots_nor_metrics(run_scenario):
         await asyncio.sleep(0.2)
         for number in range(5):
             report = await get_snapshot(client, f"?since={number}&about=8")
-            assert len(report.records["job"]) == 4
+            assert len(report.steps["job"][0].run_uids) == 4
             assert 'rank="3"' in await get_metrics(client)
             assert (await get_json(client, "/api/v1/suspects"))["suspects"] == []
         assert not histories[-1].done()
         reports = [msgspec.convert(answer, AgentReport) for answer in await asyncio.gather(*histories)]
-        assert all(len(report.records["job"]) == 4 for report in reports)
+        assert all(len(report.steps["job"]) == 4 for report in reports)
 
     run_scenario(scenario)
 
@@ -64,6 +64,6 @@ def test_large_about_is_a_history_and_is_bounded(make_live_box, run_scenario):
 
     async def scenario(client):
         report = await get_snapshot(client, "?since=0&about=1000000000")
-        assert len(report.records["job"].popitem()[1]) <= 20
+        assert report.steps["job"][0].num_rows <= 20
 
     run_scenario(scenario, max_steps_per_rank=10)

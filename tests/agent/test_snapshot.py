@@ -8,11 +8,17 @@ import pytest
 from tests.agent.agent_client import get_json, get_snapshot, poll
 from tests.boxes import IDENTITY
 from tests.build import JOB
+from tests.steps import records_of
 from zmon.job.lease import Leases
 from zmon.schema.api.packed import CONTENT_TYPE, Resting, unpack
 
 UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
+
+
+def records(report, uid):
+    """Return the steps of a rank."""
+    return [record for part in report.steps[JOB] for record in records_of(part).get(uid, [])]
 
 
 def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scenario):
@@ -21,11 +27,11 @@ def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scena
     box.steps(10)
 
     async def scenario(client):
-        assert (await get_snapshot(client)).records == {}
+        assert (await get_snapshot(client)).steps == {}
         first = await get_snapshot(client, "?since=0")
-        assert [r.step for r in first.records[JOB][UID]] == list(range(1, 11))
+        assert [r.step for r in records(first, UID)] == list(range(1, 11))
         second = await get_snapshot(client, f"?since={first.cursor}")
-        assert second.records[JOB][UID] == ()
+        assert records(second, UID) == []
         box.steps(3)
         box.clock.ns = 0
         box.timeline.begin_step(None)
@@ -35,7 +41,7 @@ def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scena
         async def last_record():
             nonlocal second
             second = await get_snapshot(client, f"?since={second.cursor}")
-            numbers.extend(r.step for r in second.records[JOB][UID])
+            numbers.extend(r.step for r in records(second, UID))
             return 14 in numbers
 
         assert await poll(last_record)
@@ -64,10 +70,10 @@ def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_box, r
 
     async def scenario(client):
         report = await get_snapshot(client, "?since=0&last=3")
-        assert [r.step for r in report.records[JOB][UID]] == [8, 9, 10]
-        assert len((await get_snapshot(client, "?since=0&last=1000000")).records[JOB][UID]) == 5
+        assert [r.step for r in records(report, UID)] == [8, 9, 10]
+        assert len(records((await get_snapshot(client, "?since=0&last=1000000")), UID)) == 5
         # `time` and `monotonic` are of the same moment, so the start of the record converts to unix time
-        (record,) = report.records[JOB][UID][-1:]
+        (record,) = records(report, UID)[-1:]
         began = report.time - (report.monotonic - record.start)
         assert 9.0 < report.time - began < 20.0
 
@@ -97,7 +103,7 @@ def test_records_of_a_restarted_rank_are_those_of_its_newest_start(
 
             assert await poll(appeared)
         report = await get_snapshot(client, "?since=0")
-        assert {len(report.records[JOB][state.run_uid]) for state in report.ranks if state.attempt == 1} == {7}
+        assert {len(records(report, state.run_uid)) for state in report.ranks if state.attempt == 1} == {7}
 
     run_scenario(scenario)
 
@@ -130,7 +136,7 @@ def test_request_for_new_records_does_not_read_old_ones(make_live_box, run_scena
 
     async def scenario(client):
         first = await get_snapshot(client, "?since=0")
-        assert len(first.records[JOB][UID]) == 1024
+        assert len(records(first, UID)) == 1024
         monkeypatch.setattr(os, "pread", counting)
         await get_snapshot(client, f"?since={first.cursor}")
         assert len(reads) < 100
@@ -178,7 +184,8 @@ def test_hub_of_the_same_version_gets_a_packed_report(make_live_box, run_scenari
             assert answer.content_type == CONTENT_TYPE
             report, resting = unpack(await answer.read(), Resting())
         assert [r.run_uid for r in report.ranks] == [r.run_uid for r in as_json.ranks] == [UID]
-        assert report.columns[JOB].num_records == len(as_json.records[JOB][UID]) > 0
+        assert report.steps == as_json.steps
+        assert len(records(report, UID)) > 0
         async with client.get(f"/api/v1/snapshot?known={resting.version}", headers={"Accept": CONTENT_TYPE}) as answer:
             assert unpack(await answer.read(), resting)[1] is resting
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.agent.agent_client import FakeSource, get_metrics, poll
-from tests.build import agent_report, column_report, rank_state
+from tests.build import agent_report, rank_state
 from tests.metrics.scene import FULL_HOST
 from zmon.agent.sources import all_sources
 from zmon.hub.agent_link import AgentLink
@@ -29,7 +29,7 @@ def test_each_field_of_a_sample_has_a_single_source():
 def test_each_field_of_a_sample_reaches_both_ends_of_the_hub_window(part):
     """Rates need both ends; a field that is not passed on would lose a metric without an error."""
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(rank_state(0), sample=FULL_HOST))
+    link.record_report(agent_report(rank_state(0), sample=FULL_HOST))
     window = link.window()
     assert getattr(window.now, part) is getattr(FULL_HOST, part) is not None
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
@@ -53,7 +53,7 @@ def test_new_source_reaches_metrics_snapshot_and_hub_window(monkeypatch, run_sce
 
     run_scenario(scenario, [source])
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
+    link.record_report(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
     assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)
 
 

@@ -10,7 +10,7 @@ from zmon.steplog import read_runs
 def steps_of(data):
     """Return the step numbers on disk, by rank."""
     runs, _ = read_runs(data / "steps" / JOB)
-    return {run.run.rank: [record.step for _, record, _ in run.steps()] for run in runs}
+    return {run.run.rank: [step for chunk in run.chunks() for step in chunk.steps.column("step")] for run in runs}
 
 
 def test_last_steps_of_a_rank_that_just_ended_are_written(make_live_box, run_scenario, tmp_path_factory):

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import dead, job_steps, plan, rank_state, snapshot
+from tests.steps import changed
 from zmon.detectors.imbalance import Imbalance
 from zmon.schema.evidence import PlannedShare
 
@@ -38,14 +39,14 @@ def uneven(*shares, seconds=None, number=64, op="all_to_all", direction="receive
     steps = job_steps(number, *({**working(s), "ops": {op: 0.030 - s}} for s in seconds))
     other = {op: (EVEN,) * len(shares)}
     both = {"sent_bytes": other, "received_bytes": other, direction: column}
-    return [replace(step, **both) for step in steps]
+    return [changed(step, **both) for step in steps]
 
 
 SKEWED_STEPS = uneven(0.33, 0.33, 3.0, 0.33, seconds=[0.008, 0.008, 0.024, 0.008])
 
 
 def steps_with_lookups(*lookups, seconds=(0.008, 0.008, 0.024, 0.008)):
-    return [replace(s, lookups=lookups) for s in job_steps(64, *map(working, seconds))]
+    return [changed(s, lookups=lookups) for s in job_steps(64, *map(working, seconds))]
 
 
 def test_rank_that_receives_much_more_than_the_others_is_named():
@@ -155,7 +156,7 @@ def test_imbalance_reports_nothing_if_pooling_factors_vary_at_random(seed, numbe
     for _ in range(24):
         factors = [chance.choice((1, 5)) for _ in range(number)]
         (step,) = uneven(*factors, seconds=[0.006 * f for f in factors], number=1)
-        steps.append(replace(step, lookups=tuple(round(MEAN * f) for f in factors)))
+        steps.append(changed(step, lookups=tuple(round(MEAN * f) for f in factors)))
     assert detect(steps) is None
 
 
@@ -178,7 +179,7 @@ def test_imbalance_ignores_other_collectives(op):
 def test_imbalance_ignores_ranks_that_take_no_part_in_the_exchange():
     """Half of the ranks hold tables, the others dense layers."""
     steps = uneven(1.0, 1.0, 0.0, 0.0, seconds=[0.020, 0.020, 0.010, 0.010])
-    assert detect([replace(s, sent_bytes=s.received_bytes) for s in steps]) is None
+    assert detect([changed(s, sent_bytes=s.received_bytes) for s in steps]) is None
 
 
 @pytest.mark.parametrize("number", [0, 5, 15])

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
+from tests.steps import aligned_step, changed
 from zmon.detectors import ALL
 from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
-from zmon.schema.aligned_step import AlignedStep, Baseline
+from zmon.schema.aligned_step import Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
 from zmon.schema.job_snapshot import Snapshot
 
@@ -67,7 +68,7 @@ def healthy(draw):
     moved = tuple((lookups * 64).T.tolist())
     columns = zip(own.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
     return tuple(
-        AlignedStep(
+        aligned_step(
             step=1 + index * stands_for,
             stands_for=stands_for,
             seconds=max(o) + min(e),
@@ -194,7 +195,7 @@ def permuted(job, order):
         ranks=tuple(sorted((replace(r, rank=new[r.rank]) for r in job.ranks), key=lambda r: r.rank)),
         hardware=tuple(map(window, job.hardware)),
         steps=tuple(
-            replace(
+            changed(
                 step,
                 self_seconds=column(step.self_seconds),
                 phases=columns(step.phases),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import dead, job_steps, rank_state, snapshot
+from tests.steps import changed
 from zmon.detectors import ALL
 from zmon.detectors.slowdown import Slowdown
 from zmon.detectors.suppression import suppress
@@ -187,7 +188,7 @@ def test_uneven_work_is_reported_as_imbalance_and_not_as_slowdown():
     hot = {"phases": {"embedding": 0.150}, "ops": {"all_to_all": 0.050}}
     quick = {"phases": {"embedding": 0.050}, "ops": {"all_to_all": 0.150}}
     steps = job_steps(300, quick, quick, hot, quick)
-    assert reporting_detectors(HEALTHY, [replace(step, lookups=(100, 100, 300, 100)) for step in steps]) == {
+    assert reporting_detectors(HEALTHY, [changed(step, lookups=(100, 100, 300, 100)) for step in steps]) == {
         "imbalance"
     }
 

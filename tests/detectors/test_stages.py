@@ -9,6 +9,7 @@ import pytest
 
 from tests.build import rank_state
 from tests.detectors.uneven_jobs import even, job
+from tests.steps import changed
 from zmon.detectors import ALL
 from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.straggler import Straggler
@@ -19,7 +20,7 @@ SECOND = (4, 5, 6, 7)
 def pipeline(*parts, groups=(range(4), SECOND), between=1 << 20):
     """Return the job of eight ranks in two stages."""
     snapshot = job(*parts, size=8)
-    steps = [replace(s, sent_bytes={**s.sent_bytes, "send": (between,) * 8}) if between else s for s in snapshot.steps]
+    steps = [changed(s, sent_bytes={**s.sent_bytes, "send": (between,) * 8}) if between else s for s in snapshot.steps]
     ranks = [
         rank_state(r, world_size=8, host=f"node-{r}", sequences={str(i): 9 for i, of in enumerate(groups) if r in of})
         for r in range(8)

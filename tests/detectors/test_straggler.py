@@ -18,6 +18,7 @@ from tests.detectors.slow_jobs import (
     steps,
     with_slow_rank,
 )
+from tests.steps import changed
 from zmon.detectors.straggler import Straggler
 
 # -- a rank ------------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ def noisy(seed, data=0.0):
         late = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (rank == 2) for rank in range(4))
         own = tuple(a + 0.060 * draw.lognormvariate(0, 0.3) for a in late)
         forward = tuple(a - b for a, b in zip(own, late, strict=True))
-        yield replace(step, self_seconds=own, phases={"data": late, "forward": forward}, seconds=max(own) + 0.030)
+        yield changed(step, self_seconds=own, phases={"data": late, "forward": forward}, seconds=max(own) + 0.030)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -183,7 +184,7 @@ def test_straggler_reports_nothing_when_a_rank_has_more_lookups():
 
 def test_rank_with_more_lookups_is_no_straggler_if_first_step_has_none():
     first, *others = _working([rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)])
-    assert detect([replace(first, lookups=(None,) * 4)], others) is None
+    assert detect([changed(first, lookups=(None,) * 4)], others) is None
 
 
 def test_rank_with_slightly_more_lookups_and_twice_the_time_is_named():
@@ -196,7 +197,7 @@ def test_rank_with_slightly_more_lookups_and_twice_the_time_is_named():
 def _working(ranks):
     """Return steps whose ranks report their numbers of lookups."""
     bare = [{key: value for key, value in r.items() if key != "lookups"} for r in ranks]
-    return [replace(step, lookups=tuple(r["lookups"] for r in ranks)) for step in steps(64, *bare, stands_for=2)]
+    return [changed(step, lookups=tuple(r["lookups"] for r in ranks)) for step in steps(64, *bare, stands_for=2)]
 
 
 def test_straggler_reports_nothing_when_half_of_the_ranks_are_slower():

@@ -9,6 +9,7 @@ import pytest
 
 from tests.build import dead, rank_state
 from tests.detectors.uneven_jobs import detect, even, findings, job, late_in
+from tests.steps import changed
 from zmon.detectors import ALL
 from zmon.detectors.imbalance import Imbalance
 from zmon.detectors.suppression import suppress
@@ -179,7 +180,7 @@ def test_imbalance_reports_nothing_if_ranks_do_not_wait_for_each_other():
 def test_ranks_that_meet_every_tenth_step_only_lose_little():
     """Local SGD: the ranks vary, but wait for each other in one step of ten."""
     snapshot = job((90, slow_loader))
-    alone = [replace(s, exposed={"all_reduce": (0.0,) * 4}) if s.step % 10 else s for s in snapshot.steps]
+    alone = [changed(s, exposed={"all_reduce": (0.0,) * 4}) if s.step % 10 else s for s in snapshot.steps]
     windows = [replace(window, lost_ratio=window.lost_ratio / 10) for window in snapshot.step_windows]
     assert findings(replace(snapshot, steps=tuple(alone), step_windows=tuple(windows))) == ()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from tests.build import (
     JOB,
     NOW,
+    agent_report,
     agent_status,
-    column_report,
     dead,
     evidence,
     finding,
@@ -33,6 +33,7 @@ from tests.detectors.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
+from tests.steps import StepRecord
 from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
 from zmon.hub import Hub, HubConfig
@@ -44,7 +45,6 @@ from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.incident import TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import LastWords
-from zmon.schema.step import StepRecord
 
 AGENTS = ("http://node-a:9780", "http://node-b:9780", "http://node-c:9780")
 LABELS = {"name": "dlrm", "owner": "ann"}
@@ -165,8 +165,8 @@ def hub(data_dir: Path) -> Hub:
     BaselineStore(data_dir / FOLDER).record("dlrm", *points)
     new_hub = Hub(HubConfig(AGENTS, data_dir))
     a, b, _ = new_hub.links
-    a.record_report(column_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
-    b.record_report(column_report(rank_state(3), host="node-b"))
+    a.record_report(agent_report(rank_state(0), sample=FULL_HOST, sources=SOURCES))
+    b.record_report(agent_report(rank_state(3), host="node-b"))
     b.record_failure("cannot reach http://node-b:9780: Connection refused")
     fill_journal(new_hub)
     fill_incidents(new_hub.incidents.folder)
@@ -185,7 +185,7 @@ def trained(hub_: Hub) -> Snapshot:
     job_state = hub_.job_states.state_of(now)
     job_state.add(replace(whole, ranks=(start, *whole.ranks[1:]), time=NOW - 9), [])
     records = {JOB: {r.run_uid: tuple(map(working_step, range(1, 301))) for r in whole.ranks}}
-    report = column_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
+    report = agent_report(*whole.ranks, records=records, plans={"uid-0": plan(totals={"samples_per_second": 5.0})})
     job_state.add(whole, [report])
     job_state.rate(whole, PEAKS)
     return job_state.add(now, [])

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.build import agent_report, rank_state, waiting
 from zmon.hub import Hub, HubConfig
-from zmon.schema.api.packed import CONTENT_TYPE, pack, with_columns
+from zmon.schema.api.packed import CONTENT_TYPE, pack
 from zmon.schema.host import HostSample
 
 TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
@@ -71,7 +71,7 @@ class FakeAgent:
         )
         self.records = {}
         if request.headers.get("Accept") == CONTENT_TYPE and not self.is_older:
-            body = pack(with_columns(report, "f"), request.query.get("known", ""))
+            body = pack(report, request.query.get("known", ""))
             return web.Response(body=self.spoil(body), content_type=CONTENT_TYPE)
         return web.json_response(body=msgspec.json.encode(report))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.build import column_report, dead, killed, rank_state
+from tests.build import agent_report, dead, killed, rank_state
 from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, working
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
@@ -10,7 +10,7 @@ from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, Tcp
 def silent(seconds):
     """Return a link whose agent answered once and has been silent for `seconds`."""
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(rank_state(0), cursor=7))
+    link.record_report(agent_report(rank_state(0), cursor=7))
     link._answered_at -= seconds
     link.record_failure("Connection refused")
     return link
@@ -24,7 +24,7 @@ def test_agent_that_never_answered_has_no_host():
 
 def test_silent_seconds_are_zero_after_an_answer():
     link = silent(30)
-    link.record_report(column_report(rank_state(0), cursor=9))
+    link.record_report(agent_report(rank_state(0), cursor=9))
     status = link.status()
     assert (status.host, status.reachable, status.silent_seconds, status.error) == ("node-a", True, 0.0, None)
     assert link.cursor == 9
@@ -47,13 +47,13 @@ def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_h
     link.record_failure("no answer within 2 s")
     assert not link.status().host_is_up
     link.record_failure("Connection refused", host_is_up=True)
-    link.record_report(column_report(rank_state(0), cursor=9))
+    link.record_report(agent_report(rank_state(0), cursor=9))
     assert not link.status().host_is_up
 
 
 def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(rank_state(0), cursor=7))
+    link.record_report(agent_report(rank_state(0), cursor=7))
     link.record_leave()
     assert not link.status().is_restarting  # it still answers
     link.record_failure("Connection refused")
@@ -64,7 +64,7 @@ def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
 
 def test_silence_of_an_agent_after_its_restart_is_not_that_of_the_restart():
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(rank_state(0), cursor=7))
+    link.record_report(agent_report(rank_state(0), cursor=7))
     link.record_leave()
     link.record_stay()
     link.record_failure("no answer within 2 s")
@@ -91,9 +91,9 @@ def test_ages_in_a_late_report_are_as_of_the_present(monkeypatch):
     """An agent that reports 0.8 s late sees the same death as long ago as an agent in time."""
     link, now = AgentLink("http://node-a:9780"), 100.0
     monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda: now)
-    link.record_report(column_report(rank_state(0), monotonic=5000.0))
+    link.record_report(agent_report(rank_state(0), monotonic=5000.0))
     now = 102.8
-    link.record_report(column_report(dead(0, 1.0), monotonic=5002.0))
+    link.record_report(agent_report(dead(0, 1.0), monotonic=5002.0))
     now = 103.0
     (state,) = link.present_report().ranks
     assert state.gone_seconds == pytest.approx(2.0)
@@ -109,7 +109,7 @@ def link_after(monkeypatch, *seconds):
     for second in seconds:
         monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda second=second: float(second))
         nic = NicSample("eth0", "tcp", True, None, second, 0, {})
-        link.record_report(column_report(rank_state(0), sample=HostSample(nics=(nic,))))
+        link.record_report(agent_report(rank_state(0), sample=HostSample(nics=(nic,))))
     return link
 
 
@@ -124,7 +124,7 @@ def test_connections_are_also_compared_with_some_seconds_ago(monkeypatch):
     link = AgentLink("http://node-a:9780")
     for tenth in range(0, 101, 3):
         monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda tenth=tenth: tenth / 10)
-        link.record_report(column_report(rank_state(0), sample=HostSample(tcp=TcpSample(tenth, ()))))
+        link.record_report(agent_report(rank_state(0), sample=HostSample(tcp=TcpSample(tenth, ()))))
     assert 40 <= 99 - link.window().recent.retransmitted_segments <= 50
 
 
@@ -139,7 +139,7 @@ def test_cgroup_is_compared_with_its_first_sample(monkeypatch):
     for second in range(0, 40, 5):
         monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda second=second: float(second))
         group = CgroupSample("/job", (), None, None, None, None, second)
-        link.record_report(column_report(sample=HostSample(cgroups=(group,) if second >= 20 else ())))
+        link.record_report(agent_report(sample=HostSample(cgroups=(group,) if second >= 20 else ())))
     assert [group.oom_kills for group in link.window().before.cgroups] == [20]
 
 
@@ -153,7 +153,7 @@ def test_hardware_is_not_compared_after_a_gap_or_with_another_host(monkeypatch):
     window = link_after(monkeypatch, 0, 10, 200).window()
     assert (window.seconds, window.before.nics) == (0.0, window.now.nics)
     link = link_after(monkeypatch, 0, 10)
-    link.record_report(column_report(rank_state(0), host="node-b", sample=HostSample()))
+    link.record_report(agent_report(rank_state(0), host="node-b", sample=HostSample()))
     assert (link.window().host, link.window().before) == ("node-b", HostSample())
 
 
@@ -162,7 +162,7 @@ def test_devices_that_were_up_are_remembered(monkeypatch):
     down = HostSample(
         nics=(NicSample("eth0", "tcp", False, None, 0, 0, {}),), gpus=(GpuSample("0", "GPU-a", lost=True),)
     )
-    link.record_report(column_report(rank_state(0), sample=down))
+    link.record_report(agent_report(rank_state(0), sample=down))
     assert link.window().worked == {"eth0"}
     assert working(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}
 
@@ -170,16 +170,16 @@ def test_devices_that_were_up_are_remembered(monkeypatch):
 def test_end_of_a_rank_stays_known_after_its_agent_was_restarted(monkeypatch):
     link, now = AgentLink("http://node-a:9780"), 100.0
     monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda: now)
-    link.record_report(column_report(killed(0, 1.0)))
+    link.record_report(agent_report(killed(0, 1.0)))
     link.record_failure("Connection refused")
     now = 110.0
-    link.record_report(column_report(dead(0, 60.0, watched=False)))
+    link.record_report(agent_report(dead(0, 60.0, watched=False)))
     (state,) = link.report.ranks
     assert (state.exit_status, state.gone_seconds) == ("signal SIGKILL", 11.0)
 
 
 def test_end_of_a_rank_is_not_taken_from_another_host():
     link = AgentLink("http://node-a:9780")
-    link.record_report(column_report(killed(0, 1.0)))
-    link.record_report(column_report(dead(0, 60.0, watched=False), host="node-b"))
+    link.record_report(agent_report(killed(0, 1.0)))
+    link.record_report(agent_report(dead(0, 60.0, watched=False), host="node-b"))
     assert link.report.ranks[0].exit_status is None

@@ -8,6 +8,7 @@ import pytest
 
 from tests.build import NOW, agent_report, agent_status, finding, job_steps, measures, rank_state, snapshot, words
 from tests.metrics.scene import JOB_VIEW, hub, page, value
+from tests.steps import totals_of
 from zmon.detectors import ALL
 from zmon.hub.api.view import job_state
 from zmon.hub.journal import Journal
@@ -20,7 +21,7 @@ from zmon.schema.rank import EnteredCollective, InFlight
 NEWER = {
     "activity": "tune",
     "phase": "quantize",
-    "measures": measures({"forward": 1.0, "quantize": 0.5}, {"all_reduce": 1.0, "all_to_allv": 0.25}),
+    "totals": totals_of(measures({"forward": 1.0, "quantize": 0.5}, {"all_reduce": 1.0, "all_to_allv": 0.25})),
     "in_flight": InFlight("all_to_allv", "0", 7, 100, 0.25),
     "entered": (EnteredCollective("all_to_allv", "0", 7, 100),),
     "last_words": words("oom", "kernel", "out of memory"),
@@ -50,7 +51,7 @@ def test_snapshot_of_a_newer_agent_is_decoded_unchanged():
     (state, *_) = newer().ranks
     assert (state.activity, state.phase, state.in_flight.op) == ("tune", "quantize", "all_to_allv")
     assert state.last_words.kind == "oom"
-    assert state.measures.phases["quantize"] == 0.5
+    assert state.totals["phase_quantize"] == 0.5
 
 
 def test_metrics_show_unknown_words_beside_known_ones():

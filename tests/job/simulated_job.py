@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tests.build import NOW, dead, rank_state, snapshot, step_record
-from zmon.job.alignment import align
+from tests.steps import aligned
 from zmon.job.time_account import Account
 
 STEP = 0.020
@@ -56,7 +56,7 @@ class SimulatedJob:
             ops_ = ops or {"all_to_all": seconds - sum(phases_.values())}
             ops_ = {op: s + (delay if n == 0 else 0.0) for n, (op, s) in enumerate(ops_.items())}
             record = step_record(self.steps, phases_, ops_)
-            self.new_steps.append(align(self.steps, [record] * 4))
+            self.new_steps.append(aligned(self.steps, [record] * 4))
             self.in_steps += self.open
             self.stepped = self.time
             self.open = 0.0

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tests.build import JOB, column_report, job_steps, rank_state, snapshot, step_record
+from tests.build import JOB, agent_report, job_steps, rank_state, snapshot, step_record
 from zmon.hub.job_state import JobState
 from zmon.job.baseline import LEARNED_WINDOWS, WINDOW_SECONDS, WINDOW_STEPS, BaselineLearner, is_comparable, step_window
 from zmon.job.time_account import Account
@@ -108,7 +108,7 @@ def test_step_windows_are_comparable_if_their_samples_are_similar():
 
 def test_snapshot_has_step_windows_and_baseline():
     ranks, records = [rank_state(rank) for rank in range(4)], tuple(step_record(n) for n in range(1, 1201))
-    report = column_report(*ranks, records={JOB: {r.run_uid: records for r in ranks}})
+    report = agent_report(*ranks, records={JOB: {r.run_uid: records for r in ranks}})
     state = JobState({r.run_uid for r in ranks}, 4, Account(JOB)).add(snapshot(*ranks), [report])
     assert state.baseline.seconds == pytest.approx(0.020)
     assert len(state.step_windows) == 4

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.build import add_records, step_record
-from zmon.job.alignment import align
+from tests.steps import aligned
 from zmon.job.history import MIN_STEPS, History
 
 
@@ -28,7 +28,7 @@ def lists(columns):
 def test_aligned_step_has_the_values_of_all_ranks():
     quick = step_record(7, {"forward": 0.010, "data": 0.001}, {"all_to_all": 0.020}, samples=8)
     slow = step_record(7, {"forward": 0.029}, {"all_to_all": 0.001, "all_reduce": 0.001}, samples=None)
-    step = align(7, [quick, slow])
+    step = aligned(7, [quick, slow])
     assert step.self_seconds == pytest.approx((0.011, 0.029))
     assert lists(step.phases) == {"forward": [0.010, 0.029], "data": [0.001, 0.0]}
     assert lists(step.exposed) == {"all_to_all": [0.020, 0.001], "all_reduce": [0.0, 0.001]}
@@ -40,14 +40,14 @@ def test_aligned_step_has_the_values_of_all_ranks():
 def test_number_that_nothing_can_have_counted_is_unknown():
     """A log can claim it; a report cannot, because the hub refuses it."""
     big = step_record(7, {}, {}, samples=1 << 63)
-    assert list(align(7, [big, step_record(7, {}, {}, samples=2)]).samples) == [None, 2]
+    assert list(aligned(7, [big, step_record(7, {}, {}, samples=2)]).samples) == [None, 2]
 
 
 def test_duration_of_an_aligned_step_is_that_of_the_critical_rank():
     """A waiting rank may count the delay of another rank twice, so its own step may be longer."""
     early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
     last = step_record(1, {"forward": 0.040}, {"all_to_all": 0.005})
-    assert align(1, [early, last]).seconds == pytest.approx(0.045)
+    assert aligned(1, [early, last]).seconds == pytest.approx(0.045)
 
 
 def test_step_is_added_after_every_rank_has_reported():
@@ -167,7 +167,7 @@ def test_history_keeps_recent_steps_and_more_of_small_jobs(world_size, num_steps
 
 def test_rank_without_times_is_not_critical():
     """The times of a GPU may arrive too late."""
-    step = align(1, [step_record(1), step_record(1, {}, {})])
+    step = aligned(1, [step_record(1), step_record(1, {}, {})])
     assert (step.critical_rank, step.seconds) == (0, pytest.approx(0.020))
 
 

@@ -1,10 +1,9 @@
 """Tests of the time that a step loses because its ranks take unequally long."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.build import job_steps
+from tests.steps import changed
 from zmon.job.baseline import step_window
 from zmon.job.lost_time import lasting_loss, lost_seconds
 from zmon.schema.aligned_step import StepWindow
@@ -29,8 +28,8 @@ def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean():
 def test_step_loses_no_more_than_its_ranks_waited():
     """The ranks do not meet in this step, or only for a moment."""
     uneven = step(0.080, 0.040)
-    assert lost_seconds(replace(uneven, exposed={})) == 0
-    assert lost_seconds(replace(uneven, exposed={"all_reduce": (0.010, 0.014)})) == pytest.approx(0.002)
+    assert lost_seconds(changed(uneven, exposed={})) == 0
+    assert lost_seconds(changed(uneven, exposed={"all_reduce": (0.010, 0.014)})) == pytest.approx(0.002)
 
 
 def test_step_window_has_the_share_of_its_time_that_is_lost():

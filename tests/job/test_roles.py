@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import job_steps, rank_state, snapshot
+from tests.steps import changed
 from zmon.job.roles import roles
 
 MIB = 1 << 20
@@ -23,7 +24,7 @@ def job(size, groups=None, ops=(), between=0, collective=0, **changes):
     names = {**dict.fromkeys(ops, collective), **({"send": between, "recv": between} if between else {})}
     (step,) = job_steps(1, *[{}] * size)
     columns = {name: (sent,) * size for name, sent in names.items()}
-    return replace(snapshot(*ranks), steps=(replace(step, sent_bytes=columns),), **changes)
+    return replace(snapshot(*ranks), steps=(changed(step, sent_bytes=columns),), **changes)
 
 
 def named(*words):

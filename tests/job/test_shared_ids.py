@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from tests.build import JOB, NOW, column_report, rank_state
+from tests.build import JOB, NOW, agent_report, rank_state
 from zmon.job.shared_ids import SharedIds, renamed
 from zmon.job.timeline import snapshots
-from zmon.schema.step_columns import step_columns
+from zmon.schema.steps import Steps
 
 
 def report(host, ranks, owner, start=NOW - 60, world_size=4, run="run", **changes):
@@ -15,7 +15,7 @@ def report(host, ranks, owner, start=NOW - 60, world_size=4, run="run", **change
         )
         for r in ranks
     ]
-    return replace(column_report(*states), host=host)
+    return replace(agent_report(*states), host=host)
 
 
 def jobs(*reports, ids=None):
@@ -63,7 +63,7 @@ def on_host_of_another_user(owner, ranks, start=NOW - 60):
     """Return the report of host `a`: a job of user 1, and ranks of another user, which the agent has renamed."""
     ours, other = report("a", range(4), 1, start=NOW - 600), report("a", ranks, owner, start, run="other")
     named = [replace(r, job_id=f"{JOB}.uid{owner}", wanted_job_id=JOB) for r in other.ranks]
-    return replace(column_report(*ours.ranks, *named), host="a")
+    return replace(agent_report(*ours.ranks, *named), host="a")
 
 
 def test_job_that_one_of_its_agents_has_renamed_is_one_job():
@@ -83,8 +83,8 @@ def test_user_whom_an_agent_has_renamed_does_not_become_the_first():
 
 def test_steps_and_hardware_follow_their_job():
     ours, other = report("a", range(4), 1, start=NOW - 600), report("b", range(4), 2)
-    columns = step_columns({"b-run-0": ()})
-    other = replace(other, columns={JOB: columns, "else": columns})
+    steps = Steps(("b-run-0",), (0,))
+    other = replace(other, steps={JOB: (steps,), "else": (steps,)})
     later = renamed(other, SharedIds().names([ours, other]))
-    assert later.columns == {f"{JOB}.uid2": columns, "else": columns}
+    assert later.steps == {f"{JOB}.uid2": (steps,), "else": (steps,)}
     assert renamed(ours, SharedIds().names([ours, other])) is ours

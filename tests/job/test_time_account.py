@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import step_record
 from tests.job.simulated_job import STEP, SimulatedJob, rounded_categories
-from zmon.job.alignment import align
+from tests.steps import aligned
 from zmon.job.time_account import Account
 
 SEEDS = 40
@@ -90,8 +90,8 @@ def test_short_wait_during_an_open_stall_finding_is_not_a_stall(job):
 def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
     """Steps are short, and one of sixteen is sampled, with the mean of the sixteen."""
     job.change_activity("train")
-    quick = align(16, [step_record(16)] * 4)
-    mean = align(16, [step_record(16, {"forward": 0.110}, {"all_to_all": 0.010})] * 4)
+    quick = aligned(16, [step_record(16)] * 4)
+    mean = aligned(16, [step_record(16, {"forward": 0.110}, {"all_to_all": 0.010})] * 4)
     job.steps, job.in_steps = 16, 16 * 0.120
     job.new_steps = [replace(quick, stands_for=16, mean=mean)]
     job.update()
@@ -211,9 +211,9 @@ def test_categories_never_decrease(job):
 
 def test_histogram_bucket_includes_its_upper_bound():
     account = Account("job")
-    steps = [align(n, [step_record(n, {"forward": s}, {})]) for n, s in enumerate((0.0005, 0.001, 0.0011, 100.0))]
+    steps = [aligned(n, [step_record(n, {"forward": s}, {})]) for n, s in enumerate((0.0005, 0.001, 0.0011, 100.0))]
     account.observe(steps, (0.001, 0.002, 65.536))
-    account.observe([align(9, [step_record(9)], stands_for=8)], (0.001, 0.002, 65.536))
+    account.observe([aligned(9, [step_record(9)], stands_for=8)], (0.001, 0.002, 65.536))
     assert account.histogram == [2, 1, 8, 1]
     assert account.histogram_seconds == pytest.approx(0.0005 + 0.001 + 0.0011 + 100 + 8 * 0.020)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import rank_state, step_record
-from zmon.job.alignment import align
+from tests.steps import aligned
 from zmon.job.utilization import JobPeaks, RecentWork, StepWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.unknown import Unknown
@@ -85,8 +85,8 @@ def test_source_is_unknown_with_the_reason_of_the_rank():
 def test_recent_work_adds_up_all_ranks_and_the_steps_that_each_stands_for():
     work = RecentWork()
     mean = record(flops=3_000_000_000_000, traffic=50).measures
-    work.add([align(1, [record(1, 10**12, 100), record(1, 2 * 10**12, 200)])])
-    work.add([align(9, [record(9, 10**12, 100, mean), record(9, 10**12, 100, mean)], stands_for=8)])
+    work.add([aligned(1, [record(1, 10**12, 100), record(1, 2 * 10**12, 200)])])
+    work.add([aligned(9, [record(9, 10**12, 100, mean), record(9, 10**12, 100, mean)], stands_for=8)])
     total = work.total
     assert total.steps == 9
     assert total.seconds == pytest.approx(9 * 0.020)
@@ -96,9 +96,9 @@ def test_recent_work_adds_up_all_ranks_and_the_steps_that_each_stands_for():
 
 def test_step_with_a_rank_of_unknown_work_is_left_out():
     work = RecentWork()
-    work.add([align(1, [record(1, 10**12), record(1)])])
+    work.add([aligned(1, [record(1, 10**12), record(1)])])
     assert work.total is None
-    work.add([align(2, [record(2, 10**12), record(2, 10**12)])])
+    work.add([aligned(2, [record(2, 10**12), record(2, 10**12)])])
     assert (work.total.flops, work.total.memory_traffic) == (2e12, None)
 
 

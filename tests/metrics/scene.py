@@ -6,6 +6,7 @@ from typing import get_type_hints
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.build import agent_report, measures, rank_state
+from tests.steps import totals_of
 from zmon.metrics import STEP_SECONDS_BOUNDS, agent_page, hub_page
 from zmon.schema.host import (
     CgroupSample,
@@ -26,7 +27,7 @@ from zmon.schema.host import (
 )
 from zmon.schema.job import JobView
 from zmon.schema.names import OPS, PHASES
-from zmon.schema.rank import InFlight, Memory
+from zmon.schema.rank import InFlight
 
 MADE_UP = {int | None: 1, float | None: 0.5, bool | None: True, dict[str, int]: {"x": 1}, dict[str, float]: {"x": 0.5}}
 
@@ -40,11 +41,14 @@ def filled(sample):
 
 FULL_RANK = rank_state(
     1,
-    measures=measures(
-        dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:6], 1.0), samples=320, lookups=8000, network_sent_bytes=10,
-        network_received_bytes=11, nic_sent_bytes=12, nic_received_bytes=13,
-    ),
-    memory=Memory(1, 2, 3),
+    totals={
+        **totals_of(measures(
+            dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:6], 1.0), samples=320, lookups=8000, nic_sent_bytes=12,
+            nic_received_bytes=13,
+        )),
+        "device_memory_allocated": 1, "device_memory_reserved": 2,
+    },
+    device_memory_peak_bytes=3,
     report={"loss": float("nan"), "auc": 0.7, "ne": 0.9, "lr": 0.1},
     in_flight=InFlight("all_to_all", "0", 7, 100, 0.25),
     last_checkpoint_time=1.8e9,

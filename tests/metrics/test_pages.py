@@ -75,7 +75,7 @@ def test_unknown_value_of_a_rank_has_no_series():
     text = page(rank_state(0, last_step_time=None, resident_bytes=None))
     for name in (
         "samples_total", "lookups_total", "last_step_timestamp_seconds", "last_checkpoint_timestamp_seconds",
-        "collective_network_bytes_total", "step_nic_bytes_total", "device_memory_bytes", "process_resident_bytes",
+        "step_nic_bytes_total", "device_memory_bytes", "process_resident_bytes",
     ):  # fmt: skip
         assert series(text, f"zmon_{name}") == {}, name
 

@@ -4,9 +4,6 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-
-from tests.build import add_records, measures, step_record
-from zmon.job.history import History
 from zmon.schema.step_columns import (
     MAX_NAMES,
     MAX_RECORDS_OF_RANK,
@@ -19,6 +16,9 @@ from zmon.schema.step_columns import (
     check_values,
     step_columns,
 )
+
+from tests.build import add_records, measures, step_record
+from zmon.job.history import History
 
 
 def received(columns):

@@ -35,7 +35,7 @@ class NodeRanks(NamedTuple):
 
     cursor: int  # the steps end here, on the host's monotonic clock (ns)
     ranks: tuple[tuple[RankState, int], ...] = ()  # each with its pid in this PID namespace
-    steps: Mapping[str, Steps] = MappingProxyType({})  # by job id
+    steps: Mapping[str, tuple[Steps, ...]] = MappingProxyType({})  # by job id
     plans: Mapping[str, Plan] = MappingProxyType({})  # by run uid; empty if the client has this version already
     plans_version: str = ""
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
@@ -76,7 +76,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
         if request.since >= 0 and not is_history(request):
             with contextlib.suppress(BoxError, OSError):  # damaged since the last scan: the next one reports it
                 ends[state.job_id][state.run_uid] = box.steps_spread(request.since, cursor, request.about)
-    steps = {job_id: aligned_steps(of_job) for job_id, of_job in ends.items()}
+    steps = {job_id: (aligned_steps(of_job),) for job_id, of_job in ends.items()}
     version = plans_version(plans)
     changed = {plan.run_uid: plan.plan for plan in plans} if version != request.plans else {}
     return NodeRanks(cursor, tuple(ranks), steps, changed, version, boxes.unread_ranks())
@@ -110,4 +110,4 @@ async def with_history(
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
         parts[state.job_id].append(await ask(partial(read, state.run_uid)))
-    return node._replace(steps={job_id: Steps.join(of_job) for job_id, of_job in parts.items()})
+    return node._replace(steps={job_id: tuple(of_job) for job_id, of_job in parts.items()})

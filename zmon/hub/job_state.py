@@ -80,7 +80,7 @@ class JobState:
 
         They are removed from `reports`. `stalled`: the job has an open finding of a stall.
         """
-        new = [taken for report in reports if (taken := report.steps.pop(snapshot.job_id, None))]
+        new = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
         steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks})
         self.time.add(steps)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)

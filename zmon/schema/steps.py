@@ -67,12 +67,12 @@ class Steps:
         for name, numbers in columns.items():
             low, high = min(numbers), max(numbers)
             if low < -MAX_NUMBER or high >= MAX_NUMBER:  # a job can write anything into its box
-                numbers = [max(-MAX_NUMBER, min(number, MAX_NUMBER - 1)) for number in numbers]
+                numbers = [_possible(name, number) for number in numbers]
                 low, high = min(numbers), max(numbers)
             if high > low:
                 code = next(code for code, size in SIZES.items() if high - low < 1 << 8 * size)
                 differences[code][name] = array(code, [number - low for number in numbers])
-            elif low == absent(name):
+            elif low == absent(name) and name != STEP:
                 continue
             bases[name] = low
         varying = {code: tuple(by_name) for code, by_name in differences.items() if by_name}
@@ -157,7 +157,7 @@ class RankSteps:
         for name in numbers.keys() - self._columns.keys():
             self._columns[name] = array("q", (absent(name),)) * row
         for name, column in self._columns.items():
-            number = max(-MAX_NUMBER, min(numbers.get(name, absent(name)), MAX_NUMBER - 1))
+            number = _possible(name, numbers.get(name, absent(name)))
             if row < len(column):
                 column[row] = number
             else:
@@ -169,6 +169,13 @@ class RankSteps:
         columns = {name: [column[row] for _, row in in_order] for name, column in self._columns.items()}
         columns = {STEP: [step for step, _ in in_order], **columns} if in_order else {}
         return Steps.from_columns((run_uid,), (len(in_order),), columns)
+
+
+def _possible(name: str, number: int) -> int:
+    """Return the number; an amount that nothing can have counted is unknown, other numbers stay within their limits."""
+    if -MAX_NUMBER <= number < MAX_NUMBER:
+        return number
+    return UNKNOWN if absent(name) == UNKNOWN else max(-MAX_NUMBER, min(number, MAX_NUMBER - 1))
 
 
 @lru_cache(1024)
@@ -198,12 +205,13 @@ def check_steps(steps: Steps) -> int:
     row_size = sum(SIZES[code] * len(of_code) for code, of_code in steps.varying.items())
     if len(steps.data) != row_size * steps.num_rows:
         raise ValueError("a column has not one number for each row")
-    wide = steps.num_rows * SIZES["Q"] * len(steps.varying.get("Q", ()))  # they are the last ones
-    most = max(_little_endian(array("Q", steps.data[len(steps.data) - wide :])), default=0)
-    if most >= 2 * MAX_NUMBER or any(not -MAX_NUMBER <= base < MAX_NUMBER for base in steps.bases.values()):
-        raise ValueError("a number is too large")
     if [*steps.varying] != [code for code in SIZES if code in steps.varying]:
         raise ValueError("its columns are not in order")
+    wide, size = steps.varying.get("Q", ()), steps.num_rows  # they are the last ones
+    differences = _little_endian(array("Q", steps.data[len(steps.data) - SIZES["Q"] * size * len(wide) :]))
+    spread = {name: max(differences[place * size : (place + 1) * size], default=0) for place, name in enumerate(wide)}
+    if any(not -MAX_NUMBER <= base < MAX_NUMBER - spread.get(name, 0) for name, base in steps.bases.items()):
+        raise ValueError("a number is too large")
     if steps.num_rows and STEP not in steps.bases:
         raise ValueError("its steps have no numbers")
     return steps.num_rows * len(steps.bases)

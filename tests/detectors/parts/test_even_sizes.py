@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 from tests.build import job_steps
+from tests.steps import changed
 from zmon.detectors.parts.even_sizes import even_ops
 
 EVEN = job_steps(16)
 
 
 def uneven(step, *sent):
-    return replace(step, sent_bytes={"all_to_all": sent})
+    return changed(step, sent_bytes={"all_to_all": sent})
 
 
 def test_operation_whose_size_was_equal_on_all_ranks_in_every_step_is_even():

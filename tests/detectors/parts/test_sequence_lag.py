@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.build import NOW, rank_state, snapshot
 from tests.detectors.stalls import STALL
-from zmon.schema.aligned_step import AlignedStep
+from tests.steps import aligned_step, changed
 
 RANKS = 4
 
@@ -14,9 +14,7 @@ def step(number, sent=1000, stands_for=1, mean=None, **others):
     column = tuple(others.get(f"r{rank}", sent) for rank in range(RANKS))
     zeros = (0.0,) * RANKS
     amounts = {"all_reduce": column}
-    return AlignedStep(
-        number, stands_for, 0.02, 0, zeros, {}, {}, amounts, amounts, (None,) * RANKS, (None,) * RANKS, mean
-    )
+    return aligned_step(number, stands_for, 0.02, 0, zeros, sent_bytes=amounts, received_bytes=amounts, mean=mean)
 
 
 def job(steps, **changes):
@@ -29,7 +27,7 @@ def with_totals(steps):
     for each in steps:
         sent = (each.mean or each).sent_bytes["all_reduce"]
         totals = [total + each.stands_for * amount for total, amount in zip(totals, sent, strict=True)]
-        counted.append(replace(each, total_sent_bytes=tuple(totals)))
+        counted.append(changed(each, total_sent_bytes=tuple(totals)))
     return tuple(counted)
 
 
@@ -69,7 +67,7 @@ def less(each, num_bytes):
 def test_skipped_step_is_noticed_if_no_mean_of_steps_contains_it():
     """An agent that changes the distance of its samples leaves steps between two means."""
     even = job(steps())
-    sampled = [replace(each, total_sent_bytes=less(each, 1000 * (each.step >= 40))) for each in even.steps]
+    sampled = [changed(each, total_sent_bytes=less(each, 1000 * (each.step >= 40))) for each in even.steps]
     finding = next(iter(STALL.detect(replace(even, steps=tuple(sampled)))))
     assert finding.ranks == (2,)
     assert "1 step less, at about step 40" in finding.summary
@@ -77,7 +75,7 @@ def test_skipped_step_is_noticed_if_no_mean_of_steps_contains_it():
 
 def test_stall_is_quiet_if_the_totals_are_unknown():
     """An older agent does not report them."""
-    unknown = [replace(each, total_sent_bytes=(None,) * RANKS) for each in steps([step(40, r1=0)])]
+    unknown = [changed(each, total_sent_bytes=(None,) * RANKS) for each in steps([step(40, r1=0)])]
     assert not list(STALL.detect(replace(job(steps()), steps=tuple(unknown))))
 
 
@@ -127,9 +125,9 @@ def of_two(sent):
     columns = [sent.get(number, (1000, 1000)) for number in range(1, 65)]
     totals = [tuple(sum(column[rank] for column in columns[:number]) for rank in range(2)) for number in range(1, 65)]
     return tuple(
-        AlignedStep(
-            number, 1, 0.02, 0, (0.0, 0.0), {}, {}, {"all_reduce": column}, {"all_reduce": column}, (None, None),
-            (None, None), None, total_sent_bytes=total,
+        aligned_step(
+            number, 1, 0.02, 0, (0.0, 0.0), sent_bytes={"all_reduce": column}, received_bytes={"all_reduce": column},
+            total_sent_bytes=total,
         )
         for number, (column, total) in enumerate(zip(columns, totals, strict=True), 1)
     )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.build import NOW, finding, rank_state, snapshot, step_record, waiting
+from tests.steps import steps_of
 from zmon.hub.incidents import capsule, moments, steps
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule
@@ -23,15 +24,19 @@ def stalled() -> Snapshot:
     return snapshot(rank_state(2, process_state="T"), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
 
 
-def runs(job: Snapshot, number: int = 3, slow: int = 2) -> list[steps.RankSteps]:
+def runs(job: Snapshot, number: int = 3, slow: int = 2) -> list[steps.LastSteps]:
     """Return `number` steps of each rank; those of rank `slow` take twice as long."""
     return [
         steps.last_steps(
             r,
-            [
-                step_record(n, {"forward": 0.02 if r.rank == slow else 0.01}, start=float(n))
-                for n in range(1, number + 1)
-            ],
+            steps_of(
+                {
+                    r.run_uid: [
+                        step_record(n, {"forward": 0.02 if r.rank == slow else 0.01}, start=float(n))
+                        for n in range(1, number + 1)
+                    ]
+                }
+            ),
             NOW - 1000,
         )
         for r in job.reported_ranks

@@ -3,6 +3,7 @@
 import json
 
 from tests.build import NOW, finding, rank_state, snapshot, step_record
+from tests.steps import steps_of
 from zmon.hub.incidents import steps
 
 
@@ -33,7 +34,9 @@ def test_number_of_chosen_ranks_is_limited_for_hundreds_of_culprits():
 
 
 def rank_steps(rank, number):
-    return steps.last_steps(rank_state(rank), [step_record(n, start=float(n)) for n in range(1, number + 1)], NOW)
+    return steps.last_steps(
+        rank_state(rank), steps_of({"": [step_record(n, start=float(n)) for n in range(1, number + 1)]}), NOW
+    )
 
 
 def test_only_the_last_steps_are_stored():

@@ -5,18 +5,19 @@ import json
 import pytest
 
 from tests.offline.analyze.logs import rows, without, written
+from tests.steps import by_step
 from zmon.errors import UsageError
 from zmon.offline.analyze import read
 
 
 def measures(log, rank=0, step=1):
-    return log.records[0, rank][step].measures
+    return by_step(log)[0, rank][step].measures
 
 
 def test_each_row_is_read_as_a_record(tmp_path):
     log = read([written(tmp_path / "a.jsonl", rows(steps=10, ranks=3))])
     assert (log.job_id, log.attempts(), log.has_exposed_time) == ("elsewhere", [0], True)
-    assert {rank: len(steps) for (_, rank), steps in log.records.items()} == {0: 10, 1: 10, 2: 10}
+    assert {rank: len(steps) for (_, rank), steps in by_step(log).items()} == {0: 10, 1: 10, 2: 10}
     assert log.hosts[0, 2] == "node-1"
 
 
@@ -26,7 +27,7 @@ def test_parquet_and_json_lines_are_equal(tmp_path):
 
     table = list(rows(steps=10))
     parquet.write_table(pyarrow.Table.from_pylist(table), tmp_path / "a.parquet")
-    assert read([tmp_path / "a.parquet"]).records == read([written(tmp_path / "a.jsonl", table)]).records
+    assert by_step(read([tmp_path / "a.parquet"])) == by_step(read([written(tmp_path / "a.jsonl", table)]))
 
 
 def test_gauges_are_read_by_rank_and_step(tmp_path):
@@ -41,7 +42,7 @@ def test_files_of_several_nodes_are_merged(tmp_path):
         written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
         for host in ("node-0", "node-1")
     ]
-    assert read(files).records == read([written(tmp_path / "whole.jsonl", table)]).records
+    assert by_step(read(files)) == by_step(read([written(tmp_path / "whole.jsonl", table)]))
 
 
 def test_missing_columns_are_unknown(tmp_path):
@@ -81,14 +82,14 @@ def test_unusable_rows_are_counted_by_their_reason(tmp_path):
         "no 'rank'": 1,
         "not a row": 2,
     }
-    assert len(log.records[0, 0]) == 2
+    assert len(by_step(log)[0, 0]) == 2
 
 
 def test_long_log_is_thinned_to_the_same_steps_of_every_rank(tmp_path, monkeypatch):
-    monkeypatch.setattr("zmon.offline.analyze.rows.MAX_RECORDS", 100)
+    monkeypatch.setattr("zmon.offline.analyze.rows.MAX_ROWS", 100)
     log = read([written(tmp_path / "a.jsonl", rows(steps=200))])
     assert log.every == 8
-    assert {tuple(steps) for steps in log.records.values()} == {tuple(range(8, 201, 8))}
+    assert {tuple(steps) for steps in by_step(log).values()} == {tuple(range(8, 201, 8))}
 
 
 @pytest.mark.parametrize(
@@ -165,6 +166,6 @@ def test_unknown_phase_and_op_keep_their_names(tmp_path):
     }
     path = tmp_path / "steps.jsonl"
     path.write_text(json.dumps(row) + "\n")
-    measures = read([path]).records[0, 0][1].measures
+    measures = by_step(read([path]))[0, 0][1].measures
     assert measures.phases == {"forward": 0.01, "quantize": 0.01}
     assert {op: totals.exposed_seconds for op, totals in measures.ops.items()} == {"shuffle": 0.01}

@@ -3,8 +3,9 @@
 from math import exp, sin, sqrt
 from random import Random
 
+from tests.steps import Measures, OpTotals, StepRecord
+from tests.steps import set_steps
 from zmon.offline.analyze.rows import StepTable
-from zmon.schema.step import Measures, OpTotals, StepRecord
 
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
 
@@ -15,6 +16,7 @@ def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, correlation=0.8, dri
     The self time of each rank follows a first-order autoregression. All ranks share a slow wave with the amplitude
     `drift` and a phase that differs between runs. Every 250th step waits for a checkpoint.
     """
+    records = {(0, rank): {} for rank in range(ranks)}
     chance, log = Random(seed), StepTable(f"run-{seed}", has_exposed_time=True)
     phase = chance.uniform(0, 6.28)
     wander = [0.0] * ranks
@@ -34,6 +36,7 @@ def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, correlation=0.8, dri
                 waits += extra[part]
             measures = Measures(phases, {"all_to_all": OpTotals(1, waits)}, samples=samples)
             duration = sum(phases.values()) + waits
-            log.records[0, rank][step] = StepRecord(step, 1.8e9 + step, duration, measures)
+            records[0, rank][step] = StepRecord(step, 1.8e9 + step, duration, measures)
+    set_steps(log, records)
     log.hosts.update({(0, rank): f"node-{rank}" for rank in range(ranks)})
     return log

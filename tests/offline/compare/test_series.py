@@ -15,13 +15,14 @@ def test_columns_cover_the_run_and_categories_sum_to_each_step():
 
 def test_step_missing_on_a_rank_is_left_out():
     steps_log = log(1, steps=50)
-    del steps_log.records[0, 1][7]
+    numbers = steps_log.steps[0, 1].column("step")
+    steps_log.steps[0, 1] = steps_log.steps[0, 1].select([row for row, step in enumerate(numbers) if step != 7])
     assert 7 not in series("a", steps_log).steps
 
 
 def test_log_without_a_rank_has_no_complete_step():
     steps_log = log(1, steps=50, ranks=3)
-    del steps_log.records[0, 1]
+    del steps_log.steps[0, 1]
     run = series("a", steps_log)
     assert list(run.steps) == []
     assert "2 of 3 ranks are in the log" in run.caveats[0]
@@ -29,7 +30,7 @@ def test_log_without_a_rank_has_no_complete_step():
 
 def test_longest_attempt_is_used():
     steps_log, again = log(1, steps=50), log(2, steps=80)
-    steps_log.records.update({(1, rank): steps for (_, rank), steps in again.records.items()})
+    steps_log.steps.update({(1, rank): steps for (_, rank), steps in again.steps.items()})
     run = series("a", steps_log)
     assert (run.attempt, len(run.steps)) == (1, 80)
     assert run.caveats == ("the job was launched 2 times; attempt 1 is used, the longest",)
@@ -45,7 +46,7 @@ def test_log_without_exposed_time_has_no_categories():
 
 def test_samples_are_unknown_if_a_rank_reports_none():
     steps_log = log(1, steps=5)
-    steps_log.records[0, 1] = log(1, steps=5, samples=None).records[0, 1]
+    steps_log.steps[0, 1] = log(1, steps=5, samples=None).steps[0, 1]
     assert series("a", steps_log).samples is None
 
 
@@ -65,9 +66,7 @@ def test_gauges_of_a_run_without_samples_are_by_step():
 def test_gauges_of_a_thinned_log_keep_their_samples():
     """Every second step was read; the loss was reported in the others."""
     whole, thin = log(1, steps=40), log(1, steps=40)
-    for steps in thin.records.values():
-        for number in [n for n in steps if n % 2]:
-            del steps[number]
+    thin.steps = {key: steps.select(range(1, 40, 2)) for key, steps in thin.steps.items()}
     for steps_log in (whole, thin):
         steps_log.reported[0, 0] = {n: {"loss": 1 / n} for n in range(11, 40, 2)}
     samples, thinned = ({value: x for x, value in series("a", steps_log).gauges["loss"]} for steps_log in (whole, thin))
@@ -76,9 +75,7 @@ def test_gauges_of_a_thinned_log_keep_their_samples():
 
 def test_gauges_of_a_log_that_begins_late_keep_their_samples():
     late = log(1, steps=40)
-    for steps in late.records.values():
-        for number in range(1, 21):
-            del steps[number]
+    late.steps = {key: steps.select(range(20, 40)) for key, steps in late.steps.items()}
     late.reported[0, 0] = {30: {"loss": 0.5}}
     assert series("a", late).gauges == {"loss": [(30 * 128, 0.5)]}
 

@@ -4,6 +4,7 @@ import pytest
 
 from tests.offline.analyze.logs import rows, written
 from tests.steplog.build import append_once, rank_box
+from tests.steps import by_step
 from zmon.errors import UsageError
 from zmon.offline.compare import series, steps_of
 
@@ -25,7 +26,7 @@ def data(tmp_path):
 
 
 def numbers(log):
-    return {rank: list(steps) for (_, rank), steps in log.records.items()}
+    return {rank: list(steps) for (_, rank), steps in by_step(log).items()}
 
 
 def test_steps_are_read_from_a_file(log, tmp_path):
@@ -43,7 +44,7 @@ def test_steps_are_read_from_a_directory_of_files(tmp_path):
 def test_steps_are_read_from_the_log_of_the_agent(data):
     log = steps_of("job", data)
     assert numbers(log) == {0: [1, 2, 3, 4, 5], 1: [1, 2, 3, 4, 5]}
-    assert log.records[0, 0][1].start > 1_700_000_000  # unix seconds
+    assert by_step(log)[0, 0][1].start > 1_700_000_000  # unix seconds
     assert series("job", log).gauges["loss"]
 
 
@@ -98,7 +99,7 @@ def test_job_without_two_complete_steps_is_refused(tmp_path):
 
 
 def test_long_log_is_thinned_to_the_same_steps_of_every_rank(data, monkeypatch):
-    monkeypatch.setattr("zmon.offline.compare.source.MAX_RECORDS", 7)
+    monkeypatch.setattr("zmon.offline.compare.source.MAX_ROWS", 7)
     assert numbers(steps_of("job", data)) == {0: [2, 4], 1: [2, 4]}
 
 
@@ -110,7 +111,7 @@ def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
             append_once(tmp_path / "data/steps", box)
     log = steps_of("job", tmp_path / "data")
     assert log.attempts() == [0, 1]
-    assert {key: len(steps) for key, steps in log.records.items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
+    assert {key: len(steps) for key, steps in by_step(log).items()} == {(0, 0): 9, (0, 1): 9, (1, 0): 4, (1, 1): 4}
 
 
 def test_directory_with_several_jobs_is_refused_without_a_choice(tmp_path):

@@ -7,45 +7,48 @@ import pytest
 
 from tests.build import JOB, agent_report, dead, plan, rank_state, step_record, waiting, words
 from tests.metrics.scene import FULL_HOST, SOURCES
+from tests.steps import steps_of
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import _MOVING, Resting, pack, unpack, with_columns
+from zmon.schema.api.packed import _MOVING, Resting, pack, unpack
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.rank import RankState
-from zmon.schema.step_columns import Column, MeasureColumns, StepColumns
+from zmon.schema.steps import Steps
 
 RANKS = (
     waiting(0, 2.0), rank_state(1, labels={"name": "a"}, report={"loss": None, "auc": 0.7}),
-    dead(2, 3.0, last_words=words("RuntimeError", "one\ntwo")), rank_state(3, role="stage", memory=None),
+    dead(2, 3.0, last_words=words("RuntimeError", "one\ntwo")), rank_state(3, role="stage", device_memory_peak_bytes=7),
 )  # fmt: skip
-RECORDS = {JOB: {r.run_uid: (step_record(1), step_record(2)) for r in RANKS}}
+STEPS = {JOB: (steps_of({r.run_uid: (step_record(1), step_record(2)) for r in RANKS}),)}
 REPORT = agent_report(
     *RANKS, sample=FULL_HOST, sources=SOURCES, cursor=9, monotonic=5.0, plans={"uid-0": plan()}, plans_version="3"
 )
 
 
 def packed(report, known=""):
-    return pack(with_columns(report, "f"), known)
+    return pack(report, known)
 
 
 def as_json(report):
     """Return the report as a client of its JSON has it, without the totals of its ranks."""
     report = decode(msgspec.json.encode(report), AgentReport)
-    return replace(report, ranks=tuple(replace(r, measures=None) for r in report.ranks))
+    return replace(report, ranks=tuple(replace(r, totals=None) for r in report.ranks))
 
 
 def test_packed_report_says_what_its_json_says():
     report, _ = unpack(packed(REPORT), Resting())
-    assert report == with_columns(as_json(REPORT))
+    assert report == as_json(REPORT)
 
 
-def test_packed_report_has_its_records_as_columns():
-    report, _ = unpack(packed(replace(REPORT, records=RECORDS)), Resting())
-    assert report.columns[JOB].run_uids == tuple(r.run_uid for r in RANKS)
-    assert report.columns[JOB].num_records == 8
+def test_packed_report_has_the_steps_of_its_json():
+    with_steps = replace(REPORT, steps=STEPS)
+    report, _ = unpack(packed(with_steps), Resting())
+    assert report.steps == as_json(with_steps).steps == STEPS
+    assert report.steps[JOB][0].run_uids == tuple(r.run_uid for r in RANKS)
+    assert report.steps[JOB][0].num_rows == 8
 
 
 def test_every_field_of_a_rank_rests_or_moves_or_is_a_total():
-    assert {*_MOVING} < {field.name for field in fields(RankState)} - {"measures"}
+    assert {*_MOVING} < {field.name for field in fields(RankState)} - {"totals"}
 
 
 def test_what_rests_is_sent_once():
@@ -96,15 +99,13 @@ def test_version_that_no_agent_has_is_refused():
 
 
 def test_few_bytes_of_many_jobs_do_not_become_gigabytes():
-    """Columns that are the same in all records have a few bytes, and eight per record in the hub."""
-    part = MeasureColumns({"forward": Column(0.1)}, {}, {}, {}, Column(1), Column(1))
-    uids = tuple(map(str, range(300)))
-    columns = StepColumns(uids, (1024,) * 300, Column(5), part, None, Column(0), Column(0))
-    both = dict.fromkeys(("a", "b"), columns)
-    valid = replace(with_columns(REPORT), columns={"a": columns})
-    assert unpack(pack(valid, ""), Resting())[0].columns == {"a": columns}
+    """Columns that are the same in all rows have a few bytes, and eight per row in the hub."""
+    bases = {"step": 5, **{f"phase_{number}": 1 for number in range(12)}}
+    steps = Steps(tuple(map(str, range(300))), (1024,) * 300, bases)
+    valid = replace(REPORT, steps={"a": (steps,)})
+    assert unpack(pack(valid, ""), Resting())[0].steps == {"a": (steps,)}
     with pytest.raises(Undecodable, match="values"):
-        unpack(pack(replace(valid, columns=both), ""), Resting())
+        unpack(pack(replace(valid, steps={"a": (steps,), "b": (steps,)}), ""), Resting())
 
 
 def test_rank_that_cannot_exist_is_left_out():

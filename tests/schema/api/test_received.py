@@ -7,10 +7,12 @@ import msgspec
 import pytest
 
 from tests.build import JOB, NOW, agent_report, plan, rank_state, step_record, words
+from tests.steps import steps_of
 from zmon.schema.api.agent import AgentReport, Suspects, UnreadRank
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.host import HostSample, NicSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT
+from zmon.schema.steps import MAX_COLUMNS
 
 NICS = (NicSample("eth0", "tcp", True, None, 1, 2, {}),)
 SOURCES = (SourceStatus("boxes", True, False, 0.1, NOW, 0, None),)
@@ -90,30 +92,31 @@ def test_source_of_another_form_is_left_out():
     assert result.sources == SOURCES
 
 
-def test_steps_and_plans_of_another_form_are_left_out_rank_by_rank():
-    steps = (step_record(1),)
-    report = report_json(records={JOB: {"uid-0": steps, "uid-1": steps}}, plans={"uid-0": plan(), "uid-1": plan()})
-    report["records"][JOB]["uid-1"] = [{"step": "one"}]
+def test_steps_of_another_form_are_left_out_by_job_and_plans_by_rank():
+    records = {"uid-0": (step_record(1),)}
+    report = report_json(records={JOB: records, "other": records}, plans={"uid-0": plan(), "uid-1": plan()})
+    report["steps"][JOB][0]["bases"] = {"step": "one"}
     report["plans"]["uid-1"]["lookups"] = [1]
     result = received(report)
-    assert result.records == {JOB: {"uid-0": steps}}
+    assert result.steps == {"other": (steps_of(records),)}
     assert [*result.plans] == ["uid-0"]
     assert result.num_left_out == 2
 
 
 def test_steps_of_more_than_an_agent_can_have_are_left_out_by_job():
-    steps = tuple(step_record(step, {f"phase {step}": 0.1}) for step in range(1, 66))
-    report = report_json(records={JOB: {"uid-0": steps}, "other": {"uid-1": steps[:1]}})
-    result = received(report)
-    assert result.records == {"other": {"uid-1": steps[:1]}}
-    assert result.left_out == (f"steps of job {JOB}: it has 65 phases and 1 ops; zmon accepts 64 of each",)
+    records = {"uid-1": (step_record(1),)}
+    wide = {"uid-0": (step_record(1, dict.fromkeys(map(str, range(MAX_COLUMNS)), 0.1)),)}
+    result = received(report_json(records={JOB: wide, "other": records}))
+    assert result.steps == {"other": (steps_of(records),)}
+    (line,) = result.left_out
+    assert line == f"steps of job {JOB}: it has {len(steps_of(wide).bases)} columns; zmon accepts {MAX_COLUMNS}"
 
 
 def test_steps_of_many_jobs_are_left_out_beyond_the_limit_of_a_report(monkeypatch):
-    monkeypatch.setattr("zmon.schema.step_columns.MAX_VALUES", 40)
+    monkeypatch.setattr("zmon.schema.steps.MAX_VALUES", 10)
     steps = (step_record(1),)
     result = received(report_json(records={"a": {"uid-0": steps}, "b": {"uid-1": steps}}))
-    assert ([*result.records], result.num_left_out) == (["a"], 1)
+    assert ([*result.steps], result.num_left_out) == (["a"], 1)
 
 
 @pytest.mark.parametrize(
@@ -148,20 +151,21 @@ def test_rank_with_a_number_beyond_64_bits_is_left_out(field):
     assert [r.rank for r in received(report).ranks] == [1]
 
 
-@pytest.mark.parametrize(
-    "measures",
-    [{"samples": 10**400}, {"nic_sent_bytes": -(10**30)}, {"phases": {"forward": 1e300}},
-     {"ops": {"all_reduce": {"count": 10**30}}}, {"ops": {"all_reduce": {"exposed_seconds": 1e300}}}],
-    ids=["samples", "bytes", "phase", "count", "exposed"],
-)  # fmt: skip
-def test_measures_beyond_the_limits_cost_only_their_rank(measures):
-    """The hub adds and divides measures of all ranks: an overflow would cost it the page of all jobs."""
-    report = report_json(records={JOB: {"uid-0": (step_record(1),), "uid-1": (step_record(1),)}})
-    report["ranks"][0]["measures"] |= measures
-    report["records"][JOB]["uid-1"][0]["measures"] |= measures
+@pytest.mark.parametrize("total", [10**400, "many", None])
+def test_total_that_is_no_number_costs_only_its_rank(total):
+    report = report_json()
+    report["ranks"][0]["totals"]["samples"] = total
+    assert [r.rank for r in received(report).ranks] == [1]
+
+
+@pytest.mark.parametrize("base", [10**400, 10**30, -(10**30), 1 << 62])
+def test_steps_with_numbers_beyond_the_limits_cost_only_their_job(base):
+    """The hub adds and divides the numbers of all ranks: an overflow would cost it the page of all jobs."""
+    records = {"uid-0": (step_record(1),)}
+    report = report_json(records={JOB: records, "other": records})
+    report["steps"][JOB][0]["bases"]["phase_forward"] = base
     result = received(report)
-    assert [r.rank for r in result.ranks] == [1]
-    assert [*result.records[JOB]] == ["uid-0"]
+    assert ([*result.steps], result.num_left_out) == (["other"], 1)
 
 
 def test_rank_with_a_time_that_is_no_date_is_left_out():

@@ -82,10 +82,10 @@ class SimulatedAgent:
         self._answered = world.time
         ranks = [rank for launch in world.launches for rank in launch if self._reports(rank)]
         states = tuple(self._state(rank) for rank in ranks)
-        steps: dict[str, Steps] = {}
+        steps: dict[str, tuple[Steps, ...]] = {}
         if with_steps:
             since, self._steps_until = self._steps_until, self._looked
-            steps[JOB] = Steps.join(spread(rank, since, self._looked) for rank in ranks)
+            steps[JOB] = tuple(spread(rank, since, self._looked) for rank in ranks)
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
         self._delay.add(world.time, self._looked)  # on a clock that nobody sets

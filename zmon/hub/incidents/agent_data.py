@@ -26,7 +26,6 @@ from zmon.schema.finding import Finding
 from zmon.schema.incident import TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
-from zmon.schema.steps import Steps
 from zmon.web import client
 
 _MAX_NAMED = 8  # hosts or ranks that one line names
@@ -104,8 +103,9 @@ def _steps_of(state: RankState, report: AgentReport | None) -> steps.LastSteps |
     """Return a rank's last steps, or None if its agent reports none or already reports a newer launch of it."""
     if report is None or report.monotonic is None:
         return None
-    of_rank = report.steps.get(state.job_id, Steps()).of_rank(state.run_uid)
-    return steps.last_steps(state, of_rank, report.time - report.monotonic) if of_rank.num_rows else None
+    parts = (part.of_rank(state.run_uid) for part in report.steps.get(state.job_id, ()))
+    of_rank = next((part for part in parts if part.num_rows), None)
+    return None if of_rank is None else steps.last_steps(state, of_rank, report.time - report.monotonic)
 
 
 def _lines_of_missing_steps(

@@ -118,7 +118,7 @@ def _snapshots(
         time = next((start for start in starts if start is not None), first)
         current = tuple(replace(s, step=steps[min(begin + steps_per_pass, len(steps)) - 1]) for s in states)
         snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
-        report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: new})
+        report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: (new,)})
         if (full := job_state.add(snapshot, [report])).steps:
             yield full
 

@@ -55,7 +55,8 @@ class AgentReport:
     ranks: tuple[RankState, ...]
     sample: HostSample
     sources: tuple[SourceStatus, ...]
-    steps: dict[str, Steps] = field(default_factory=dict)  # by job id, newer than `since`, if the request has it
+    # By job id, newer than `since`, if the request has it: one part, or in a history one for each rank.
+    steps: dict[str, tuple[Steps, ...]] = field(default_factory=dict)
     cursor: Whole = 0  # the value of `since` in the next request
     monotonic: Seconds | None = None  # `time` on the host's monotonic clock, in seconds; steps use the same clock
     box_dir: str = ""  # the directory in which the agent looks for black boxes; "": several

@@ -54,7 +54,7 @@ class _Envelope(msgspec.Struct, array_like=True):
     version: Version  # version of the resting rows
     resting: bytes  # JSON of rows; empty if the client has this version
     moving: bytes  # JSON of rows
-    steps: dict[str, Steps]  # by job id
+    steps: dict[str, tuple[Steps, ...]]  # by job id
 
 
 _ENVELOPE = msgspec.msgpack.Decoder(_Envelope)
@@ -84,7 +84,7 @@ def unpack(body: bytes, known: Resting) -> tuple[AgentReport, Resting]:
             raise Undecodable("it leaves out what was never sent")
         moving = _RANKS.moving.decode(plain_json(envelope.moving))
         ranks = tuple(_RANKS.joined(*halves) for halves in zip(known.rows, moving, strict=True))
-        check_values(sum(_num_values(job_id, each) for job_id, each in envelope.steps.items()))
+        check_values(sum(_num_values(job_id, parts) for job_id, parts in envelope.steps.items()))
     except _DECODE_ERRORS as error:
         raise Undecodable(plain(str(error))) from error
     head = decode(envelope.head, AgentReport)
@@ -92,7 +92,7 @@ def unpack(body: bytes, known: Resting) -> tuple[AgentReport, Resting]:
     return replace(with_possible_ranks(replace(head, ranks=ranks), left_out), steps=envelope.steps), known
 
 
-def _num_values(job_id: str, steps: Steps) -> int:
+def _num_values(job_id: str, parts: Sequence[Steps]) -> int:
     """Return the number of values in the steps of a job. Raises ValueError if they are wrong."""
     check_job_id(job_id)
-    return check_steps(steps)
+    return sum(map(check_steps, parts))

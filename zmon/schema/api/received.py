@@ -137,7 +137,7 @@ def _piecewise(body: bytes) -> AgentReport:
     steps = {
         job_id: of_job
         for job_id, raw in pieces.steps.items()
-        if (of_job := decoded(raw, Steps, f"steps of job {plain(job_id)}")) is not None
+        if (of_job := decoded(raw, tuple[Steps, ...], f"steps of job {plain(job_id)}")) is not None
     }
     plans = {uid: plan for uid, raw in pieces.plans.items() if (plan := decoded(raw, Plan, "a plan")) is not None}
     report = AgentReport(
@@ -213,11 +213,11 @@ def with_possible_ranks(report: AgentReport, left_out: LeftOut | None = None) ->
 def _with_possible_steps(report: AgentReport, left_out: LeftOut) -> AgentReport:
     """Return the report with the steps that an agent can have; a few bytes can become many values."""
     num_values, possible = 0, {}
-    for job_id, steps in report.steps.items():
+    for job_id, parts in report.steps.items():
         try:
             check_job_id(job_id)
-            check_values(more := num_values + check_steps(steps))
-            num_values, possible[job_id] = more, steps
+            check_values(more := num_values + sum(map(check_steps, parts)))
+            num_values, possible[job_id] = more, parts
         except ValueError as error:
             left_out.add(f"steps of job {plain(job_id)}", error)
     return report if len(possible) == len(report.steps) else replace(report, steps=possible)

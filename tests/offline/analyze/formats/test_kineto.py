@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.steps import by_step
 from zmon.errors import UsageError
 from zmon.offline.analyze import play
 from zmon.offline.analyze.formats import kineto
@@ -34,7 +35,7 @@ def trace(tmp_path, *events, rank=0, world_size=1, name=None):
 def step_of(tmp_path, *events):
     """Return the measures of one step of 100 ms, in ms, without what is 0: phases, exposed ops."""
     table = kineto.read([trace(tmp_path, mark("ProfilerStep#7", 0, 100), *events)])
-    measures = table.records[0, 0][7].measures
+    measures = by_step(table)[0, 0][7].measures
     phases = {phase: round(seconds * 1000, 3) for phase, seconds in measures.phases.items()}
     return phases, {op: round(totals.exposed_seconds * 1000, 3) for op, totals in measures.ops.items()}
 
@@ -51,11 +52,11 @@ def test_slow_rank_of_a_recorded_job_is_named():
 
 def test_parts_of_a_recorded_step_sum_to_it():
     table = kineto.read(sorted(RECORDED.iterdir()))
-    for records in table.records.values():
+    for records in by_step(table).values():
         assert len(records) == 28
         for record in records.values():
             assert record.measures.self_seconds + record.measures.exposed_seconds == pytest.approx(record.duration)
-    waits, slow = (table.records[0, rank][5].measures for rank in (0, 1))
+    waits, slow = (by_step(table)[0, rank][5].measures for rank in (0, 1))
     assert waits.phases["forward"] == pytest.approx(0.1, abs=0.01)
     assert waits.ops["all_reduce"].exposed_seconds == pytest.approx(0.2, abs=0.01)
     assert slow.phases["forward"] == pytest.approx(0.3, abs=0.01)
@@ -105,7 +106,7 @@ def test_bytes_are_those_of_the_described_collectives(tmp_path):
         mark("gloo:all_reduce", 1, 2),
         event("record_param_comms", 1, 2, **described),
     )
-    totals = kineto.read([trace(tmp_path, *events)]).records[0, 0][1].measures.ops["all_reduce"]
+    totals = by_step(kineto.read([trace(tmp_path, *events)]))[0, 0][1].measures.ops["all_reduce"]
     assert (totals.sent_bytes, totals.received_bytes) == (2000, 2000)
 
 
@@ -166,7 +167,7 @@ def test_steps_of_the_device_count_if_the_trace_has_them(tmp_path):
         mark("ProfilerStep#2", 45, 85, "gpu_user_annotation", 7),
         event("gemm", 5, 40, "kernel", 7), event("gemm", 45, 80, "kernel", 7),
     )  # fmt: skip
-    records = kineto.read([trace(tmp_path, *events)]).records[0, 0]
+    records = by_step(kineto.read([trace(tmp_path, *events)]))[0, 0]
     assert [round(record.duration, 3) for record in records.values()] == [0.04, 0.04]
 
 
@@ -192,13 +193,13 @@ def test_list_of_events_is_read_as_the_rank_in_its_name(tmp_path):
     for rank in (0, 1):
         (tmp_path / f"trace_rank{rank}.json").write_text(json.dumps(events))
     table = kineto.read(sorted(tmp_path.iterdir()))
-    assert sorted(table.records) == [(0, 0), (0, 1)]
+    assert sorted(by_step(table)) == [(0, 0), (0, 1)]
 
 
 def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
     events = mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)
     table = kineto.read([trace(tmp_path, *events, rank=rank, world_size=8) for rank in (2, 5)])
-    assert sorted(table.records) == [(0, 0), (0, 1)]
+    assert sorted(by_step(table)) == [(0, 0), (0, 1)]
     assert "traces of 2 of 8 ranks: 2, 5; they are numbered 0 to 1" in table.notes[0]
 
 

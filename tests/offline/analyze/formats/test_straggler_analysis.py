@@ -7,6 +7,7 @@ import pytest
 
 from tests.offline.analyze.logs import written
 from tests.offline.analyze.pipeline import pipelines
+from tests.steps import by_step
 from zmon.errors import UsageError
 from zmon.offline.analyze import play
 from zmon.offline.analyze.formats import straggler_analysis
@@ -59,7 +60,7 @@ def test_even_pipeline_is_quiet(tmp_path):
 
 def test_healthy_rank_behind_a_slow_stage_waits_and_is_not_slow(tmp_path):
     trace = read(tmp_path, pipelines.rows(lambda s, d, stage, b: 2.0 if stage == 0 else 1.0, steps=1))
-    first, last = (trace.steps.records[0, rank][1].measures for rank in (0, 4))
+    first, last = (by_step(trace.steps)[0, rank][1].measures for rank in (0, 4))
     assert first.self_seconds == pytest.approx(2 * last.self_seconds, rel=0.02)
     assert last.exposed_seconds > 1.0
 
@@ -69,7 +70,7 @@ def test_healthy_rank_behind_a_slow_stage_waits_and_is_not_slow(tmp_path):
 
 def test_phases_and_exposed_time_sum_to_the_step(tmp_path):
     trace = read(tmp_path, pipelines.rows(steps=2))
-    for records in trace.steps.records.values():
+    for records in by_step(trace.steps).values():
         for record in records.values():
             assert record.measures.self_seconds + record.measures.exposed_seconds == pytest.approx(record.duration)
 
@@ -77,7 +78,7 @@ def test_phases_and_exposed_time_sum_to_the_step(tmp_path):
 def test_send_and_receive_at_the_same_time_count_once(tmp_path):
     (measures,) = [
         record.measures
-        for record in read(tmp_path, pipelines.rows(steps=1, data_ranks=1, stages=2)).steps.records[0, 0].values()
+        for record in by_step(read(tmp_path, pipelines.rows(steps=1, data_ranks=1, stages=2)).steps)[0, 0].values()
     ]
     assert measures.exposed_seconds < 3.0
 
@@ -85,14 +86,14 @@ def test_send_and_receive_at_the_same_time_count_once(tmp_path):
 def test_pause_without_an_operation_is_exposed_time_of_an_unknown_op(tmp_path):
     rows = pipelines.rows(steps=1, data_ranks=1, stages=1, batches=1)
     rows[-1]["start_ts"] += 2.0  # the optimizer begins late
-    measures = read(tmp_path, rows).steps.records[0, 0][1].measures
+    measures = by_step(read(tmp_path, rows).steps)[0, 0][1].measures
     assert measures.ops["unknown"].exposed_seconds == pytest.approx(2.0)
 
 
 def test_steps_of_a_sample_keep_their_numbers(tmp_path):
     rows = [{**row, "step": {0: 16, 1: 21, 2: 404}[row["step"]]} for row in pipelines.rows(steps=3)]
     table = read(tmp_path, rows).steps
-    assert [table.number(step) for step in table.records[0, 0]] == [16, 21, 404]
+    assert [table.number(step) for step in by_step(table)[0, 0]] == [16, 21, 404]
     assert play(table, 0).job_state.time.num_steps == 3  # the steps in between count for nothing
 
 
@@ -109,7 +110,7 @@ def test_ranks_of_a_part_of_the_job_are_numbered_and_keep_their_positions(tmp_pa
 def test_step_that_lacks_a_rank_is_left_out(tmp_path):
     rows = [row for row in pipelines.rows(steps=3) if (row["step"], row["rank"]) != (1, 2)]
     trace = read(tmp_path, rows)
-    assert len(trace.steps.records[0, 0]) == 2
+    assert len(by_step(trace.steps)[0, 0]) == 2
     assert set(trace.steps.left_out) == {"the step lacks some rank"}
 
 
