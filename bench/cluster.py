@@ -105,7 +105,7 @@ class Cluster:
         fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
         uids = tuple(rank.run_uid for rank in ranks)
         steps = replace(_steps(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=uids)
-        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": steps}, done)
+        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": (steps,)}, done)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""
