@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from zmon.plain import plain
 from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.quick_dataclass import quick_dataclass
 
@@ -35,7 +36,7 @@ class LastWords:
         """
         is_wrapped = self.type == "builtins.SystemExit" and self.root
         text = self.root if is_wrapped else f"{self.type}: {self.message}"
-        return text.partition("\n")[0].removeprefix("builtins.")
+        return plain(text.partition("\n")[0]).removeprefix("builtins.")
 
 
 @dataclass(frozen=True, slots=True)

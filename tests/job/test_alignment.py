@@ -1,0 +1,59 @@
+"""Tests of the alignment of steps: each step has a column for what ran in it on some rank, and its own mean."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.build import measures, step_record
+from tests.steps import aligned, steps_of
+from zmon.job.alignment import align
+from zmon.schema.steps import Steps
+
+
+def aligned_of(*ranks):
+    """Return the aligned steps of these ranks, each of which sends its steps in a message of its own."""
+    parts = [msgspec.msgpack.encode(steps_of({str(rank): records})) for rank, records in enumerate(ranks)]
+    parts = [msgspec.msgpack.decode(part, type=Steps) for part in parts]
+    return align(parts, {str(rank): rank for rank in range(len(ranks))}, len(ranks))
+
+
+def test_aligned_steps_are_the_same_whether_ranks_come_together_or_in_messages_of_their_own():
+    quick = [step_record(n, {"forward": 0.01 / n, "data": 0.001}, {"all_to_all": 0.02}) for n in (1, 2, 3)]
+    slow = [step_record(n, {"forward": 0.03}, {"all_reduce": 0.01 * n}, samples=None) for n in (1, 2, 3)]
+    assert aligned_of(quick, slow) == [aligned(n, [quick[n - 1], slow[n - 1]]) for n in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("first", [0, -1, 1 << 40])
+def test_steps_are_aligned_by_their_numbers_whatever_these_are(first):
+    """A job may number its steps from 0."""
+    steps = aligned_of([step_record(first)], [step_record(first), step_record(first + 1)])
+    assert [step.step for step in steps] == [first]
+
+
+def test_mean_is_there_if_every_rank_has_one():
+    with_mean = replace(step_record(8), mean=measures({"forward": 0.5}))
+    (step,) = aligned_of([with_mean], [with_mean])
+    assert list(step.mean.phases["forward"]) == [0.5, 0.5]
+    assert list(step.phases["forward"]) == [0.01, 0.01]
+    (step,) = aligned_of([with_mean], [step_record(8)])
+    assert step.mean is None
+
+
+def test_amount_that_a_rank_does_not_know_stays_unknown():
+    (step,) = aligned_of([step_record(1)], [step_record(1, samples=None)])
+    assert list(step.samples) == [32, None]
+    (step,) = aligned_of([step_record(1, samples=None)], [step_record(1, samples=None)])
+    assert list(step.samples) == [None, None]
+
+
+def test_op_that_ran_on_no_rank_in_a_step_has_no_column_there():
+    odd = step_record(2, {"forward": 0.01}, {})
+    both = aligned_of([step_record(1), odd], [step_record(1), odd])
+    assert [sorted(step.exposed) for step in both] == [["all_to_all"], []]
+
+
+def test_ranks_with_other_phases_do_not_give_a_step_a_phase_that_ran_in_another_step():
+    first, second = step_record(1, {"data": 0.1}, {}), step_record(2, {"forward": 0.1}, {})
+    (one, two) = aligned_of([first, second], [replace(second, step=1), second])
+    assert (sorted(one.phases), sorted(two.phases)) == (["data", "forward"], ["forward"])

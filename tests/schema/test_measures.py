@@ -1,0 +1,198 @@
+"""Tests of the table of measures. Each number of a boundary has one place, and each column belongs to one measure."""
+
+from itertools import pairwise
+
+import pytest
+
+from zmon.box import layout
+from zmon.schema.measures import (
+    COLUMNS,
+    MEASURE,
+    MEASURES,
+    NUM_SLOTS,
+    NUM_TOTALS,
+    OWN,
+    OWN_SLOTS,
+    SLOTS,
+    is_aligned,
+    measure_of,
+    ns,
+    value,
+)
+from zmon.schema.names import ACTIVITIES, OPS, PHASES
+from zmon.schema.rank import RankState
+
+# -- places ------------------------------------------------------------------------------------------------
+
+
+def test_totals_lie_one_after_the_other():
+    slots = [SLOTS[measure.name] for measure in MEASURES]
+    assert slots[0].start == 0
+    assert all(before.stop == after.start for before, after in pairwise(slots))
+    assert slots[-1].stop == NUM_TOTALS
+
+
+def test_amounts_of_the_step_follow_the_totals():
+    assert list(OWN_SLOTS.values()) == list(range(NUM_TOTALS, NUM_SLOTS))
+    assert list(OWN_SLOTS) == [measure.name for measure in MEASURES if measure.of_step == "own"]
+
+
+def test_measure_has_a_number_for_each_of_its_words():
+    words = {"": ("",), "activity": ACTIVITIES, "phase": PHASES, "op": OPS}
+    for measure in MEASURES:
+        assert measure.words == words[measure.per]
+        assert SLOTS[measure.name].stop - SLOTS[measure.name].start == len(measure.words)
+
+
+def test_each_number_of_a_boundary_belongs_to_one_part():
+    """First come the head and the values of gauges, then all totals, then the amounts of the step."""
+    head = [layout.NUMBER, layout.KIND, layout.STEP_NUMBER, layout.TIME, layout.REPORTED]
+    values = range(layout.VALUES, layout.VALUES + layout.MAX_REPORT_KEYS)
+    totals = [place for slots in layout.SLOTS.values() for place in range(slots.start, slots.stop)]
+    own = range(layout.STEP_AMOUNTS.start, layout.STEP_AMOUNTS.stop)
+    assert [*head, *values, *totals, *own] == list(range(layout.BOUNDARY.size // 8))
+
+
+# -- the order that the C edge needs -----------------------------------------------------------------------
+
+
+def names_between(first, last):
+    names = [measure.name for measure in MEASURES]
+    return names[names.index(first) : names.index(last) + 1]
+
+
+def test_what_a_job_declares_comes_before_the_other_amounts():
+    """The C edge adds the arguments of `zmon.work` to the first amounts."""
+    declared = ["samples", "lookups", "flops", "memory_traffic"]
+    assert names_between("samples", "nic_received") == [*declared, "nic_sent", "nic_received"]
+    assert [measure.name for measure in OWN] == names_between("samples", "nic_received")
+    assert len(declared) == layout.NUM_DECLARED
+    assert (
+        slice(layout.SLOTS["samples"].start, layout.SLOTS["nic_received"].stop), 6,
+    ) == (layout.AMOUNTS, layout.NUM_AMOUNTS)  # fmt: skip
+    amounts = (layout.SAMPLES, layout.LOOKUPS, layout.FLOPS, layout.MEMORY_TRAFFIC, layout.NIC_SENT)
+    assert (*amounts, layout.NIC_RECEIVED) == tuple(range(6))
+
+
+def test_times_lie_together_with_the_phases_first():
+    """The C edge has one index for the phase or the exposed op in which a rank is."""
+    assert names_between("phase", "inflight") == ["phase", "exposed", "inflight"]
+    assert (0, len(PHASES), len(PHASES) + len(OPS)) == (layout.PHASE, layout.EXPOSED, layout.INFLIGHT)
+    assert layout.NUM_TIMES == layout.TIMES.stop - layout.TIMES.start == len(PHASES) + 2 * len(OPS)
+    assert all(MEASURE[name].unit == "seconds" for name in names_between("phase", "inflight"))
+
+
+def test_counts_lie_together_with_the_calls_first():
+    assert names_between("calls", "received") == ["calls", "sent", "received"]
+    assert (0, len(OPS), 2 * len(OPS)) == (layout.COUNT, layout.SENT, layout.RECEIVED)
+    assert layout.NUM_COUNTS == layout.COUNTS.stop - layout.COUNTS.start == 3 * len(OPS)
+
+
+def test_memory_lies_together():
+    assert names_between("memory_allocated", "memory_peak") == ["memory_allocated", "memory_reserved", "memory_peak"]
+    assert layout.NUM_MEMORY == 3
+
+
+# -- columns -----------------------------------------------------------------------------------------------
+
+
+def test_each_column_belongs_to_one_measure():
+    columns = [measure.column_of(word) for measure in MEASURES if measure.column for word in measure.words]
+    assert len({*columns}) == len(columns)
+    assert list(COLUMNS) == columns
+
+
+def test_column_has_the_number_of_its_word():
+    for name, column in COLUMNS.items():
+        slots = SLOTS[column.measure.name]
+        assert column.slot == slots.start + column.measure.words.index(column.word)
+        assert measure_of(name) == (column.measure, column.word)
+
+
+def test_no_column_begins_like_those_of_another_measure():
+    """Otherwise a word that only a newer zmon knows could be one of two measures."""
+    prefixes = [measure.prefix for measure in MEASURES if measure.column and measure.per]
+    for name, column in COLUMNS.items():
+        assert [prefix for prefix in prefixes if name.startswith(prefix)] == [column.measure.prefix] * bool(column.word)
+
+
+@pytest.mark.parametrize(
+    ("column", "measure", "word"),
+    [
+        ("phase_tokenize", "phase", "tokenize"),
+        ("exposed_all_gather_v2", "exposed", "all_gather_v2"),
+        ("bytes_sent_multicast", "sent", "multicast"),
+        ("calls_", "calls", ""),
+    ],
+)
+def test_word_that_only_a_newer_zmon_knows_has_the_measure_of_its_column(column, measure, word):
+    assert measure_of(column) == (MEASURE[measure], word)
+    assert column not in COLUMNS
+
+
+@pytest.mark.parametrize("column", ["", "step", "start", "loss", "report_loss", "phase", "samples_2", "mean_samples"])
+def test_other_column_has_no_measure(column):
+    assert measure_of(column) is None
+    assert not is_aligned(column)
+
+
+def test_hub_compares_self_time_exposed_time_bytes_and_work():
+    aligned = ["phase", "exposed", "sent", "received", "samples", "lookups", "flops", "memory_traffic"]
+    assert {measure.name for measure in MEASURES if measure.aligned} == {*aligned}
+    assert is_aligned("phase_forward")
+    assert is_aligned("exposed_multicast")
+    assert not is_aligned("inflight_all_to_all")
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def test_absent_column_means_that_nothing_ran_or_that_it_is_unknown():
+    assert {measure.name for measure in MEASURES if measure.absent == 0 and measure.column} == {
+        "step", "phase", "exposed", "inflight", "calls", "sent", "received",
+    }  # fmt: skip
+    assert MEASURE["samples"].absent == MEASURE["memory_peak"].absent == -1
+
+
+def test_value_has_the_unit_of_its_measure():
+    assert value(MEASURE["phase"], 1_500_000_000) == pytest.approx(1.5)
+    assert value(MEASURE["sent"], 1_500) == 1_500
+    assert value(MEASURE["samples"], 0) == 0
+
+
+def test_unknown_value_is_none_and_not_minus_one():
+    assert value(MEASURE["samples"], -1) is None
+    assert value(MEASURE["memory_peak"], -1) is None
+    assert value(MEASURE["last_checkpoint"], -1) is None
+
+
+def test_difference_of_totals_is_never_unknown():
+    assert value(MEASURE["phase"], -1) == pytest.approx(-1e-9)
+    assert value(MEASURE["sent"], -1) == -1
+
+
+@pytest.mark.parametrize("number", [0, 1, 999_999_999, 86_400 * 10**9 + 1])
+def test_whole_nanoseconds_of_seconds_are_the_same_again(number):
+    assert ns(value(MEASURE["phase"], number)) == number
+
+
+# -- the rank and its metrics ------------------------------------------------------------------------------
+
+
+def test_field_of_a_rank_exists():
+    fields = {measure.field for measure in MEASURES} - {""}
+    assert fields <= set(RankState.__dataclass_fields__)
+
+
+def test_measure_of_a_metric_is_told_from_others_by_its_label():
+    metrics = [(measure.metric, measure.label) for measure in MEASURES if measure.metric]
+    assert len({*metrics}) == len(metrics)
+    assert all(measure.help for measure in MEASURES if measure.metric)
+
+
+def test_measures_of_one_metric_have_one_help_and_one_label_name():
+    by_metric = {}
+    for measure in MEASURES:
+        if measure.metric:
+            by_metric.setdefault(measure.metric, set()).add((measure.help, measure.label and measure.label[0]))
+    assert all(len(each) == 1 for each in by_metric.values())

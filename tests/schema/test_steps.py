@@ -1,0 +1,350 @@
+"""Tests of the shape of steps: nothing is lost on the way, unknown stays unknown, and wrong steps are refused."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from zmon.schema.measures import COLUMNS
+from zmon.schema.steps import (
+    DURATION,
+    MAX_COLUMNS,
+    MAX_NUMBER,
+    MAX_ROWS_OF_RANK,
+    MAX_VALUES,
+    MEAN,
+    MEAN_STEPS,
+    SAME_SIZE_SENT,
+    START,
+    STEP,
+    RankSteps,
+    Steps,
+    absent,
+    check_steps,
+    check_values,
+)
+
+
+def sent(steps):
+    """Return the steps as they are after a message, packed and in JSON."""
+    packed = msgspec.msgpack.decode(msgspec.msgpack.encode(steps), type=Steps)
+    assert msgspec.json.decode(msgspec.json.encode(steps), type=Steps) == packed
+    check_steps(packed)
+    return packed
+
+
+def steps_of(**columns):
+    """Return the steps 1, 2, … of rank a with these columns."""
+    number = len(next(iter(columns.values())))
+    return Steps.from_columns(("a",), (number,), {STEP: range(1, number + 1), **columns})
+
+
+def columns_of(steps):
+    """Return all columns that are present."""
+    return {name: list(steps.column(name)) for name in steps.bases}
+
+
+TWO_RANKS = Steps.from_rows(
+    (STEP, "phase_forward", "samples"), {"a": [(1, 10, 32), (2, 20, 32)], "b": [(1, 30, -1), (3, 40, 32)]}
+)
+
+
+# -- columns -----------------------------------------------------------------------------------------------
+
+
+def test_rows_become_columns_in_the_order_of_the_ranks():
+    assert (TWO_RANKS.run_uids, TWO_RANKS.counts, TWO_RANKS.num_rows) == (("a", "b"), (2, 2), 4)
+    assert columns_of(TWO_RANKS) == {
+        STEP: [1, 2, 1, 3], "phase_forward": [10, 20, 30, 40], "samples": [32, 32, -1, 32],
+    }  # fmt: skip
+
+
+def test_ranks_without_rows_have_no_columns():
+    steps = Steps.from_rows((STEP, "samples"), {"a": [], "b": []})
+    assert (steps.run_uids, steps.counts, steps.bases, steps.data) == (("a", "b"), (0, 0), {}, b"")
+    assert steps.values("samples") == list(steps.column(STEP)) == steps.sums("phase") == []
+    assert sent(steps) == steps
+
+
+def test_number_that_is_alike_or_close_takes_few_bytes():
+    steps = steps_of(samples=[32] * 100, flops=range(10**12, 10**12 + 100), lookups=[0, 1000] * 50)
+    assert steps.bases == {STEP: 1, "samples": 32, "flops": 10**12, "lookups": 0}
+    assert steps.varying == {"B": (STEP, "flops"), "H": ("lookups",)}
+    assert len(steps.data) == 100 + 100 + 200
+
+
+@pytest.mark.parametrize(
+    ("spread", "code"),
+    [(1, "B"), (255, "B"), (256, "H"), (65_535, "H"), (65_536, "I"), (2**32 - 1, "I"), (2**32, "Q"), (2**62, "Q")],
+)
+@pytest.mark.parametrize("low", [0, 5, -1])
+def test_differences_have_the_smallest_type_that_holds_them(low, spread, code):
+    high = min(low + spread, MAX_NUMBER - 1)
+    steps = steps_of(samples=[low, high])
+    assert steps.varying[code][-1] == "samples"
+    assert list(sent(steps).column("samples")) == [low, high]
+
+
+def test_column_that_says_nothing_is_absent():
+    steps = steps_of(phase_data=[0, 0], samples=[-1, -1], exposed_send=[0, 7], lookups=[0, 0], calls_send=[-1, -1])
+    assert steps.bases == {STEP: 1, "exposed_send": 0, "lookups": 0, "calls_send": -1}
+    assert list(steps.column("phase_data")) == [0, 0]
+    assert list(steps.column("samples")) == [-1, -1]
+
+
+@pytest.mark.parametrize("number", [0, -1])
+def test_number_of_a_step_is_present_whatever_it_is(number):
+    """A job may number its steps from 0."""
+    steps = Steps.from_rows((STEP, "samples"), {"a": [(number, 32)], "b": [(number, 32)]})
+    assert steps.bases[STEP] == number
+    assert sent(steps) == steps
+
+
+def test_columns_of_different_types_do_not_mix():
+    numbers = {"lookups": [0, 255, 7], "flops": [5, 5 + 2**40, 6], "samples": [1, 300, 2], "nic_sent": [9, 70_009, 10]}
+    assert columns_of(sent(steps_of(**numbers))) == {STEP: [1, 2, 3], **numbers}
+
+
+rows_of_ranks = st.lists(
+    st.tuples(st.text("abc", min_size=1, max_size=3), st.integers(0, 4)), max_size=4, unique_by=lambda rank: rank[0]
+)
+numbers = st.one_of(st.integers(-2, 300), st.integers(0, 2**33), st.integers(-MAX_NUMBER, MAX_NUMBER - 1))
+
+
+@settings(max_examples=100, deadline=None)
+@given(ranks=rows_of_ranks, names=st.sets(st.sampled_from([*COLUMNS, START, SAME_SIZE_SENT, "x"])), data=st.data())
+def test_all_numbers_are_the_same_after_a_message(ranks, names, data):
+    uids, counts = tuple(uid for uid, _ in ranks), tuple(count for _, count in ranks)
+    number = sum(counts)
+    all_names = [STEP, *names] if number else []
+    columns = {name: data.draw(st.lists(numbers, min_size=number, max_size=number), label=name) for name in all_names}
+    steps = sent(Steps.from_columns(uids, counts, columns))
+    assert {name: list(steps.column(name)) for name in columns} == columns
+    rows = list(zip(*columns.values(), strict=True))
+    places = [sum(counts[:rank]) for rank in range(len(counts) + 1)]
+    by_rank = {uid: rows[a:b] for uid, (a, b) in zip(uids, pairwise(places), strict=True)}
+    assert Steps.from_rows([*columns], by_rank) == steps
+    parts = [steps.of_rank(uid) for uid in uids]
+    joined = Steps.join(parts)
+    assert [part.num_rows for part in parts] == [*counts]
+    assert {name: list(joined.column(name)) for name in columns} == columns
+
+
+# -- numbers that a job wrote ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [2**62, 2**63 - 1, 10**30, -(2**62) - 1, -(2**63), -(10**30)])
+@pytest.mark.parametrize("column", [STEP, "phase_forward", "bytes_sent_all_to_all"])
+def test_number_beyond_the_limit_becomes_the_nearest_possible_one(number, column):
+    limit = MAX_NUMBER - 1 if number > 0 else -MAX_NUMBER
+    steps = sent(Steps.from_columns(("a",), (2,), {STEP: [1, 2], column: [5, number]}))
+    assert list(steps.column(column)) == [5, limit]
+
+
+@pytest.mark.parametrize("number", [2**62, 10**30, -(10**30)])
+def test_amount_beyond_the_limit_is_unknown(number):
+    steps = sent(steps_of(samples=[5, number], same_size_sent=[number, 5]))
+    assert steps.values("samples") == [5, None]
+    assert list(steps.column(SAME_SIZE_SENT)) == [-1, 5]
+
+
+def test_smallest_and_largest_number_stand_side_by_side():
+    steps = sent(steps_of(phase_forward=[-(10**30), 10**30, 0]))
+    assert list(steps.column("phase_forward")) == [-MAX_NUMBER, MAX_NUMBER - 1, 0]
+
+
+# -- values ------------------------------------------------------------------------------------------------
+
+
+def test_values_are_seconds_bytes_and_counts():
+    steps = steps_of(phase_forward=[1_500_000_000, 0], bytes_sent_send=[7, 8], samples=[32, -1], x=[4, -1])
+    assert steps.values("phase_forward") == pytest.approx([1.5, 0.0])
+    assert steps.values("bytes_sent_send") == [7, 8]
+    assert steps.values("samples") == [32, None]
+    assert steps.values("lookups") == [None, None]
+    assert steps.values("exposed_send") == [0, 0]
+    assert steps.values("x") == [4, -1]  # no measure has it, so its numbers are as they are
+
+
+def test_sums_are_over_all_words_of_a_measure_also_of_those_that_only_a_newer_zmon_knows():
+    steps = steps_of(phase_forward=[1, 2], phase_tokenize=[10, 20], exposed_send=[100, 200], mean_phase_data=[7, 7])
+    assert steps.sums("phase") == [11, 22]
+    assert steps.sums("exposed") == [100, 200]
+    assert steps.sums("received") == [0, 0]
+    assert steps.columns_of("phase") == {"forward": "phase_forward", "tokenize": "phase_tokenize"}
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("phase_data", 0), ("phase_new", 0), ("bytes_received_send", 0), (DURATION, 0), ("samples", -1), ("nic_sent", -1),
+     ("device_memory_peak", -1), (SAME_SIZE_SENT, -1), (MEAN_STEPS, 0), ("mean_phase_data", 0), ("mean_flops", -1),
+     (START, 0), ("x", 0)],
+)  # fmt: skip
+def test_absent_column_says_that_nothing_ran_or_that_it_is_unknown(name, number):
+    assert absent(name) == number
+    assert list(steps_of(lookups=[1, 2]).column(name)) == [number] * 2
+
+
+# -- parts -------------------------------------------------------------------------------------------------
+
+
+def test_joined_parts_have_the_columns_of_all():
+    first, second = steps_of(samples=[1, 2]), replace(steps_of(phase_data=[7]), run_uids=("b",))
+    joined = Steps.join([first, Steps(), second])
+    assert (joined.run_uids, joined.counts) == (("a", "b"), (2, 1))
+    assert columns_of(joined) == {STEP: [1, 2, 1], "samples": [1, 2, -1], "phase_data": [0, 0, 7]}
+
+
+def test_joined_parts_of_one_rank_are_its_steps_one_after_the_other():
+    parts = [steps_of(samples=[1, 2]), steps_of(samples=[3]), replace(steps_of(samples=[4]), run_uids=("b",))]
+    joined = Steps.join(parts)
+    assert (joined.run_uids, joined.counts) == (("a", "b"), (3, 1))
+    assert joined.values("samples") == [1, 2, 3, 4]
+
+
+def test_nothing_joined_is_nothing():
+    assert Steps.join([]) == Steps.join([Steps()]) == Steps()
+
+
+def test_selected_rows_keep_their_ranks():
+    chosen = TWO_RANKS.select([1, 2])
+    assert (chosen.run_uids, chosen.counts) == (("a", "b"), (1, 1))
+    assert columns_of(chosen) == {STEP: [2, 1], "phase_forward": [20, 30], "samples": [32, -1]}
+
+
+def test_rank_without_a_selected_row_stays_without_rows():
+    assert TWO_RANKS.select([3]).counts == (0, 1)
+    assert TWO_RANKS.select([]).counts == (0, 0)
+    assert TWO_RANKS.select(range(4)) == TWO_RANKS
+
+
+def test_steps_of_one_rank():
+    assert columns_of(TWO_RANKS.of_rank("b")) == {STEP: [1, 3], "phase_forward": [30, 40], "samples": [-1, 32]}
+    assert TWO_RANKS.of_rank("b").run_uids == ("b",)
+    assert TWO_RANKS.of_rank("c") == Steps()
+
+
+# -- steps while they are read -----------------------------------------------------------------------------
+
+
+def test_steps_read_in_any_order_are_sorted_and_the_last_row_of_a_step_counts():
+    read = RankSteps()
+    for step, samples in ((3, 30), (1, 10), (3, 31), (2, 20)):
+        read.add(step, {"samples": samples})
+    assert columns_of(read.steps("a")) == {STEP: [1, 2, 3], "samples": [10, 20, 31]}
+    assert (read.steps("a").run_uids, read.steps("a").counts) == (("a",), (3,))
+
+
+def test_column_that_some_steps_lack_is_absent_there():
+    read = RankSteps()
+    read.add(1, {"samples": 32})
+    read.add(2, {"phase_data": 7})
+    read.add(1, {"phase_data": 5})  # the same step again, without samples
+    read.add(3, {"samples": 33})
+    steps = read.steps("a")
+    assert steps.values("samples") == [None, None, 33]
+    assert list(steps.column("phase_data")) == [5, 7, 0]
+
+
+def test_number_that_no_integer_of_64_bits_holds_can_be_read():
+    read = RankSteps()
+    read.add(1, {"phase_data": 10**30, "samples": 10**30})
+    assert list(read.steps("a").column("phase_data")) == [MAX_NUMBER - 1]
+    assert read.steps("a").values("samples") == [None]
+
+
+def test_rank_without_steps_has_no_rows():
+    assert RankSteps().steps("a") == Steps(("a",), (0,))
+
+
+# -- steps that are refused --------------------------------------------------------------------------------
+
+
+VALID = Steps.from_columns(
+    ("a", "b"), (1, 2), {STEP: [1, 1, 2], "samples": [5, 6, 5 + 2**40], "lookups": [4, 4, 4], "phase_data": [0, 300, 1]}
+)
+
+
+def test_number_of_values_is_that_of_all_columns():
+    assert check_steps(VALID) == 3 * 4
+    assert check_steps(Steps()) == 0
+    assert check_steps(Steps(("a",), (0,))) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"counts": (3,)}, "do not belong to its ranks"),
+        ({"counts": (-1, 4)}, "do not belong to its ranks"),
+        ({"run_uids": ("a",)}, "do not belong to its ranks"),
+        ({"run_uids": ("a", "a")}, "a rank is there twice"),
+        ({"counts": (1, MAX_ROWS_OF_RANK + 1)}, "a rank has 1,025 steps; zmon accepts 1,024"),
+        ({"bases": {**VALID.bases, **{f"x{n}": 1 for n in range(MAX_COLUMNS)}}}, "it has 260 columns"),
+        ({"bases": {**VALID.bases, "phase_\x1b[2J": 1}}, "not plain text"),
+        ({"bases": {**VALID.bases, "phase_\u202e": 1}}, "not plain text"),
+        ({"varying": {**VALID.varying, "B": (STEP, STEP)}, "data": VALID.data + bytes(3)}, "there twice"),
+        ({"varying": {**VALID.varying, "B": (STEP, "samples")}, "data": VALID.data + bytes(3)}, "there twice"),
+        ({"varying": {**VALID.varying, "B": (STEP, "flops")}, "data": VALID.data + bytes(3)}, "no lowest number"),
+        ({"data": VALID.data[:-1]}, "not one number for each row"),
+        ({"data": VALID.data + b"\0"}, "not one number for each row"),
+        ({"data": b""}, "not one number for each row"),
+        ({"counts": (1, 1)}, "not one number for each row"),
+        ({"varying": dict(reversed(VALID.varying.items()))}, "not in order"),
+        ({"bases": {**VALID.bases, "lookups": MAX_NUMBER}}, "too large"),
+        ({"bases": {**VALID.bases, "lookups": -MAX_NUMBER - 1}}, "too large"),
+        ({"bases": {**VALID.bases, "lookups": 10**30}}, "too large"),
+        ({"bases": {**VALID.bases, "samples": MAX_NUMBER - 1}}, "too large"),
+        ({"bases": {**VALID.bases, "samples": -MAX_NUMBER}, "data": VALID.data[:-8] + b"\xff" * 8}, "too large"),
+        ({"bases": {"lookups": 4}, "varying": {}, "data": b""}, "its steps have no numbers"),
+    ],
+)  # fmt: skip
+def test_steps_that_do_not_fit_are_refused(changes, reason):
+    with pytest.raises(ValueError, match=reason):
+        check_steps(replace(VALID, **changes))
+
+
+def test_type_of_differences_that_does_not_exist_cannot_be_received():
+    raw = msgspec.json.encode({"run_uids": ["a"], "counts": [1], "bases": {STEP: 1}, "varying": {"d": ["x"]}})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(raw, type=Steps)
+
+
+@pytest.mark.parametrize("base", [1.5, None, "1"])
+def test_number_that_is_not_whole_cannot_be_received(base):
+    raw = msgspec.json.encode({"run_uids": ["a"], "counts": [1], "bases": {STEP: base}})
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(raw, type=Steps)
+
+
+def test_largest_numbers_are_accepted_and_can_be_read():
+    steps = replace(VALID, bases={**VALID.bases, "lookups": MAX_NUMBER - 1, "samples": MAX_NUMBER - 1 - 2**40})
+    check_steps(steps)
+    assert max(steps.column("samples")) == max(steps.column("lookups")) == MAX_NUMBER - 1
+
+
+@pytest.mark.parametrize(("most", "name"), [(MAX_ROWS_OF_RANK, "rows"), (MAX_COLUMNS, "columns")])
+def test_rows_and_columns_are_limited(most, name):
+    """Steps that are alike in all rows have few bytes, whatever their number."""
+
+    def alike(rows=1, columns=1):
+        return Steps(("a",), (rows,), {STEP: 5} | {f"phase_{number}": 1 for number in range(columns - 1)})
+
+    assert check_steps(alike(**{name: most})) == most
+    with pytest.raises(ValueError, match=f"{most + 1:,}"):
+        check_steps(alike(**{name: most + 1}))
+
+
+def test_values_of_one_report_are_limited():
+    check_values(MAX_VALUES)
+    with pytest.raises(ValueError, match="4,194,305 values"):
+        check_values(MAX_VALUES + 1)
+
+
+def test_mean_has_columns_of_its_own():
+    steps = sent(steps_of(**{"samples": [1, 2], f"{MEAN}samples": [3, -1], MEAN_STEPS: [8, 0]}))
+    assert list(steps.column(f"{MEAN}samples")) == [3, -1]
+    assert list(steps.column(MEAN_STEPS)) == [8, 0]
+    assert steps.values("samples") == [1, 2]
