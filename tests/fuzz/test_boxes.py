@@ -3,6 +3,7 @@
 tests/box/test_fuzz.py damages boxes without repairing their checksums; this is what a process may write on purpose.
 """
 
+import asyncio
 import os
 import struct
 from zlib import crc32
@@ -12,18 +13,16 @@ import pytest
 from tests.box.written import write_box
 from tests.fuzz.draw import NUMBERS, text
 from tests.fuzz.running import check_few, check_many
+from tests.fuzz.test_reports import judge
 from zmon import metrics
 from zmon.agent.exported import exported
-from zmon.agent.snapshot import node_ranks
+from zmon.agent.snapshot import node_ranks, with_history
 from zmon.agent.sources.boxes import Boxes
 from zmon.box import layout
 from zmon.box.versions import CURRENT
-from zmon.hub.agent_link import AgentLink
-from zmon.job.timeline import snapshots
 from zmon.plain import plain
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.packed import with_columns
 from zmon.schema.api.received import decode
 from zmon.schema.host import HostSample
 from zmon.schema.limits import MAX_WORLD_SIZE
@@ -91,8 +90,8 @@ def random_box(pristine, chance):
             data[cell.offset : cell.offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
     for slot in range(24):
         if chance.random() < 0.3:
-            drawn = random_values(CURRENT.boundary, chance)
-            raw = CURRENT.boundary.pack(slot, *drawn[1:])
+            drawn = random_values(layout.BOUNDARY, chance)
+            raw = layout.BOUNDARY.pack(slot, *drawn[1:])
             offset = CURRENT.ring + slot * CURRENT.boundary_size
             data[offset : offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
     for index in range(layout.NUM_LIVE):
@@ -103,6 +102,10 @@ def random_box(pristine, chance):
         word = layout.STATE_KEY + layout.STATE_PRIME * chance.randrange(layout.STATE_LIMIT) - since
         struct.pack_into("<2q", data, CURRENT.live, since, word)
     return bytes(data)
+
+
+async def ask(read):
+    return read()
 
 
 def box_checker(pristine, folder):
@@ -117,18 +120,19 @@ def box_checker(pristine, folder):
         boxes = Boxes(folder, "node-a", clock=lambda: 2_000_000_000_000 + next(times))
         try:
             reading = boxes.read()
-            node = node_ranks(boxes, SnapshotRequest(since=0, about=chance.choice((0, 8))), 64)
+            request = SnapshotRequest(since=0, about=chance.choice((0, 8)))
+            node = asyncio.run(with_history(ask, boxes, request, node_ranks(boxes, request), 64))
         finally:
             boxes.close()
         states = tuple(state for state, _ in node.ranks)
         assert all(plain(line) == line for line in reading.dropped)
         assert all(0 <= state.rank < state.world_size <= MAX_WORLD_SIZE for state in states)
-        report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.records), node.cursor)
+        report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.steps), node.cursor)
         metrics.agent_page(report_with(report, exported(states).ranks), 0.0, 0)
         answer = json_response(report).body
-        link = AgentLink("http://node-a:9780")
-        link.record_report(with_columns(decode(answer, AgentReport)))
-        snapshots([link.report], [], [link.status()], 1.8e9)
+        sent = decode(answer, AgentReport)
+        assert sent.steps == report.steps
+        judge(sent, sent)
 
     return check
 

@@ -20,7 +20,7 @@ from zmon.job.timeline import snapshots, superseded
 from zmon.plain import plain
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
-from zmon.schema.api.packed import Resting, pack, unpack, with_columns
+from zmon.schema.api.packed import Resting, pack, unpack
 from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web import client
@@ -55,7 +55,7 @@ def pass_of_hub(raw):
     """Do with a report what a pass of the hub does."""
     report = decoded(raw, AgentReport)
     if report is not None:
-        judge(with_columns(report), with_columns(report))
+        judge(report, report)
 
 
 def judge(report, same):
@@ -90,7 +90,7 @@ def check_report(chance):
 def check_packed(chance):
     """Change a packed report: its envelope, or some of its bytes."""
     valid = decode(json.dumps(VALID).encode(), AgentReport)
-    raw = bytearray(pack(with_columns(valid, "f"), ""))
+    raw = bytearray(pack(valid, ""))
     if chance.random() < 0.5:
         envelope = changed(msgspec.msgpack.decode(raw), chance)
         try:

@@ -17,15 +17,16 @@ from typing import NamedTuple
 
 import psutil
 
+from tests.boxes import Totals, read_records, read_totals
 from tests.conftest import Zygote
 from tests.jobs import golden
 from tests.jobs.golden import Outcome
 from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
+from tests.steps import StepRecord
 from zmon.box import box_path
-from zmon.box.reader import BoxReader, Identity, Totals
+from zmon.box.reader import BoxReader, Identity
 from zmon.errors import ZmonError
 from zmon.schema.rank import LastWords
-from zmon.schema.step import StepRecord
 
 FOLDER = Path(__file__).parent
 BIN = Path(sys.executable).parent
@@ -216,8 +217,8 @@ def read_box(path: Path) -> Box | None:
     if not path.exists():
         return None
     reader = BoxReader(path)
-    records = [record for _, record in reader.records(0)]
-    box = Box(reader.identity(), reader.totals(), records, reader.now().activity, reader.words())
+    records = read_records(reader)
+    box = Box(reader.identity(), read_totals(reader), records, reader.now().activity, reader.words())
     reader.close()
     return box
 

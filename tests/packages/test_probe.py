@@ -7,6 +7,7 @@ from pathlib import PurePath
 import pytest
 
 from scripts.rank_modules import rank_modules
+from tests.boxes import read_totals
 from tests.foreign_environment import assert_ranks_are_watched, make_environment
 from tests.packages import test_contents
 from tests.places import REPOSITORY
@@ -38,7 +39,7 @@ def read_box(tmp_path):
     """Return the steps and the edge that the box of the rank has."""
     reader = BoxReader(box_path(tmp_path / "boxes", "job", 0, 0))
     try:
-        return reader.totals().steps, reader.identity().edge
+        return read_totals(reader).steps, reader.identity().edge
     finally:
         reader.close()
 

@@ -1,5 +1,6 @@
 """Functions that read parts of a box that a test has written."""
 
+from tests.boxes import read_records, read_totals
 from zmon.box.reader import BoxReader
 
 
@@ -7,7 +8,7 @@ def read_steps(box):
     """Return step records and totals."""
     reader = BoxReader(box.path)
     try:
-        return [record for _, record in reader.records(0)], reader.totals()
+        return read_records(reader), read_totals(reader)
     finally:
         reader.close()
 

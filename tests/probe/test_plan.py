@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from tests.boxes import read_totals
 from tests.probe.test_door import zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
@@ -34,7 +35,7 @@ def read_plan_file(rank):
 def read_dropped(rank):
     reader = BoxReader(rank.box)
     try:
-        return reader.totals().dropped_records
+        return read_totals(reader).dropped_records
     finally:
         reader.close()
 

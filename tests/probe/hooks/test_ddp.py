@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.boxes import read_records
 from zmon.box.reader import BoxReader
 
 pytestmark = pytest.mark.e2e  # the fixture `ranks` starts ranks
@@ -49,7 +50,7 @@ def ranks(request, tmp_path_factory):
             assert rank.wait(120) == 0, rank.output
             noted = json.loads((room / f"noted-{rank.number}.json").read_text())
             reader = BoxReader(rank.box)
-            records = [record for _, record in reader.records(0)]
+            records = read_records(reader)
             reader.close()
             assert len(records) == len(noted)
             results.append({
