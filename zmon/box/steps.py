@@ -55,7 +55,7 @@ class _Selection:
 _ALL = _Selection([name for name in COLUMNS if name != DURATION])
 _ALIGNED = _Selection([name for name, column in COLUMNS.items() if column.measure.aligned])
 _MEANS = (MEAN_STEPS, *(MEAN + name for name in _ALIGNED.names))
-_same_size_sent = itemgetter(*(layout.COUNTS.start + layout.SENT + OPS.index(op) for op in SAME_SIZE_OPS))
+_same_size_ops = itemgetter(*(layout.COUNTS.start + layout.SENT + OPS.index(op) for op in SAME_SIZE_OPS))
 
 
 def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> Steps:
@@ -66,13 +66,13 @@ def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> S
     clock = layout.LAST_STEP if unix else layout.TIME
     rows = {
         uid: [
-            (end[layout.STEP_NUMBER], end[clock] - duration, duration, *_ALL.of_step(previous, end))
+            (end[layout.STEP_NUMBER], end[clock] - duration, duration, _sent_so_far(end), *_ALL.of_step(previous, end))
             for previous, end, _ in of_rank
             for duration in (end[layout.STEP_NS] - previous[layout.STEP_NS],)
         ]
         for uid, of_rank in ends.items()
     }
-    return Steps.from_rows((STEP, START, DURATION, *_ALL.names), rows)
+    return Steps.from_rows((STEP, START, DURATION, SAME_SIZE_SENT, *_ALL.names), rows)
 
 
 def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
@@ -83,10 +83,15 @@ def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
     return Steps.from_rows(names, rows)
 
 
+def _sent_so_far(end: Row) -> int:
+    """Return the bytes that the rank has sent in `SAME_SIZE_OPS`."""
+    return sum(_same_size_ops(end))
+
+
 def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
     previous, end, first = ends
     own = _ALIGNED.of_step(previous, end)
-    row = (end[layout.STEP_NUMBER], sum(_same_size_sent(end)), *own)
+    row = (end[layout.STEP_NUMBER], _sent_so_far(end), *own)
     if not with_means:
         return row
     if first is None:
