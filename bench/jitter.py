@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 
 from bench.cluster import RANK
 from bench.rows import table_line
+from bench.straggler import Columns, sampled
 from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
 from zmon.hub import HubConfig
 from zmon.job.baseline import BaselineLearner
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.step import Measures, OpTotals, StepRecord
-from zmon.schema.step_columns import step_columns
+from zmon.schema.measures import ns
 
 _HEADS = ("job", "ranks", "step", "lost", "quiet", "info", "warning", "right cause", "names a rank", "first finding")
 _DATA, _COMPUTING, _GROUP = 0.15, 0.75, 0.1  # ratios of a normal step
@@ -124,28 +124,23 @@ class Job:
     def train(self) -> None:
         """Simulate the steps up to the next one that the hub receives."""
         steps = [self._step() for _ in range(self.every)]
-        means = [_mean([measures[rank] for measures in steps]) for rank in range(self.size)]
-        records = {
-            str(rank): (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
-            for rank, measures in enumerate(steps[-1])
-        }
-        self.learning.add(self.history.add([step_columns(records)], {str(rank): rank for rank in range(self.size)}))
+        ranks = {str(rank): rank for rank in range(self.size)}
+        self.learning.add(self.history.add([sampled(self.number, steps)], ranks))
 
-    def _step(self) -> list[Measures]:
+    def _step(self) -> Columns:
         self.number += 1
         row = KINDS[self.kind][0](self.draw, self.size, self.number)
         own = [data + computing for data, computing, _ in row]
         self.seconds += (max(own) + _GROUP) * self.step_seconds
         self.lost += (max(own) - sum(own) / self.size) * self.step_seconds
-        return [
-            Measures(
-                {"data": data * self.step_seconds, "forward": computing * self.step_seconds},
-                {"all_reduce": OpTotals(1, (max(own) + _GROUP - data - computing) * self.step_seconds, 0.0, 8, 8)},
-                samples=32,
-                lookups=lookups,
-            )
-            for data, computing, lookups in row
-        ]
+        alike = ("bytes_sent_all_reduce", 8), ("bytes_received_all_reduce", 8), ("samples", 32)
+        return {
+            "phase_data": [ns(data * self.step_seconds) for data, _, _ in row],
+            "phase_forward": [ns(computing * self.step_seconds) for _, computing, _ in row],
+            "exposed_all_reduce": [ns((max(own) + _GROUP - each) * self.step_seconds) for each in own],
+            "lookups": [lookups for _, _, lookups in row],
+            **{name: [number] * self.size for name, number in alike},
+        }
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot that the hub has now."""
@@ -214,17 +209,6 @@ def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> 
     yield f"{right / number:.1%}"
     yield f"{sum(play.names_rank for play in plays) / number:.1%}"
     yield f"{delays[len(delays) // 2]:.0f} s" if delays else ""
-
-
-def _mean(steps: Sequence[Measures]) -> Measures:
-    number = len(steps)
-    exposed = sum(measures.ops["all_reduce"].exposed_seconds for measures in steps) / number
-    return Measures(
-        {name: sum(measures.phases[name] for measures in steps) / number for name in steps[0].phases},
-        {"all_reduce": OpTotals(1, exposed, 0.0, 8, 8)},
-        samples=32,
-        lookups=round(sum(measures.lookups or 0 for measures in steps) / number),
-    )
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import argparse
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean, median
 
 from bench.cluster import RANK
 from bench.rows import table_line
@@ -22,8 +22,8 @@ from zmon.detectors.straggler import Straggler
 from zmon.hub import HubConfig
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.step import Measures, StepRecord
-from zmon.schema.step_columns import step_columns
+from zmon.schema.measures import ns
+from zmon.schema.steps import MEAN, MEAN_STEPS, STEP, Steps
 from zmon.stats import quantile
 
 _HEADS = (
@@ -46,6 +46,18 @@ _TARGET_STEPS, _TARGET_SECONDS = 20, 5.0  # a slow rank should be reported withi
 # A slow rank must be reported within this many steps and passes, whichever takes longer.
 _MAX_STEPS, _MAX_PASSES = 150, 30
 _GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between two passes
+
+Columns = dict[str, list[int]]  # a step of all ranks: column → the number of each rank
+
+
+def sampled(number: int, steps: Sequence[Columns]) -> Steps:
+    """Return the last of these steps, with this number, and the mean of all of them beside it."""
+    last = steps[-1]
+    size = len(next(iter(last.values())))
+    means = {name: [round(fmean(each)) for each in zip(*(step[name] for step in steps), strict=True)] for name in last}
+    columns = {STEP: [number] * size, **last, MEAN_STEPS: [len(steps)] * size}
+    columns |= {MEAN + name: numbers for name, numbers in means.items()}
+    return Steps.from_columns(tuple(map(str, range(size))), (1,) * size, columns)
 
 
 @dataclass
@@ -72,20 +84,15 @@ class Job:
         """Simulate the steps up to the next one that the hub receives."""
         steps = [self._step() for _ in range(self.every)]
         self.number += self.every
-        means = [_mean([measures[rank] for measures in steps]) for rank in range(self.size)]
-        records = {
-            str(rank): (StepRecord(self.number, 0.0, self.step_seconds, measures, mean=means[rank]),)
-            for rank, measures in enumerate(steps[-1])
-        }
-        self.history.add([step_columns(records)], {str(rank): rank for rank in range(self.size)})
+        self.history.add([sampled(self.number, steps)], {str(rank): rank for rank in range(self.size)})
 
-    def _step(self) -> list[Measures]:
+    def _step(self) -> Columns:
         self_times = [self._self_time(rank) for rank in range(self.size)]
         self.seconds += (max(map(sum, self_times)) + _GROUP) * self.step_seconds
-        return [
-            Measures({"data": data * self.step_seconds, "forward": rest * self.step_seconds})
-            for data, rest in self_times
-        ]
+        return {
+            "phase_data": [ns(data * self.step_seconds) for data, _ in self_times],
+            "phase_forward": [ns(rest * self.step_seconds) for _, rest in self_times],
+        }
 
     def _self_time(self, rank: int) -> tuple[float, float]:
         data, rest = (part * self.draw.lognormvariate(0.0, self.spread) for part in (_DATA, 1 - _DATA))
@@ -166,11 +173,6 @@ def _false_reports(size: int, step_seconds: float, spread: float, hours: float) 
             number += is_reported and not is_open
             is_open = is_reported
     return number
-
-
-def _mean(steps: Sequence[Measures]) -> Measures:
-    names = steps[0].phases
-    return Measures({name: sum(measures.phases[name] for measures in steps) / len(steps) for name in names})
 
 
 if __name__ == "__main__":
