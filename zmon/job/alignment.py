@@ -24,16 +24,16 @@ _OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
 
 
 class Matrix(NamedTuple):
-    """Steps of some ranks of one launch: a line of numbers for each column."""
+    """Steps of some ranks of one launch."""
 
     names: tuple[str, ...]
-    numbers: Integers  # (columns, rows)
+    numbers: Integers  # (rows, columns)
     ranks: Integers  # of each row
 
     @property
     def steps(self) -> Integers:
         """The number of the step of each row."""
-        numbers: Integers = self.numbers[self.names.index(STEP)]
+        numbers: Integers = self.numbers[:, self.names.index(STEP)]
         return numbers
 
 
@@ -59,29 +59,28 @@ def matrix(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) ->
     if not len(chosen):
         return None
     names = tuple(dict.fromkeys(chain.from_iterable(part.bases for part in parts)))
-    numbers = np.empty((len(names), len(of_row)), np.int64)
+    numbers = np.empty((len(of_row), len(names)), np.int64)
     start = 0
     for part in parts:
         end = start + part.num_rows
-        _fill(numbers[:, start:end], names, part)
+        _fill(numbers[start:end], names, part)
         start = end
     if len(chosen) < len(of_row):
-        numbers, of_row = numbers[:, chosen], of_row[chosen]
+        numbers, of_row = numbers[chosen], of_row[chosen]
     return Matrix(names, numbers, of_row)
 
 
 def _fill(numbers: Integers, names: tuple[str, ...], part: Steps) -> None:
     """Write the numbers of a part into its place."""
-    own = tuple(part.bases)
-    if own == names:
-        numbers[:] = np.array([*part.bases.values()])[:, None]
+    if tuple(part.bases) == names:
+        numbers[:] = [*part.bases.values()]
     else:
-        numbers[:] = np.array([part.bases.get(name, absent(name)) for name in names])[:, None]
+        numbers[:] = [part.bases.get(name, absent(name)) for name in names]
     start = 0
     for code, of_code in part.varying.items():
         end = start + len(of_code) * part.num_rows * SIZES[code]
         differences = np.frombuffer(part.data[start:end], f"<u{SIZES[code]}").reshape(len(of_code), -1)
-        numbers[_places(names, of_code)] += differences.astype(np.int64)
+        numbers[:, _places(names, of_code)] += differences.T.astype(np.int64)
         start = end
 
 
@@ -92,7 +91,7 @@ def _places(names: tuple[str, ...], chosen: tuple[str, ...]) -> list[int]:
 
 def num_ranks(parts: Sequence[Rows]) -> int:
     """Return the number of ranks that have one of these rows."""
-    return len(np.unique(np.concatenate([part.ranks for part in parts])))
+    return int(np.count_nonzero(np.bincount(np.concatenate([part.ranks for part in parts]))))
 
 
 def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> list[AlignedStep]:
@@ -110,13 +109,15 @@ def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> 
 def align_rows(step: int, parts: Sequence[Rows], world_size: int, stands_for: int) -> AlignedStep:
     """Return the aligned step, given rows that include one of each rank. Of several of a rank, the last one counts."""
     names = tuple(dict.fromkeys(chain.from_iterable(part.matrix.names for part in parts)))
-    if len(parts) == 1:
-        numbers = np.empty((len(names), world_size), np.int64)
-    else:
-        numbers = np.repeat(np.array([absent(name) for name in names], np.int64)[:, None], world_size, axis=1)
+    numbers = np.empty((world_size, len(names)), np.int64)
+    numbers[:] = [absent(name) for name in names]
     for part in parts:
-        places = np.array(_places(names, part.matrix.names))
-        numbers[places[:, None], part.ranks] = part.matrix.numbers[:, part.rows]
+        chosen = part.matrix.numbers[part.rows]
+        if part.matrix.names == names:
+            numbers[part.ranks] = chosen
+        else:
+            numbers[part.ranks[:, None], _places(names, part.matrix.names)] = chosen
+    numbers = np.ascontiguousarray(numbers.T)  # a line for each column
     mean = None
     if MEAN_STEPS in names and (numbers[names.index(MEAN_STEPS)] > 0).all():
         mean = _side_by_side(step, stands_for, names, numbers, MEAN)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zmon.job.alignment import Integers
 from zmon.schema.rank import RankState
+
+_NO_REPORT: Any = object()
 
 
 @dataclass
@@ -54,13 +58,19 @@ class ReportedValues:
         from the first report.
         """
         ranks = list(ranks)
+        reports = [state.report for state in ranks]
+        all_numbers, all_steps = [state.rank for state in ranks], np.array([state.step for state in ranks])
         num_steps: dict[str, int] = {}
         columns: dict[str, _Column] = {}
-        for key in dict.fromkeys(key for state in ranks for key in state.report):
-            reporting = [state for state in ranks if key in state.report]
-            numbers, steps = [state.rank for state in reporting], np.array([state.step for state in reporting])
+        for key in dict.fromkeys(chain.from_iterable(reports)):
+            numbers, steps = all_numbers, all_steps
+            own = [report.get(key, _NO_REPORT) for report in reports]
+            if _NO_REPORT in own:  # some ranks never reported it
+                places = [place for place, value in enumerate(own) if value is not _NO_REPORT]
+                numbers, steps = [all_numbers[place] for place in places], all_steps[places]
+                own = [own[place] for place in places]
             column = self._columns[key].of(numbers, steps) if key in self._columns else _new_column(numbers, steps)
-            values = np.array([state.report[key] for state in reporting], np.float64)  # None becomes NaN
+            values = np.array(own, np.float64)  # None becomes NaN
             finite = ~np.isnan(values)
             counts = steps - column.last_finite
             lasting = ~finite & (counts >= 2 * column.every)

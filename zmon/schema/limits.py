@@ -7,6 +7,7 @@ other. A value beyond a limit is refused with its whole rank, because then nothi
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -17,6 +18,7 @@ MAX_WORLD_SIZE = 1 << 20  # ranks of a job; the largest synchronous jobs have ab
 MAX_RANKS_OF_AGENT = 4096  # ranks in one report; a node has at most some hundred
 MAX_NAMED_MISSING = 64  # missing ranks that a snapshot lists; the others are only counted
 MAX_HOST_LETTERS = 253  # a DNS name
+_HOST_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_HOST_LETTERS}}}")
 MAX_VERSION_LETTERS = 32  # an agent's have 16; a hub sends those of 2,048 agents to a collector in less than 1 MiB
 _MAX_NUMBER = 1 << 62  # as for the counts in a box; sums of a few such numbers still fit into a float
 _MAX_SECONDS = 1e11  # the year 5138 as unix time; a date can be computed from it
@@ -47,5 +49,7 @@ def check_rank(rank: int, world_size: int) -> None:
 
 def host_name(name: str) -> str:
     """Return the name of a host without what no host name has: a name is part of commands that people copy."""
+    if _HOST_NAME.fullmatch(name):
+        return name
     letters = (letter if letter.isalnum() or letter in "-_.:" else "_" for letter in name[:MAX_HOST_LETTERS])
     return "".join(letters) or "unknown"

@@ -195,10 +195,7 @@ def check_steps(steps: Steps) -> int:
         raise ValueError("a rank is there twice")
     if (most := max(steps.counts, default=0)) > MAX_ROWS_OF_RANK:
         raise ValueError(f"a rank has {most:,} steps; zmon accepts {MAX_ROWS_OF_RANK:,}")
-    if len(steps.bases) > MAX_COLUMNS:
-        raise ValueError(f"it has {len(steps.bases):,} columns; zmon accepts {MAX_COLUMNS}")
-    if any(plain(name) != name for name in steps.bases):
-        raise ValueError("the name of a column is not plain text")
+    _check_names(tuple(steps.bases))
     names = [name for of_code in steps.varying.values() for name in of_code]
     if len({*names} & steps.bases.keys()) < len(names):
         raise ValueError("a column is there twice, or has no lowest number")
@@ -210,11 +207,21 @@ def check_steps(steps: Steps) -> int:
     wide, size = steps.varying.get("Q", ()), steps.num_rows  # they are the last ones
     differences = _little_endian(array("Q", steps.data[len(steps.data) - SIZES["Q"] * size * len(wide) :]))
     spread = {name: max(differences[place * size : (place + 1) * size], default=0) for place, name in enumerate(wide)}
-    if any(not -MAX_NUMBER <= base < MAX_NUMBER - spread.get(name, 0) for name, base in steps.bases.items()):
+    bases = steps.bases.values() or (0,)
+    is_wide = any(steps.bases[name] + most >= MAX_NUMBER for name, most in spread.items())
+    if is_wide or min(bases) < -MAX_NUMBER or max(bases) >= MAX_NUMBER:
         raise ValueError("a number is too large")
     if steps.num_rows and STEP not in steps.bases:
         raise ValueError("its steps have no numbers")
     return steps.num_rows * len(steps.bases)
+
+
+@lru_cache(1024)  # the agents of a job all have the same ones
+def _check_names(names: tuple[str, ...]) -> None:
+    if len(names) > MAX_COLUMNS:
+        raise ValueError(f"it has {len(names):,} columns; zmon accepts {MAX_COLUMNS}")
+    if any(plain(name) != name for name in names):
+        raise ValueError("the name of a column is not plain text")
 
 
 def check_values(number: int) -> None:
