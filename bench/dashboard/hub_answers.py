@@ -13,6 +13,7 @@ from bench.dashboard.scene import (
     STEP_SECONDS,
     USUAL,
     Scene,
+    by_word,
 )
 from zmon.detectors.parts.new_finding import rank_row
 from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
@@ -31,7 +32,7 @@ STACK = "\n".join(f'File "train.py", line {line}, in step' for line in range(40)
 def job(scene: Scene, kind: int) -> JobView:
     """Return the job's view after SIMULATED_SECONDS of this kind. Its time categories sum to this time."""
     trains, lead = kind != EVALUATING, scene.rank(kind, 0)
-    causes = {**lead.measures.phases, **{op: totals.exposed_seconds for op, totals in lead.measures.ops.items()}}
+    causes = by_word(lead, "phase_") | by_word(lead, "exposed_")
     account = causes if trains else {"eval": float(SIMULATED_SECONDS)}
     step = STEP_SECONDS[kind] if trains else None
     samples = SAMPLES * scene.num_ranks

@@ -8,7 +8,7 @@ from statistics import mean, median
 
 from bench.cluster import RANKS_PER_AGENT
 from bench.dashboard import hub_answers
-from bench.dashboard.scene import JOB, KINDS, OPS, SIMULATED_SECONDS, Scene
+from bench.dashboard.scene import JOB, KINDS, OPS, SIMULATED_SECONDS, Scene, by_word
 from zmon.schema.host import GpuSample, HostLoad
 
 Values = tuple[str, dict[str, str], tuple[float, ...], bool]  # name, labels, value by kind of time, True if it grows
@@ -41,15 +41,15 @@ def _ranks(scene: Scene) -> Iterator[Values]:
         states = [scene.rank(kind, rank) for kind in KINDS]
         labels = {"job_id": JOB, "rank": str(rank), "host": states[0].host}
         totals = {
-            "waiting_seconds": [state.measures.exposed_seconds for state in states],
-            "self_seconds": [state.measures.self_seconds for state in states],
-            "all_to_all_sent_bytes": [state.measures.ops["all_to_all"].sent_bytes for state in states],
+            "waiting_seconds": [sum(by_word(state, "exposed_").values()) for state in states],
+            "self_seconds": [sum(by_word(state, "phase_").values()) for state in states],
+            "all_to_all_sent_bytes": [state.totals["bytes_sent_all_to_all"] for state in states],
         }
         for name, values in totals.items():
             yield f"zmon:rank_{name}:total", labels, tuple(value / SIMULATED_SECONDS for value in values), True
         in_flight = tuple(state.in_flight.seconds if state.in_flight else 0.0 for state in states)
         yield "zmon:rank_in_flight:seconds", labels, in_flight, False
-        allocated = tuple(state.memory.allocated_bytes if state.memory else nan for state in states)
+        allocated = tuple(state.totals["device_memory_allocated"] for state in states)
         yield "zmon:rank_memory:bytes", labels | {"kind": "GPU"}, allocated, False
 
 
@@ -112,11 +112,11 @@ def _spreads(scene: Scene) -> Iterator[Values]:
         yield from three("pressure", [[seconds / SIMULATED_SECONDS]] * 3, resource=resource)
     for number, host in enumerate(scene.hosts):
         ranks = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
-        measures = [[scene.rank(kind, rank).measures for rank in ranks] for kind in KINDS]
-        exposed = tuple(min(rank.exposed_seconds for rank in by_rank) / SIMULATED_SECONDS for by_rank in measures)
-        yield "zmon:job_host_waiting:min", {"job_id": JOB, "host": host}, exposed, False
-        self_time = tuple(max(rank.self_seconds for rank in by_rank) / SIMULATED_SECONDS for by_rank in measures)
-        yield "zmon:job_host_own:max", {"job_id": JOB, "host": host}, self_time, False
+        states = [[scene.rank(kind, rank) for rank in ranks] for kind in KINDS]
+        for name, statistic, prefix in (("waiting:min", min, "exposed_"), ("own:max", max, "phase_")):
+            seconds = [[sum(by_word(state, prefix).values()) for state in by_rank] for by_rank in states]
+            values = tuple(statistic(by_rank) / SIMULATED_SECONDS for by_rank in seconds)
+            yield f"zmon:job_host_{name}", {"job_id": JOB, "host": host}, values, False
 
 
 def _stand_out(of_hosts: Iterable[Values]) -> Iterator[Values]:
@@ -159,42 +159,40 @@ def _job(scene: Scene) -> Iterator[Values]:
     """Yield the series of the whole job; all ranks are similar to the first."""
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
-    measures = [state.measures for state in first_rank]
+    totals = [state.totals for state in first_rank]
     ranks = scene.num_ranks / SIMULATED_SECONDS
     for activity in ("train", "eval"):
         active = tuple(scene.num_ranks * 1.0 if state.activity == activity else nan for state in first_rank)
         yield "zmon:job_activity:ranks", labels | {"activity": activity}, active, False
     seconds = tuple(hub_answers.job(scene, kind).step_seconds or nan for kind in KINDS)
     yield "zmon:job_step_seconds:median", labels, seconds, False
-    samples = tuple((totals.samples or 0) * ranks for totals in measures)
+    samples = tuple(of_kind["samples"] * ranks for of_kind in totals)
     yield "zmon:job_samples:rate", labels, samples, False
     yield "zmon:job_busy:max", labels, (1.0,) * len(KINDS), False
     for key, value in first_rank[0].report.items():
         yield "zmon:job_report:mean", labels | {"key": key}, (value or nan,) * 3, False
     for op in OPS:
-        op_totals = [totals.ops[op] for totals in measures]
         op_labels = labels | {"op": op}
         for direction in ("sent", "received"):
-            num_bytes = tuple(totals.sent_bytes * ranks for totals in op_totals)
+            num_bytes = tuple(of_kind[f"bytes_{direction}_{op}"] * ranks for of_kind in totals)
             yield "zmon:job_collective_bytes:rate", op_labels | {"direction": direction}, num_bytes, False
-        inflight = tuple(totals.inflight_seconds * ranks for totals in op_totals)
+        inflight = tuple(of_kind[f"inflight_{op}"] * ranks for of_kind in totals)
         yield "zmon:job_collective_seconds:rate", op_labels, inflight, False
-        exposed = tuple(totals.exposed_seconds * ranks for totals in op_totals)
+        exposed = tuple(of_kind[f"exposed_{op}"] * ranks for of_kind in totals)
         yield "zmon:job_collective_exposed_seconds:rate", op_labels, exposed, False
     states = [[scene.rank(kind, rank) for rank in range(scene.num_ranks)] for kind in KINDS]
     for spread, statistic in _SPREAD.items():
         allocated = tuple(
-            statistic([state.memory.allocated_bytes for state in by_rank if state.memory]) for by_rank in states
+            statistic([state.totals["device_memory_allocated"] for state in by_rank]) for by_rank in states
         )
         yield "zmon:job_rank_memory:spread", labels | {"kind": "GPU", "spread": spread}, allocated, False
         sent = tuple(
-            statistic([state.measures.ops["all_to_all"].sent_bytes / SIMULATED_SECONDS for state in by_rank])
+            statistic([state.totals["bytes_sent_all_to_all"] / SIMULATED_SECONDS for state in by_rank])
             for by_rank in states
         )
         yield "zmon:job_all_to_all_sent_bytes:spread", labels | {"spread": spread}, sent, False
     yield "zmon:job_all_to_all_skew:ratio", labels, (1.09, 1.09, nan), False
     for direction in ("sent", "received"):
-        num_bytes = tuple((totals.network_sent_bytes or 0) * ranks for totals in measures)
-        yield "zmon:job_network_bytes:rate", labels | {"direction": direction}, num_bytes, False
+        num_bytes = tuple(of_kind[f"nic_{direction}"] * ranks for of_kind in totals)
         yield "zmon:job_step_nic_bytes:rate", labels | {"direction": direction}, num_bytes, False
     yield "zmon:job_storage_read_bytes:rate", labels, (2e9,) * len(KINDS), False

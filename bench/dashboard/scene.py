@@ -15,8 +15,7 @@ import numpy as np
 from bench.cluster import RANK, RANKS_PER_AGENT
 from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
 from zmon.schema.host import ClockSample, GpuSample, HostLoad, HostSample, NicSample, SourceStatus, TcpSample
-from zmon.schema.rank import InFlight, Memory, RankState
-from zmon.schema.step import Measures, OpTotals
+from zmon.schema.rank import InFlight, RankState
 
 JOB = "ads"
 USUAL, SLOW, EVALUATING = KINDS = range(3)
@@ -30,6 +29,7 @@ PHASES = {
 OPS = {"all_to_all": 0.60, "all_reduce": 0.30, "all_gather": 0.06, "reduce_scatter": 0.04}
 SENT_BYTES = 80e6  # bytes that a rank sends in all_to_all in each step
 SAMPLES = 512  # samples of a rank in each step
+GIBI = 1 << 30
 THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
@@ -113,8 +113,9 @@ class Scene:
             device=f"GPU-{rank:08x}", labels={"name": JOB, "model": "dlrm"},
             activity="train" if trains else "eval", steps=steps, step=steps,
             step_seconds_total=float(SIMULATED_SECONDS) if trains else 0.0,
-            measures=_measures(self_ratio if trains else 0.0, steps, 0.9 + 0.2 * draw.random()),
-            memory=Memory(*(round(gib * 2**30) for gib in (50 + 10 * draw.random(), 66, 68))),
+            totals=_totals(self_ratio if trains else 0.0, steps, 0.9 + 0.2 * draw.random())
+            | {"device_memory_allocated": (50 + 10 * draw.random()) * GIBI, "device_memory_reserved": 66 * GIBI},
+            device_memory_peak_bytes=68 * GIBI,
             in_flight=InFlight("all_to_all", "0", 301, 4096, 0.02 + 0.05 * (1 - self_ratio)),
             report={"loss": 0.45, "normalized_entropy": 0.81, "auc": 0.79},
             last_checkpoint_time=self.now - 900.0,
@@ -153,17 +154,24 @@ def sources(now: float) -> tuple[SourceStatus, ...]:
     return tuple(SourceStatus(name, True, False, 0.002, now, 0, None) for name in _SOURCES)
 
 
-def _measures(self_ratio: float, steps: int, sent_ratio: float) -> Measures:
+def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float]:
     """Return the totals of a rank with this ratio of self time and this ratio of the usual bytes sent."""
     exposed_ratio = (1 - self_ratio) if steps else 0.0
     sent = round(steps * SENT_BYTES * sent_ratio)
-    exposed = {op: exposed_ratio * share * SIMULATED_SECONDS for op, share in OPS.items()}
-    ops = {
-        op: OpTotals(2 * steps, exposed[op], 1.3 * exposed[op], *[round(sent * part)] * 2)
-        for op, part in zip(OPS, (1.0, 0.5, 0.1, 0.1), strict=True)
-    }
-    phases = {phase: self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
-    return Measures(phases, ops, SAMPLES * steps, 26 * SAMPLES * steps, sent, sent, sent, sent)
+    totals: dict[str, float] = {"samples": SAMPLES * steps, "lookups": 26 * SAMPLES * steps}
+    totals |= {"nic_sent": sent, "nic_received": sent}
+    totals |= {f"phase_{phase}": self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
+    for (op, share), part in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True):
+        exposed, num_bytes = exposed_ratio * share * SIMULATED_SECONDS, round(sent * part)
+        totals |= {f"calls_{op}": 2 * steps, f"exposed_{op}": exposed, f"inflight_{op}": 1.3 * exposed}
+        totals |= {f"bytes_sent_{op}": num_bytes, f"bytes_received_{op}": num_bytes}
+    return totals
+
+
+def by_word(state: RankState, prefix: str) -> dict[str, float]:
+    """Return the totals of a rank whose columns begin like this, by phase or op."""
+    totals = (state.totals or {}).items()
+    return {name.removeprefix(prefix): total for name, total in totals if name.startswith(prefix)}
 
 
 def _gpu(kind: int, host: str, number: int) -> GpuSample:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -14,11 +15,13 @@ from bench.gpu_check.records import read
 from bench.gpu_check.result import Result
 from bench.gpu_check.settings import Setting
 from bench.ranks import BOXES, JOB_ID, run_job
-from zmon.box import box_path
-from zmon.box.boundary import Totals
+from zmon.box import box_path, layout
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
-from zmon.schema.step import StepRecord
+from zmon.box.ring import Row
+from zmon.box.steps import whole_steps
+from zmon.schema.measures import NS
+from zmon.schema.steps import Steps
 
 JOBS = "bench.gpu_check.jobs"
 OUT_OF_TIME = "the time of the command was over"
@@ -34,9 +37,29 @@ class RankRecord:
     """The content of the box of a rank that has ended."""
 
     identity: Identity
-    totals: Totals
-    steps: tuple[StepRecord, ...]
+    last: Row  # the last boundary, which has the totals
+    steps: Steps
     sequences: dict[str, int]  # collectives by process group
+
+    @property
+    def num_steps(self) -> int:
+        """The number of steps that the rank has counted."""
+        return self.last[layout.STEPS]
+
+    @property
+    def dropped_records(self) -> int:
+        """The number of records that are lost."""
+        return self.last[layout.DROPPED]
+
+    @property
+    def overhead_seconds(self) -> float:
+        """The overhead of the probe, as it says."""
+        return self.last[layout.OVERHEAD] * NS
+
+    @property
+    def memory(self) -> Row:
+        """The bytes that the allocator has allocated and reserved, and the peak; unknown if it was never asked."""
+        return self.last[layout.MEMORY : layout.MEMORY + layout.NUM_MEMORY]
 
 
 @dataclass(frozen=True)
@@ -105,7 +128,7 @@ def read_box(path: Path) -> RankRecord:
     try:
         names, counts = reader.groups(), reader.sequences()
         sequences = {name: counts[number] for number, (name, _) in names.items() if number in counts}
-        records = tuple(record for _, record in reader.records(0))
-        return RankRecord(reader.identity(), reader.totals(), records, sequences)
+        identity, ends = reader.identity(), reader.steps_ended(-1, sys.maxsize, layout.RING_CAPACITY)
+        return RankRecord(identity, reader.last_boundary(), whole_steps({identity.run_uid: ends}), sequences)
     finally:
         reader.close()

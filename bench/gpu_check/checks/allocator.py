@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import AllocatorFigures
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.rows import MEBI
-from zmon.schema.rank import Memory
+from zmon.schema.measures import UNKNOWN
 
 CONTEXT_BYTES = 2 << 30  # a process has at most so much besides the allocator: its CUDA context and libraries
 _LIMIT_SECONDS = 60.0
@@ -18,18 +18,19 @@ _LIMIT_SECONDS = 60.0
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
     """Run the job and compare."""
     job = kit.run(setting, "allocator", seconds=_LIMIT_SECONDS)
-    yield from compare(job.boxes()[0].totals.memory, job.records(AllocatorFigures)[0])
+    yield from compare(job.boxes()[0].memory, job.records(AllocatorFigures)[0])
 
 
-def compare(memory: Memory | None, figures: AllocatorFigures) -> Iterator[Result]:
+def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result]:
     """Yield a result for each kind: they are the same bytes, because nothing was allocated meanwhile."""
-    if memory is None:
+    allocated, reserved, peak = memory
+    if allocated == UNKNOWN:
         yield Result("memory in the box", FAILED, note="the box has none")
         return
     pairs = (
-        ("allocated", memory.allocated_bytes, figures.allocated),
-        ("reserved", memory.reserved_bytes, figures.reserved),
-        ("peak", memory.peak_bytes, figures.peak),
+        ("allocated", allocated, figures.allocated),
+        ("reserved", reserved, figures.reserved),
+        ("peak", peak, figures.peak),
     )
     for kind, in_box, by_torch in pairs:
         compared_with = f"memory_stats: {by_torch * MEBI:,.1f} MiB"
@@ -38,6 +39,6 @@ def compare(memory: Memory | None, figures: AllocatorFigures) -> Iterator[Result
     if used is None:
         yield Result(what, NOT_CHECKED, note="nvidia-smi does not list the process (another PID namespace?)")
     else:
-        holds = memory.reserved_bytes <= used <= memory.reserved_bytes + CONTEXT_BYTES
+        holds = reserved <= used <= reserved + CONTEXT_BYTES
         context = f"nvidia-smi: {used * MEBI:,.0f} MiB with the CUDA context"
-        yield Result(what, judged(holds), memory.reserved_bytes * MEBI, "MiB", context)
+        yield Result(what, judged(holds), reserved * MEBI, "MiB", context)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import HIDDEN_SHARES, Overlaps
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
-from zmon.schema.step import StepRecord
+from zmon.schema.steps import Steps
 
 SHORTEST_WAIT_SECONDS = 1e-3  # a shorter wait cannot be told from the launches around it
 # The collective shares the memory of the device with nothing, so it takes as long as alone, give or take its clocks.
@@ -24,21 +24,20 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
         yield from compare(f"rank {rank}: " if job.ranks > 1 else "", setting.backend, overlaps, box.steps)
 
 
-def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Sequence[StepRecord]) -> Iterator[Result]:
+def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Steps) -> Iterator[Result]:
     """Yield a result for each kernel."""
     by_nccl = backend == "nccl"
     what = f"{prefix}exposed {overlaps.op}"
     if by_nccl and overlaps.waits < SHORTEST_WAIT_SECONDS:
         yield Result(what, NOT_CHECKED, note=f"the collective takes only {overlaps.waits * 1e6:.0f} µs")
         return
-    if len(steps) != len(HIDDEN_SHARES):
-        yield Result(what, FAILED, note=f"the box has {len(steps)} steps of {len(HIDDEN_SHARES)}")
+    if steps.num_rows != len(HIDDEN_SHARES):
+        yield Result(what, FAILED, note=f"the box has {steps.num_rows} steps of {len(HIDDEN_SHARES)}")
         return
     limit = NCCL_SECONDS + NCCL_RATIO * overlaps.waits if by_nccl else GLOO_SECONDS
-    for share, expected, step in zip(HIDDEN_SHARES, overlaps.expected_exposed, steps, strict=True):
-        op = step.measures.ops.get(overlaps.op)
-        exposed = op.exposed_seconds if op else 0.0
-        holds = op is not None and abs(exposed - expected) <= limit
+    calls, times = steps.column(f"calls_{overlaps.op}"), steps.values(f"exposed_{overlaps.op}")
+    for share, expected, count, exposed in zip(HIDDEN_SHARES, overlaps.expected_exposed, calls, times, strict=True):
+        holds = count > 0 and exposed is not None and abs(exposed - expected) <= limit
         yield Result(
             f"{what} behind a kernel of {share:g} × the wait",
             judged(holds), exposed * 1e3, "ms", f"{expected * 1e3:.2f} ms ± {limit * 1e3:.2f}",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import TimedKernels
 from bench.gpu_check.result import FAILED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.rows import MICRO
-from zmon.schema.step import StepRecord
+from zmon.schema.measures import NS
+from zmon.schema.steps import Steps
 
 # A phase also has the gaps around its kernels: a few launches on the stream, microseconds each.
 GAP_SECONDS, GAP_RATIO = 50e-6, 0.005
@@ -23,16 +24,17 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
     yield from compare(job.records(TimedKernels)[0], job.boxes()[0].steps)
 
 
-def compare(kernels: TimedKernels, steps: Sequence[StepRecord]) -> Iterator[Result]:
+def compare(kernels: TimedKernels, steps: Steps) -> Iterator[Result]:
     """Yield a result for each phase; the first step is left out, because the device was idle before it."""
-    if not kernels.device_events or len(steps) != len(kernels.steps):
-        note = f"{len(steps)} of {len(kernels.steps)} steps have a record"
+    if not kernels.device_events or steps.num_rows != len(kernels.steps):
+        note = f"{steps.num_rows} of {len(kernels.steps)} steps have a record"
         yield Result("phases by device events", FAILED, note=note if kernels.device_events else "there are no events")
         return
-    pairs = list(zip(kernels.steps, steps, strict=True))[1:]
     for phase in kernels.steps[0]:
-        differences = [abs(step.measures.phases.get(phase, 0.0) - own[phase]) for own, step in pairs]
-        mean = sum(own[phase] for own, _ in pairs) / len(pairs)
+        own = [step[phase] for step in kernels.steps[1:]]
+        recorded = steps.column(f"phase_{phase}")[1:]
+        differences = [abs(ns * NS - seconds) for ns, seconds in zip(recorded, own, strict=True)]
+        mean = sum(own) / len(own)
         limit = GAP_SECONDS + GAP_RATIO * mean
         yield Result(
             f"largest difference of phase {phase}",

@@ -14,13 +14,12 @@ from bench.gpu_check.records import TrainedRank
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.rows import MICRO
-from zmon.schema.step import StepRecord
+from zmon.schema.steps import DURATION, START, Steps
 
 TRAINER_STEPS, STEPS = 200, 100
-SUM_SECONDS = 1e-6  # parts are whole nanoseconds; a millionth of a second is more than their rounding
+SUM_NS = 1000  # times of the device are rounded to nanoseconds, part by part
 # The host notes the end of a step when it has submitted it, which is before or after the device's end of it.
 WALL_RATIO = 0.15
-NANO = 1e9
 _WARM_UP_STEPS = 10  # not in the comparison with the host's clock
 _LIMIT_SECONDS = 120.0
 
@@ -52,17 +51,16 @@ def compare(
     machine: Machine, setting: Setting, num_steps: int, boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]
 ) -> Iterator[Result]:
     """Yield the comparisons of all boxes; a figure is that of the worst rank."""
-    counts = [box.totals.steps for box in boxes]
-    all_recorded = all(count == num_steps == len(box.steps) for count, box in zip(counts, boxes, strict=True))
+    counts = [box.num_steps for box in boxes]
+    all_recorded = all(count == num_steps == box.steps.num_rows for count, box in zip(counts, boxes, strict=True))
     yield Result("steps in the box", judged(all_recorded), min(counts), "", f"{num_steps} trained")
-    differences = [_difference(step) for box in boxes for step in box.steps]
-    largest = max(differences, default=0.0)
+    differences = [difference for box in boxes for difference in _differences(box.steps)]
+    largest = max(differences, default=0)
     yield Result(
         "largest difference of a step from the sum of its parts",
-        judged(bool(differences) and largest <= SUM_SECONDS), round(largest * NANO, 3), "ns",
-        f"limit {SUM_SECONDS * NANO:g} ns",
+        judged(bool(differences) and largest <= SUM_NS), largest, "ns", f"limit {SUM_NS} ns",
     )  # fmt: skip
-    dropped = max(box.totals.dropped_records for box in boxes)
+    dropped = max(box.dropped_records for box in boxes)
     yield Result("records that the probe dropped", judged(not dropped), dropped, "", "0")
     backends = {box.identity.backend for box in boxes}
     yield Result("backend", judged(backends == {setting.backend}), _joined(backends), "", setting.backend)
@@ -71,7 +69,7 @@ def compare(
         yield Result("times from device events", judged(has_events), "yes" if has_events else "no", "", "yes")
         yield _compare_devices(machine, boxes)
         yield _compare_wall(boxes)
-    overhead = max(box.totals.overhead_seconds / max(box.totals.steps, 1) for box in boxes)
+    overhead = max(box.overhead_seconds / max(box.num_steps, 1) for box in boxes)
     yield Result("overhead that zmon reports, per step", MEASURED, overhead * MICRO, "µs")
 
 
@@ -111,16 +109,17 @@ def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
     return Result(what, judged(holds), worst, "", f"{1 - WALL_RATIO:g} … {1 + WALL_RATIO:g}")
 
 
-def _wall_ratio(steps: Sequence[StepRecord]) -> float | None:
-    warm = steps[_WARM_UP_STEPS:]
-    if len(warm) < 2:
+def _wall_ratio(steps: Steps) -> float | None:
+    starts, durations = steps.column(START)[_WARM_UP_STEPS:], steps.column(DURATION)[_WARM_UP_STEPS:]
+    if len(starts) < 2:
         return None
-    ends = [step.start + step.duration for step in warm]
-    return sum(step.duration for step in warm[1:]) / (ends[-1] - ends[0])
+    return sum(durations[1:]) / (starts[-1] + durations[-1] - starts[0] - durations[0])
 
 
-def _difference(step: StepRecord) -> float:
-    return abs(step.measures.self_seconds + step.measures.exposed_seconds - step.duration)
+def _differences(steps: Steps) -> list[int]:
+    """Return for each step its difference from the sum of its parts, in nanoseconds."""
+    parts = zip(steps.sums("phase"), steps.sums("exposed"), steps.column(DURATION), strict=True)
+    return [abs(self_time + exposed - duration) for self_time, exposed, duration in parts]
 
 
 def _joined(words: Iterable[str | None]) -> str:

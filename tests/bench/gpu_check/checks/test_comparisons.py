@@ -23,8 +23,9 @@ from bench.switching import Cost, Interval
 from tests.bench.gpu_check.machines import UUID, WITH_GPU, WITHOUT_GPU
 from tests.boxes import IDENTITY
 from tests.build import finding
-from zmon.box.boundary import Totals
-from zmon.schema.step import Measures, OpTotals, StepRecord
+from tests.steps import Measures, OpTotals, StepRecord, steps_of
+from zmon.box import layout
+from zmon.schema.steps import Steps
 
 RANK = TrainedRank(True, {"nccl:0": 30})
 
@@ -35,9 +36,10 @@ def step(number, start, duration=0.02, all_reduce=0.005):
 
 
 def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02):
-    steps = tuple(step(number, number * host_seconds) for number in range(num_steps))
-    totals = Totals(num_steps, 0.02 * num_steps, None, None, None, 0.003, dropped, Measures(), {}, 0.0)
-    return RankRecord(replace(IDENTITY, device=device, backend=backend), totals, steps, {"0": 30, "unused": 0})
+    last = [0] * (layout.BOUNDARY.size // 8)
+    last[layout.STEPS], last[layout.OVERHEAD], last[layout.DROPPED] = num_steps, 3_000_000, dropped
+    steps = steps_of({"": [step(number, number * host_seconds) for number in range(num_steps)]})
+    return RankRecord(replace(IDENTITY, device=device, backend=backend), last, steps, {"0": 30, "unused": 0})
 
 
 def failures(results):
@@ -71,7 +73,8 @@ def test_watched_training_with_one_fault_fails_there(rank_box, rank, failure):
 
 
 def test_step_whose_parts_do_not_sum_to_it_fails():
-    odd = replace(box(), steps=(*box().steps[:-1], replace(box().steps[-1], duration=0.02001)))
+    *others, last = (step(number, number * 0.02) for number in range(30))
+    odd = replace(box(), steps=steps_of({"": [*others, replace(last, duration=0.02001)]}))
     assert failures(compared(odd)) == ["largest difference of a step from the sum of its parts"]
 
 
@@ -161,17 +164,18 @@ def test_capture_with_other_parameters_fails():
 )
 def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, verdicts):
     overlaps = Overlaps("all_reduce", (0.006, 0.003, 0.0), 0.006)
-    steps = [step(number, number, all_reduce=seconds) for number, seconds in enumerate(exposed)]
+    steps = steps_of({"": [step(number, number, all_reduce=seconds) for number, seconds in enumerate(exposed)]})
     assert [result.verdict for result in communication.compare("", backend, overlaps, steps)] == verdicts
 
 
 def test_collective_that_takes_no_time_is_not_checked():
-    (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), [])
+    (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), Steps())
     assert (result.verdict, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
 
 
 def test_box_without_a_step_for_each_kernel_fails():
-    assert failures(communication.compare("", "nccl", Overlaps("all_gather", (0.006,) * 3, 0.006), [step(1, 0.0)]))
+    steps = steps_of({"": [step(1, 0.0)]})
+    assert failures(communication.compare("", "nccl", Overlaps("all_gather", (0.006,) * 3, 0.006), steps))
 
 
 @pytest.mark.parametrize(
