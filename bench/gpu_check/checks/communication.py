@@ -8,6 +8,7 @@ from bench.gpu_check.kit import Kit
 from bench.gpu_check.records import HIDDEN_SHARES, Overlaps
 from bench.gpu_check.result import FAILED, NOT_CHECKED, Result, judged
 from bench.gpu_check.settings import Setting
+from zmon.schema.measures import NS
 from zmon.schema.steps import Steps
 
 SHORTEST_WAIT_SECONDS = 1e-3  # a shorter wait cannot be told from the launches around it
@@ -35,9 +36,10 @@ def compare(prefix: str, backend: str, overlaps: Overlaps, steps: Steps) -> Iter
         yield Result(what, FAILED, note=f"the box has {steps.num_rows} steps of {len(HIDDEN_SHARES)}")
         return
     limit = NCCL_SECONDS + NCCL_RATIO * overlaps.waits if by_nccl else GLOO_SECONDS
-    calls, times = steps.column(f"calls_{overlaps.op}"), steps.values(f"exposed_{overlaps.op}")
-    for share, expected, count, exposed in zip(HIDDEN_SHARES, overlaps.expected_exposed, calls, times, strict=True):
-        holds = count > 0 and exposed is not None and abs(exposed - expected) <= limit
+    calls, times = steps.column(f"calls_{overlaps.op}"), steps.column(f"exposed_{overlaps.op}")
+    for share, expected, count, ns in zip(HIDDEN_SHARES, overlaps.expected_exposed, calls, times, strict=True):
+        exposed = ns * NS
+        holds = count > 0 and abs(exposed - expected) <= limit
         yield Result(
             f"{what} behind a kernel of {share:g} × the wait",
             judged(holds), exposed * 1e3, "ms", f"{expected * 1e3:.2f} ms ± {limit * 1e3:.2f}",
