@@ -24,6 +24,7 @@ from trainer.presets import demo
 from zmon.detectors import ALL
 from zmon.job.lease import Leases
 from zmon.metrics import SPECS, STEP_HISTOGRAM
+from zmon.schema.measures import MEASURES
 from zmon.schema.thresholds import ranges
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -42,14 +43,31 @@ def metrics_page() -> str:
     head = [
         "# Metrics",
         "",
-        "Generated from `zmon/metrics/names.py` by `make generate`. All values are in base units.",
-        "An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt of a job,",
-        "until 30 s after its end. The hub exports jobs and findings.",
+        "Generated from `zmon/metrics/names.py` and `zmon/schema/measures.py` by `make generate`. All values are in",
+        "base units. An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt of",
+        "a job, until 30 s after its end. The hub exports jobs and findings.",
         "",
         "| metric | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    return "\n".join([*head, *rows]) + "\n"
+    return "\n".join([*head, *rows, *_measures()]) + "\n"
+
+
+def _measures() -> Iterator[str]:
+    """Yield the lines of the table of measures."""
+    yield from (
+        "",
+        "## Measures",
+        "",
+        "What is counted in a step of a rank. The columns are those of the step log and of `totals` in a snapshot; {}",
+        "is a phase or an op. A step has the difference of two totals, the last total, or a number of its own.",
+        "",
+        "| measure | unit | column | in a step | metric |",
+        "|---|---|---|---|---|",
+    )
+    for measure in MEASURES:
+        column, metric = (f"`{name}`" if name else "" for name in (measure.column, measure.metric))
+        yield f"| {measure.name} | {measure.unit or 'count'} | {column} | {measure.of_step} | {metric} |"
 
 
 def keys_page() -> str:

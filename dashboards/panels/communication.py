@@ -82,18 +82,13 @@ avg_over_time(zmon:nic_receive_bytes:rate{$host}[$window]) and on (host) $hosts
 
 WIRE = Panel(
     key="wire",
-    question="How many bytes do the job and the network interfaces send?",
+    question="How many bytes do the network interfaces of the job carry?",
     unit="bytes/s",
-    legend="{what}",
-    absent="ranks on one host send nothing to other hosts, and "
-    "only the interface that the environment selects (gloo or NCCL) is counted",
+    legend="{direction}",
+    absent="only the interface that the environment selects (gloo or NCCL) is counted, "
+    "and lo if all ranks share a host",
     promql="""
-label_replace(
-  max(avg_over_time(zmon:job_network_bytes:rate{job_id=$job, direction="sent"}[$window])),
-  "what", "job, to other hosts", "", "")
-or label_replace(
-  max(avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job, direction="sent"}[$window])),
-  "what", "network interfaces", "", "")
+max by (direction) (avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job}[$window]))
 """,
 )
 
