@@ -11,7 +11,7 @@ import pytest
 from tests.places import REPOSITORY
 from tests.probe.edge import building
 
-pytestmark = pytest.mark.e2e  # it builds four wheels
+pytestmark = pytest.mark.e2e  # it builds five wheels
 needs_compiler = pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler")
 C_MODULES = ("zmon/probe/edge/native.", "zmon/probe/_signal_sender.")
 

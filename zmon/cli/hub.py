@@ -33,7 +33,7 @@ from zmon.hub.collector import Collector
 from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource, is_url
-from zmon.offline.peak_bench import read as read_peaks
+from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
