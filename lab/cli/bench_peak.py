@@ -11,8 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.cli.options import json_option
-from zmon.errors import UsageError, ZmonError
-from zmon.extras import install
+from zmon.errors import UsageError, ZmonError, install_command
 from zmon.format import UNKNOWN
 from zmon.offline.measured_files import write_peaks
 from zmon.scaling.peaks import DevicePeaks, processors_name
@@ -63,7 +62,7 @@ def bench_peak_command(seconds: float, size: int, elements: int, out: Path | Non
     try:
         from lab.peak_bench import measure  # torch, whose import takes seconds
     except ImportError:
-        next_step = f"Run {install('trainer')}, or use the Python of the job"
+        next_step = f"Run {install_command('trainer')}, or use the Python of the job"
         raise UsageError("cannot measure", "torch is not installed", next_step) from None
     peaks = measure(seconds, size, elements)
     if out is not None:

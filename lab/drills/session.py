@@ -16,8 +16,7 @@ from lab.drills.score import DrillRow
 from lab.stage import Stage
 from lab.stage.host import OneHost
 from lab.stage.hosts import FourHosts
-from zmon.errors import PartFailed, UsageError
-from zmon.extras import install
+from zmon.errors import PartFailed, UsageError, install_command
 
 STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
 OnRow = Callable[[DrillRow], None]  # called after each play
@@ -85,7 +84,9 @@ def check_installed() -> None:
     """Raise PartFailed unless the packages that the drills' jobs need are installed."""
     missing = [name for name in ("torch", "trainer") if importlib.util.find_spec(name) is None]
     if missing:
-        raise PartFailed(f"{missing[0]} is not installed", "drills strike real jobs", f"Run {install('trainer')}")
+        raise PartFailed(
+            f"{missing[0]} is not installed", "drills strike real jobs", f"Run {install_command('trainer')}"
+        )
 
 
 def select_drills(drills: Sequence[Drill], names: Collection[str]) -> tuple[Drill, ...]:

@@ -18,9 +18,9 @@ from zmon.agent.snapshot import node_ranks
 from zmon.agent.sources.boxes import Boxes
 from zmon.box import layout
 from zmon.box.versions import CURRENT
+from zmon.format import plain
 from zmon.hub.agent_link import AgentLink
 from zmon.job.timeline import snapshots
-from zmon.plain import plain
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import with_columns

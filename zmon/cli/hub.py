@@ -27,7 +27,6 @@ from zmon.cli.options import (
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
-from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.collector import Collector
 from zmon.hub.cycles import search_seldom
@@ -38,6 +37,7 @@ from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
+from zmon.steplog.files import lock_directory
 from zmon.web.live_config import LiveConfig
 
 _OF_A_HUB = {"collectors", "shard"}

@@ -17,9 +17,9 @@ import msgspec
 import yaml
 
 from zmon.errors import UsageError
-from zmon.files.writing import replace_file
 from zmon.scaling.bandwidth import Measured
 from zmon.scaling.peaks import DevicePeaks
+from zmon.steplog.files import replace_file
 
 _MOST = 1e20  # operations or bytes per second, more than any device has
 

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.limits import Seconds, Whole
 from zmon.schema.step import Measures, StepRecord
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from zmon.errors import ZmonError
-from zmon.plain import plain, plain_json, plain_lines
+from zmon.format import plain, plain_json, plain_lines
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import pytest
 from tests.build import JOB, NOW
 from tests.hub.test_ended_jobs import record_end
 from tests.steplog.build import segments
-from zmon.files.steady_clock import HOLD_SECONDS, SteadyClock
 from zmon.hub.accounts import SAVE_SECONDS, Accounts
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.incidents.capsule_store import CapsuleStore
 from zmon.hub.pause_store import PauseStore
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog
+from zmon.steplog.files import HOLD_SECONDS, SteadyClock
 from zmon.steplog.writer import PRUNE_SECONDS
 
 YEAR = 365 * 86400.0
