@@ -13,7 +13,7 @@ help:
 	@echo "make test                                      run one test of each kind, with real jobs and a browser (10 minutes)"
 	@echo "make test-all                                  run all tests"
 	@echo "make test-slow                                 run the tests that make test leaves out"
-	@echo "make check                                     check format, lint, types, layers and alert rules"
+	@echo "make check                                     check format, lint, types, imports and alert rules"
 	@echo "make drills                                    inject faults into real jobs: which culprit zmon names, and how fast (hours)"
 	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
 	@echo "make bench-overhead                            measure the cost of monitoring (7 minutes)"
@@ -52,7 +52,7 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/python -m scripts.words
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.imports
 	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml dashboards/rules/panels.yaml
 	promtool check rules helm/zmon/files/rules/*.yaml
 	promtool test rules dashboards/rules/*_test.yaml
