@@ -1,0 +1,67 @@
+"""Test that each path of the repository that pages, comments and settings name exists.
+
+A path is written whole, from the root of the repository, or within a folder that the same text names before it.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from tests.places import REPOSITORY
+
+FOLDERS = "bench|dashboards|deploy|docs|helm|lab|scripts|tests|trainer|zmon"
+IN_A_PAGE = re.compile(rf"`((?:{FOLDERS})/[\w./*-]+)`")  # all of a code span, so neither a command nor another's path
+IN_CODE = re.compile(rf"(?<![\w/.~<{{}}-])((?:{FOLDERS})/[\w/.-]*\.(?:c|h|jsonl?|md|py|toml|txt|yaml))\b")
+NO_FILES = {
+    "bench/dlrm_s_criteo_kaggle.sh",  # of facebookresearch/dlrm
+    "dashboards/docs/runbooks.md",  # of a wheel
+    "deploy/zmon-dashboard",  # of Kubernetes
+    "docs/web-configuration.md",  # of Prometheus' exporter-toolkit
+    "docs/no_such_page.md",  # of tests
+    "zmon/new/file.py",
+}
+PAGES, CODE = (".md",), (".c", ".h", ".in", ".j2", ".py", ".toml", ".yaml", "Makefile")
+
+
+def named_paths() -> Iterator[tuple[str, str]]:
+    """Yield each file with each path that it names."""
+    files = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    for file in files.split():
+        pattern = IN_A_PAGE if file.endswith(PAGES) else IN_CODE if file.endswith(CODE) else None
+        if pattern is not None and (REPOSITORY / file).is_file():
+            for path in pattern.findall((REPOSITORY / file).read_text()):
+                yield file, path
+
+
+def test_every_named_path_exists():
+    named = {(file, path) for file, path in named_paths() if path not in NO_FILES}
+    assert {"docs/architecture.md", "README.md", "CONTRIBUTING.md", "Makefile"} <= {file for file, _ in named}
+    missing = {(file, path) for file, path in named if not any(REPOSITORY.glob(path.rstrip("/")))}
+    assert missing == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("in `zmon/hub/api/` and `tests/golden/*.txt`", ["zmon/hub/api/", "tests/golden/*.txt"]),
+        ("run `kubectl logs deploy/zmon-hub` and `python -m bench.attack`", []),
+        ("[a page](deploy/security.md)", []),
+    ],
+)
+def test_paths_in_a_page(text, paths):
+    assert IN_A_PAGE.findall(text) == paths
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("as zmon/hub/agent_link.py compares samples.", ["zmon/hub/agent_link.py"]),
+        ("/home/ann/zmon/lab/jobs/ddp.py", []),
+    ],
+)
+def test_paths_in_code(text, paths):
+    assert IN_CODE.findall(text) == paths
