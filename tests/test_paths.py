@@ -1,6 +1,6 @@
 """Test that each path of the repository that pages, comments and settings name exists.
 
-A path is written whole, from the root of the repository, or within a folder that the same text names before it.
+In pages, a source file is named by its whole path from the root of the repository.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tests.places import REPOSITORY
 FOLDERS = "bench|dashboards|deploy|docs|helm|lab|scripts|tests|trainer|zmon"
 IN_A_PAGE = re.compile(rf"`((?:{FOLDERS})/[\w./*-]+)`")  # all of a code span, so neither a command nor another's path
 IN_CODE = re.compile(rf"(?<![\w/.~<{{}}-])((?:{FOLDERS})/[\w/.-]*\.(?:c|h|jsonl?|md|py|toml|txt|yaml))\b")
+NAME_ALONE = re.compile(r"`([\w-]+\.(?:c|j2|py|sh))`")
 NO_FILES = {
     "bench/dlrm_s_criteo_kaggle.sh",  # of facebookresearch/dlrm
     "dashboards/docs/runbooks.md",  # of a wheel
@@ -27,12 +28,17 @@ NO_FILES = {
 PAGES, CODE = (".md",), (".c", ".h", ".in", ".j2", ".py", ".toml", ".yaml", "Makefile")
 
 
+def tracked_files() -> list[str]:
+    """Return the files of the checkout that git knows."""
+    listed = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    return [file for file in listed.split() if (REPOSITORY / file).is_file()]
+
+
 def named_paths() -> Iterator[tuple[str, str]]:
     """Yield each file with each path that it names."""
-    files = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
-    for file in files.split():
+    for file in tracked_files():
         pattern = IN_A_PAGE if file.endswith(PAGES) else IN_CODE if file.endswith(CODE) else None
-        if pattern is not None and (REPOSITORY / file).is_file():
+        if pattern is not None:
             for path in pattern.findall((REPOSITORY / file).read_text()):
                 yield file, path
 
@@ -44,12 +50,19 @@ def test_every_named_path_exists():
     assert missing == set()
 
 
+def test_pages_name_source_files_by_their_whole_path():
+    tracked = {path.rpartition("/")[2] for path in tracked_files() if "/" in path}
+    pages = [file for file in tracked_files() if file.endswith(PAGES)]
+    alone = {(file, name) for file in pages for name in NAME_ALONE.findall((REPOSITORY / file).read_text())}
+    assert {(file, name) for file, name in alone if name in tracked} == set()
+
+
 @pytest.mark.parametrize(
     ("text", "paths"),
     [
         ("in `zmon/hub/api/` and `tests/golden/*.txt`", ["zmon/hub/api/", "tests/golden/*.txt"]),
         ("run `kubectl logs deploy/zmon-hub` and `python -m bench.attack`", []),
-        ("[a page](deploy/security.md)", []),
+        ("[a page](docs/glossary.md)", []),
     ],
 )
 def test_paths_in_a_page(text, paths):
