@@ -41,7 +41,7 @@ ROOMS: Mapping[str, str] = {
     "trainer": "zmon",
     "dashboards": "format schema doctor",
     "lab": "zmon errors format schema scaling web job probe steplog agent hub stack offline cli trainer",
-    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors hub cli "
+    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors hub "
     "trainer dashboards lab",
 }
 PACKAGES = (DOOR, "trainer", "dashboards", "lab", "bench")
