@@ -14,8 +14,8 @@ from grimp import ImportGraph, build_graph
 
 PROJECT = Path(__file__).parents[1]
 DOOR = "zmon"  # zmon/__init__.py: the public API and the version. It loads the probe, so it has no place in the order
-# Room → the rooms that it may import. All of these are above it. A name is that of a room of zmon/, the door, or
-# another package. Trainer and dashboards are no part of zmon, and the laboratory (lab and bench) is above all of them.
+# Room → the rooms that it may import, all of them from rows above. A name is that of a room of zmon/, the door, or
+# another package. zmon imports none of these packages, and nobody imports the laboratory (lab and bench).
 ROOMS: Mapping[str, str] = {
     "format": "",
     "stats": "",
@@ -72,7 +72,7 @@ def problems(graph: ImportGraph, rooms: Mapping[str, str] = ROOMS) -> Iterator[s
 
 
 def _order(permitted: Mapping[str, frozenset[str]]) -> Iterator[str]:
-    """Yield a line for each permission that does not point upwards."""
+    """Yield a line for each permission that is not from a row above."""
     above = {DOOR}
     for room, names in permitted.items():
         if names - above:

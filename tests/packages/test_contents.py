@@ -56,4 +56,4 @@ def test_source_distribution_has_what_an_installation_needs_and_no_tests(built):
         "zmon/probe/edge/edge.c",
         "deploy/probe/pyproject.toml",
     } <= names
-    assert not {name for name in names if name.startswith(("tests", "bench", "scripts"))}
+    assert not {name for name in names if name.startswith(("tests", "bench", "scripts", "lab"))}
