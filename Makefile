@@ -13,7 +13,7 @@ help:
 	@echo "make test                                      run one test of each kind, with real jobs and a browser (10 minutes)"
 	@echo "make test-all                                  run all tests"
 	@echo "make test-slow                                 run the tests that make test leaves out"
-	@echo "make check                                     check format, lint, types, layers and alert rules"
+	@echo "make check                                     check format, lint, types, imports and alert rules"
 	@echo "make drills                                    inject faults into real jobs: which culprit zmon names, and how fast (hours)"
 	@echo "make bench                                     measure agent, hub, the detection of a slow rank, and the trainer (25 minutes)"
 	@echo "make bench-overhead                            measure the cost of monitoring (7 minutes)"
@@ -21,7 +21,7 @@ help:
 	@echo "make bench-dashboard [RANKS=16384] [STORE=victoriametrics]   measure how soon pages are ready (ten rounds; four took 9 minutes, plus 3 to 4 for the history)"
 	@echo "make gpu-check [ONLY=checks] [PYTHON=python]   check zmon on a machine with a GPU and print a report (8 minutes at most, no network)"
 	@echo "make gpu-wheels                                fetch what such a machine lacks into .wheels/, here where there is a network"
-	@echo "make packages                                  build the packages zmon and zmon-probe (for jobs) into dist/"
+	@echo "make packages                                  build the packages zmon, zmon-probe (for jobs) and zmon-lab (drills and measurements) into dist/"
 	@echo "make image-versions                            pin the versions of the container images to those that are installed here"
 	@echo "make test-matrix [TESTS=words]                 test with other versions of Python and torch, in .matrix/ (ten minutes or more)"
 
@@ -52,7 +52,7 @@ check: setup-dev
 	$(BIN)/ruff check .
 	$(BIN)/python -m scripts.words
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/python -m scripts.imports
 	promtool check rules dashboards/rules/zmon.yaml dashboards/rules/hardware.yaml dashboards/rules/panels.yaml
 	promtool check rules helm/zmon/files/rules/*.yaml
 	promtool test rules dashboards/rules/*_test.yaml

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from zmon.drills.jobs import FOLDER, inherited_environment
-from zmon.drills.launched import Launched, launch
-from zmon.drills.stage import JobSpec
+from lab.jobs import FOLDER, inherited_environment
+from lab.stage import JobSpec
+from lab.stage.launched import Launched, launch
 
 JOB_ID = "bench"
 BOXES = "boxes"  # directory of the ranks' boxes, in that of the job

@@ -14,7 +14,7 @@ import argparse
 import os
 import tempfile
 
-from zmon.cli.main import cli
+from lab.cli.scaling import scaling_command
 
 _BATCH = 2048  # samples of one rank; with the demo's 512, communication would be mostly latency
 
@@ -28,8 +28,8 @@ def main() -> None:
     sizes = [1, 2] if quick else [1 << n for n in range((2 * cores).bit_length())]
     effort = ["--rounds", "1", "--seconds", "3", "--mode", "weak"] if quick else ["--rounds", "3"]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
-        words = ["scaling", "--data-dir", folder, "--ranks", ",".join(map(str, sizes)), *effort]
-        cli([*words, "--batch", str(_BATCH)], standalone_mode=False)
+        words = ["--data-dir", folder, "--ranks", ",".join(map(str, sizes)), *effort]
+        scaling_command([*words, "--batch", str(_BATCH)], standalone_mode=False)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import yaml
 
 from dashboards.address import REFRESH_SECONDS
 from dashboards.http_options import http_options
-from zmon.plain import plain_json
+from zmon.format import plain_json
 from zmon.schema.api import Endpoint, Problem
 from zmon.schema.http_config import VARIABLE
 from zmon.schema.names import SCHEMA

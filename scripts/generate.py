@@ -17,6 +17,7 @@ import yaml
 from dashboards import generator, grafana, rules
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
+from scripts import imports
 from scripts.endings_page import endings_page
 from scripts.openapi import openapi
 from trainer.config import Config
@@ -111,6 +112,15 @@ def thresholds_page() -> str:
     return "\n".join([*head, *sections]) + "\n"
 
 
+def architecture_page(page: str) -> str:
+    """Return the page of the architecture with the present table of imports between its two marks."""
+    before, begin, rest = page.partition("<!-- the table of scripts/imports.py, written by make generate -->\n")
+    _, end, after = rest.partition("<!-- end of the table -->\n")
+    if not end:
+        raise ValueError("docs/architecture.md has no place for the table of imports")
+    return f"{before}{begin}{imports.table()}\n{end}{after}"
+
+
 def _thresholds(key: str, cls: type) -> Iterator[str]:
     meanings = {
         name: text for base in reversed(cls.__mro__) if is_dataclass(base) for name, text in _comments(base).items()
@@ -174,6 +184,8 @@ def _comments(section: type) -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    page = DOCS / "architecture.md"
+    page.write_text(architecture_page(page.read_text()))
     (DOCS / "endings.md").write_text(endings_page())
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "thresholds.md").write_text(thresholds_page())

@@ -1,8 +1,9 @@
 """Build the packages of zmon: `python -m scripts.packages [FOLDER]`, or `make packages` (FOLDER is dist/).
 
-There are two: `zmon`, and `zmon-probe` with the modules of a rank alone. Each becomes a source distribution, and each
-wheel is built from that, so that a file which the source distribution lacks is missed at once. There is a wheel without
-C for every machine, and one with the C modules for this Python if there is a compiler. pip prefers the latter.
+There are three: `zmon`, `zmon-probe` with the modules of a rank alone, and `zmon-lab` with the laboratory, which needs
+`zmon`. Each becomes a source distribution, and each wheel is built from that, so that a file which the source
+distribution lacks is missed at once. There is a wheel without C for every machine. Of the first two there is one with
+the C modules for this Python as well, if there is a compiler. pip prefers the latter.
 """
 
 from __future__ import annotations
@@ -24,14 +25,15 @@ FOLDER = PROJECT / "dist"
 
 
 def build_packages(folder: Path, room: Path) -> Iterator[Path]:
-    """Build both packages into a folder and yield each file; `room` is an empty folder to work in."""
+    """Build all packages into a folder and yield each file; `room` is an empty folder to work in."""
     sources = room / "zmon"
     copy_checkout(sources)
     yield from build(sources, folder)
     yield from build(copy_probe(sources, room / "zmon-probe"), folder)
+    yield from build(copy_lab(sources, room / "zmon-lab"), folder, with_c=False)
 
 
-def build(sources: Path, folder: Path) -> Iterator[Path]:
+def build(sources: Path, folder: Path, with_c: bool = True) -> Iterator[Path]:
     """Build the source distribution and the wheels of a source tree; yield each file."""
     (sdist,) = _build("--sdist", sources, folder)
     yield sdist
@@ -39,6 +41,8 @@ def build(sources: Path, folder: Path) -> Iterator[Path]:
         archive.extractall(sources.parent, filter="data")
     unpacked = sources.parent / sdist.name.removesuffix(".tar.gz")
     yield from _build("--wheel", unpacked, folder, ZMON_PURE="1")
+    if not with_c:
+        return
     shutil.rmtree(unpacked / "build")
     (wheel,) = _build("--wheel", unpacked, folder)
     if any(name.endswith(".so") for name in zipfile.ZipFile(wheel).namelist()):
@@ -64,6 +68,18 @@ def copy_probe(sources: Path, target: Path) -> Path:
     others = map(Path, ("setup.py", "LICENSE", "zmon/__main__.py", "zmon/py.typed"))
     for name in {*rank_modules(sources), *of_probe, *others}:
         _copy(sources / name, target / name)
+    return target
+
+
+def copy_lab(sources: Path, target: Path) -> Path:
+    """Copy what the package of the laboratory is built from, and return its folder."""
+    shutil.copytree(sources / "lab", target / "lab")
+    for name in ("deploy/lab/README.md", "deploy/lab/MANIFEST.in", "LICENSE"):
+        _copy(sources / name, target / Path(name).name)
+    settings = (sources / "deploy/lab/pyproject.toml").read_text(encoding="utf-8")
+    # an editable installation finds lab/ in the checkout; here it lies beside the file
+    settings = settings.replace('"../../lab"', '"lab"').replace('"../.."', '"."')
+    (target / "pyproject.toml").write_text(settings, encoding="utf-8")
     return target
 
 

@@ -26,7 +26,7 @@ CUDA = ("nvidia-", "cuda-", "triton")  # prefixes of packages that only a build 
 NEWEST = "newest"
 TEST_SECONDS = 900.0
 # The tests that depend on torch, and tests that run without it.
-TORCH_TESTS = ("tests/probe", "tests/box", "tests/agent/test_gathered_evidence.py", "tests/agent/test_flight.py")
+TORCH_TESTS = ("tests/probe", "tests/box", "tests/agent/test_gathered_evidence.py", "tests/job/test_flight.py")
 NO_TORCH_TESTS = (
     *("tests/agent/sources", "tests/box", "tests/cli/top", "tests/detectors", "tests/doctor", "tests/hub"),
     *("tests/metrics", "tests/offline/analyze", "tests/offline/compare", "tests/steplog"),

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
+from lab.jobs.without_torchrun import rank_environment
 from tests.conftest import Zygote
-from zmon.drills.jobs.without_torchrun import rank_environment
 
 # The message of a rank that torch 2.13 aborts at its very end, also without zmon: a gloo thread releases the tensors of
 # the last collective (ProcessGroupGloo::runLoop) and asks for the lock of an interpreter that has ended.

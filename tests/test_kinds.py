@@ -16,7 +16,7 @@ from tests.kinds import KINDS, NO_UNITS, kind_of
         ("tests/e2e/test_stall.py", (), (), "e2e"),
         ("tests/e2e/test_dashboard.py", ("browser", "slow"), ("stack",), "browser"),
         ("tests/e2e/test_dashboard.py", (), ("stack", "browser", "page"), "browser"),
-        ("tests/drills/test_hosts.py", ("drill", "timeout"), ("start_rank",), "drill"),
+        ("tests/lab/stage/test_hosts.py", ("drill", "timeout"), ("start_rank",), "drill"),
     ],
 )
 def test_kind_follows_from_markers_then_fixtures_then_folder(path, marked, fixtures, kind):

@@ -16,12 +16,18 @@
     └── PartFailed         a part of the stack did not start or died
 
 The line is made plain, because it repeats paths, names and messages from outside. Errors are caught once, at the edge:
-in the command line, the agent's loop, and the probe's public functions.
+in the command line, the agent's loop, and the probe's public functions. Where an optional package is missing, the next
+step is the command that installs it.
 """
 
 from __future__ import annotations
 
-from zmon.plain import plain
+import importlib.util
+import sys
+
+from zmon.format import plain
+
+DISTRIBUTION = "zmon"  # the name in pyproject.toml
 
 
 class ZmonError(Exception):
@@ -91,3 +97,23 @@ class Gone(Unreachable):
 
 class PartFailed(ZmonError):
     """A part of the stack did not start, or died."""
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra into the Python that runs zmon.
+
+    It names this Python. The pip of another one knows no zmon and would take the program of this name from the public
+    index, which is not ours.
+    """
+    return f"{sys.executable} -m pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def is_installed(module: str) -> bool:
+    """Return True if a top-level module can be imported; it is not imported."""
+    return importlib.util.find_spec(module) is not None
+
+
+def need(module: str, part: str, extra: str) -> None:
+    """Raise PartFailed with the command to run if a module of a part is missing."""
+    if not is_installed(module):
+        raise PartFailed(f"{part} cannot run", f"{module} is not installed", f"Run {install_command(extra)}")

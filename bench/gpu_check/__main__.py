@@ -24,7 +24,7 @@ from bench.gpu_check.machine import this_machine
 from bench.gpu_check.report import line, report, summary
 from bench.gpu_check.result import FAILED, Result
 from bench.gpu_check.running import results
-from zmon.drills.launched import kill_all
+from lab.stage.launched import kill_all
 
 SECONDS = 480.0
 

@@ -2,10 +2,21 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
+from tests.places import REPOSITORY
+from zmon.cli import commands
 from zmon.cli.commands import Commands
+
+LABORATORY = ("scaling", "bench-comm", "bench-peak", "drill")
+
+
+@pytest.fixture
+def without_laboratory(monkeypatch):
+    """Make the commands of other distributions disappear, as in an environment that has zmon alone."""
+    monkeypatch.setattr(commands, "_entry_points", dict)
 
 
 def test_each_command_has_the_name_of_the_table():
@@ -20,3 +31,37 @@ def test_command_on_a_node_of_a_job_loads_no_arrays(name):
     code += "print('numpy' in sys.modules)"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines()[-1] == "False"
+
+
+def test_commands_of_the_laboratory_are_listed_where_it_is_installed():
+    assert set(LABORATORY) <= {*Commands()}
+    settings = tomllib.loads((REPOSITORY / "deploy/lab/pyproject.toml").read_text())
+    assert {*settings["project"]["entry-points"]["zmon.commands"]} == {*LABORATORY}
+
+
+@pytest.mark.usefixtures("without_laboratory")
+def test_commands_of_the_laboratory_are_not_listed_where_it_is_missing():
+    assert {*Commands()}.isdisjoint(LABORATORY)
+    assert len(Commands()) == len([*Commands()]) > 10
+
+
+@pytest.mark.usefixtures("without_laboratory")
+@pytest.mark.parametrize("name", LABORATORY)
+def test_command_that_is_not_installed_says_what_to_install(command, monkeypatch, name):
+    monkeypatch.setattr("zmon.cli.main.COMMANDS._loaded", {})
+    code, out, err = command(name, "--help")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"zmon {name} is not installed: the package zmon-lab has this command" in err
+    assert f"{sys.executable} -m pip install" in err
+
+
+@pytest.mark.usefixtures("without_laboratory")
+def test_unknown_command_is_no_matter_of_an_installation(command):
+    code, _, err = command("dril")
+    assert code == 2
+    assert "No such command 'dril'" in err
+
+
+def test_own_commands_read_no_entry_points(command, monkeypatch):
+    monkeypatch.setattr(commands, "_entry_points", lambda: pytest.fail("entry points are read"))
+    assert command("status", "--help")[0] == 0

@@ -65,6 +65,13 @@ def test_invalid_file_is_refused_in_one_line(read_config, content, part):
     assert "\n" not in str(refused.value)
 
 
+def test_options_of_a_command_that_is_not_installed_are_left_out(read_config, monkeypatch):
+    content = "drill: {repeats: 3}\nhub: {port: 9999}\n"
+    assert read_config(content) == {"drill": {"repeats": "3"}, "hub": {"port": "9999"}}
+    monkeypatch.setattr("zmon.cli.commands._entry_points", dict)
+    assert read_config(content) == {"hub": {"port": "9999"}}
+
+
 def test_thresholds_are_read_as_mapping(read_config):
     settings = {"straggler": {"slower_ratio": 0.3}}
     assert read_config(f"hub: {{detectors: {settings}}}") == {"hub": {"detectors": settings}}

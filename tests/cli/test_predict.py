@@ -5,12 +5,12 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tests.offline.comm_bench.test_curve import TWO_HOSTS
+from tests.scaling.test_bandwidth import TWO_HOSTS
 from tests.scaling.test_fit import point
 from zmon.cli.main import cli
 from zmon.errors import UsageError
 from zmon.hub.baseline_store import FOLDER, BaselineStore
-from zmon.offline.comm_bench import write
+from zmon.offline.measured_files import write_links
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_prediction_over_unmeasured_links_is_unknown(baseline_folder):
     result = predict(baseline_folder, "--ranks", "4,16")
     assert result.exit_code == 3
     assert "16 ranks: unknown, the speed of" in result.output
-    write(baseline_folder / "links.json", TWO_HOSTS, 1.8e9)
+    write_links(baseline_folder / "links.json", TWO_HOSTS, 1.8e9)
     assert predict(baseline_folder, "--ranks", "4,16", "--links", str(baseline_folder / "links.json")).exit_code == 0
 
 

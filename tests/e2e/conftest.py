@@ -36,7 +36,7 @@ from tests.e2e.running_stack import (
 )
 from tests.places import REPOSITORY
 from tests.stack.quick import quick_alertmanager, quick_prometheus
-from zmon.offline.peak_bench import file
+from zmon.offline import measured_files
 from zmon.scaling.peaks import DevicePeaks, processors_name
 
 FOLDER = Path(__file__).parent
@@ -104,7 +104,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
 def write_peaks(path: Path) -> Path:
     """Write the peaks of this machine's processors, as a site would give them to its hub."""
     device = processors_name(Path("/proc/cpuinfo").read_text())
-    file.write(path, {device: DevicePeaks({"float32": PEAK_FLOPS}, MEMORY_BANDWIDTH, "made up")})
+    measured_files.write_peaks(path, {device: DevicePeaks({"float32": PEAK_FLOPS}, MEMORY_BANDWIDTH, "made up")})
     return path
 
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.jobs.without_torchrun import free_port, rank_environment
 from tests.conftest import Zygote
 from tests.e2e.running_stack import Job, RunningStack, wait_for
-from zmon.drills.jobs.without_torchrun import free_port, rank_environment
 
 SCRIPT = str(Path(__file__).with_name("ending_job.py"))
 RANKS = 3
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}")
 SPAWN, MPIRUN, NO_LAUNCHER = (
-    ("-m", "zmon.drills.jobs.without_torchrun", name, str(RANKS)) for name in ("spawn", "mpirun", "none")
+    ("-m", "lab.jobs.without_torchrun", name, str(RANKS)) for name in ("spawn", "mpirun", "none")
 )
 SUPERVISOR = ("bash", "-c", 'while true; do "$@"; done', "supervisor")  # torchrun counts its restarts from 0 again
 LOOP_SECONDS = 300  # three starts and their ends

@@ -20,7 +20,7 @@ from zmon.agent.snapshot import node_ranks, with_history
 from zmon.agent.sources.boxes import Boxes
 from zmon.box import layout
 from zmon.box.versions import CURRENT
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import decode

@@ -11,10 +11,10 @@ from tests.fuzz.draw import body, changed, damaged
 from tests.fuzz.running import check_few, check_many
 from tests.job.test_flight import dump, entry
 from zmon.errors import UsageError
+from zmon.format import plain
 from zmon.job import flight
 from zmon.offline.analyze.collectives import analyze_dumps
 from zmon.offline.analyze.formats import flight_recorder
-from zmon.plain import plain
 from zmon.web.server import json_response
 
 VALID = {

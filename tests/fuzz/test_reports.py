@@ -12,12 +12,12 @@ from tests.fuzz.running import check_few, check_many
 from tests.metrics.scene import FULL_HOST, SOURCES
 from zmon.detectors import ALL
 from zmon.detectors.unread import Unread
+from zmon.format import plain
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.api.rank_page import rank_rows
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
 from zmon.job.timeline import snapshots, superseded
-from zmon.plain import plain
 from zmon.schema.api import Suspects
 from zmon.schema.api.agent import AgentReport, RankEvidence
 from zmon.schema.api.packed import Resting, pack, unpack

@@ -8,7 +8,7 @@ import pytest
 from tests.fuzz.draw import body, changed, damaged
 from tests.fuzz.running import check_few, check_many
 from tests.steplog.build import append_once, rank_box, segments
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.steplog import read_runs
 from zmon.steplog.format import _BLOCK, _BLOCK_MAGIC, _CRC, _HEADER, _MAGIC, _VERSION, read_header
 from zmon.web.server import json_response

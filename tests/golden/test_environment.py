@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.golden.compare import check_text
 
 PROJECT = Path(__file__).parents[2]
-PACKAGES = ("zmon", "trainer", "dashboards")
+PACKAGES = ("zmon", "trainer", "dashboards", "lab")
 NAME = re.compile(r"ZMON_[A-Z_]+")
 IN_C = re.compile(r'getenv\("(ZMON_[A-Z_]+)"\)')
 

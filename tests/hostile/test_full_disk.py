@@ -1,6 +1,6 @@
 """Tests of a hub and a step log on a full disk: each part says what it cannot keep, goes on, and writes it later.
 
-The disk is full at the one place through which all of them write (zmon/files/writing.py).
+The disk is full at the one place through which all of them write (zmon/steplog/files.py).
 """
 
 import asyncio
@@ -17,16 +17,15 @@ from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE
 from tests.steplog.build import inodes, logged, rank_box, step_numbers
 from zmon.errors import ZmonError
-from zmon.files import writing
-from zmon.files.retried_files import RETRY_SECONDS
 from zmon.hub import accounts
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.journal import Journal
 from zmon.hub.pause_store import PauseStore
+from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.schema.pause import Place
-from zmon.steplog import StepLog
+from zmon.steplog import StepLog, files
 
 
 class Disk:
@@ -48,7 +47,7 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch):
     disk = Disk()
-    monkeypatch.setattr(writing.os, "write", disk.write)
+    monkeypatch.setattr(files.os, "write", disk.write)
     return disk
 
 

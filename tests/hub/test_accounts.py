@@ -6,9 +6,9 @@ import pytest
 
 from tests.build import JOB, rank_state, snapshot
 from tests.hub.fakes import FakeAgent, contexts, healthy, hub_over
-from zmon.files.steady_clock import SteadyClock
 from zmon.hub import accounts
 from zmon.hub.accounts import MAX_AGE_SECONDS, Accounts
+from zmon.steplog.files import SteadyClock
 
 
 def job(**changes):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.build import NOW
-from zmon.files.steady_clock import SteadyClock
 from zmon.hub.pause_store import MAX_AGE_SECONDS, MAX_PLACES, PauseStore
 from zmon.schema.pause import HealedPause, Place
+from zmon.steplog.files import SteadyClock
 
 LOADING, SAVING = Place("data", "loader.py:40, read"), Place("other", "train.py:88, save")
 

@@ -73,7 +73,7 @@ def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_sk
     )
 
 
-@pytest.mark.parametrize("path", ["/home/ann/torch/train.py", "/home/ann/zmon/drills/jobs/ddp.py", "train.py"])
+@pytest.mark.parametrize("path", ["/home/ann/torch/train.py", "/home/ann/zmon/lab/jobs/ddp.py", "train.py"])
 def test_folders_of_the_job_with_the_name_of_a_library_are_its_own(path: str) -> None:
     assert own_frame(f"    read ({path}:40)") == f"{path.rpartition('/')[2]}:40, read"
 

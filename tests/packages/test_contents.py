@@ -11,7 +11,7 @@ import pytest
 from tests.places import REPOSITORY
 from tests.probe.edge import building
 
-pytestmark = pytest.mark.e2e  # it builds four wheels
+pytestmark = pytest.mark.e2e  # it builds five wheels
 needs_compiler = pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler")
 C_MODULES = ("zmon/probe/edge/native.", "zmon/probe/_signal_sender.")
 
@@ -56,4 +56,4 @@ def test_source_distribution_has_what_an_installation_needs_and_no_tests(built):
         "zmon/probe/edge/edge.c",
         "deploy/probe/pyproject.toml",
     } <= names
-    assert not {name for name in names if name.startswith(("tests", "bench", "scripts"))}
+    assert not {name for name in names if name.startswith(("tests", "bench", "scripts", "lab"))}

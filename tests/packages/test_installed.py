@@ -87,3 +87,16 @@ def test_installing_an_extra_leaves_zmon_alone(environment):
     names = {item["metadata"]["name"].lower() for item in json.loads(done.stdout)["install"]}
     assert "textual" in names
     assert "zmon" not in names
+
+
+def test_command_of_the_laboratory_names_its_package_and_runs_once_that_is_installed(zmon, environment, built):
+    process = zmon("drill", "--list")
+    _, error = process.communicate(timeout=60)
+    assert (process.returncode, error.count("\n")) == (2, 1)
+    assert "zmon drill is not installed: the package zmon-lab has this command" in error
+    pip = [environment / "bin/python", "-m", "pip", "install", "--quiet", "--no-index"]
+    subprocess.run([*pip, built.file("zmon_lab-*.whl")], check=True, timeout=60)
+    process = zmon("drill", "--list")
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "rank-killed" in output

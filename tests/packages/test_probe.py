@@ -14,7 +14,7 @@ from tests.places import REPOSITORY
 from zmon.box import box_path
 from zmon.box.reader import BoxReader
 
-pytestmark = pytest.mark.e2e  # it builds four wheels
+pytestmark = pytest.mark.e2e  # it builds five wheels
 PURE, WITH_C = "zmon_probe-*-none-any.whl", "zmon_probe-*-linux_*.whl"
 RANK = """
 import sys, zmon

@@ -7,6 +7,7 @@ import pytest
 
 from scripts import generate
 from scripts.openapi import openapi
+from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.unit
 
@@ -39,3 +40,14 @@ def test_every_threshold_has_a_sentence():
 def test_openapi_descriptions_have_no_indentation():
     schemas = openapi()["components"]["schemas"].values()
     assert not [schema for schema in schemas if "\n " in schema.get("description", "")]
+
+
+def test_table_of_imports_is_written_between_its_marks_and_nowhere_else():
+    page = (REPOSITORY / "docs/architecture.md").read_text()
+    assert generate.architecture_page(page) == page
+    assert generate.architecture_page(page.replace("| `format` | yes | – |\n", "")) == page
+
+
+def test_page_without_a_place_for_the_table_is_refused():
+    with pytest.raises(ValueError, match="no place for the table"):
+        generate.architecture_page("# Architecture\n")

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from tests.steplog.build import inodes, logged, rank_box, segments, step_numbers
-from zmon.files.steady_clock import SteadyClock
 from zmon.steplog import StepLog
+from zmon.steplog.files import SteadyClock
 from zmon.steplog.writer import PRUNE_SECONDS, SMALLEST_BYTES
 
 

@@ -34,7 +34,7 @@ from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.errors import Unreachable
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.api import (
     AgentHealth,
     AgentHealthRequest,

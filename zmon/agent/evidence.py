@@ -16,8 +16,8 @@ import aiohttp
 
 from zmon.agent.stacks import PY_SPY, read
 from zmon.agent.worker_socket import NoSocket, WorkerSocket
+from zmon.format import plain, plain_lines
 from zmon.job import flight
-from zmon.plain import plain, plain_lines
 from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0

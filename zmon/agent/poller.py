@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from zmon.agent.sources import Reading
 from zmon.errors import SourceUnavailable
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")

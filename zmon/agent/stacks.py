@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from subprocess import DEVNULL
 
-from zmon.plain import plain
+from zmon.format import plain
 
 _HEADER = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)
 TIMEOUT_SECONDS = 2.0  # py-spy takes about 20 ms

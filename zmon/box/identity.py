@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Annotated, Any, NamedTuple, get_type_hints
 
-from zmon.plain import plain, plain_lines
+from zmon.format import plain, plain_lines
 
 
 def text(raw: bytes) -> str:

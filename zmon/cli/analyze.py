@@ -16,11 +16,11 @@ from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
+from zmon.format import plain
 from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
 from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
 from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.pipeline import with_replayed_saving
-from zmon.plain import plain
 from zmon.schema.names import JOB_ID
 
 

@@ -9,16 +9,18 @@ from typing import Any, TypeVar
 import click
 import yaml
 
+from zmon.cli.commands import Commands
 from zmon.cli.thresholds import Settings
 from zmon.errors import UsageError
 
 T = TypeVar("T")
 
 
-def read(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[str, Any]]:
+def read(path: Path, commands: Commands) -> dict[str, dict[str, Any]]:
     """Return the file as defaults for click: subcommand → parameter → text or mapping of thresholds.
 
-    Raises UsageError if the file cannot be read or has a key that does not exist.
+    Options of a command that is not installed are left out, because several machines may share a file. Raises
+    UsageError if the file cannot be read or has a key that does not exist.
     """
     try:
         loaded = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
@@ -27,7 +29,11 @@ def read(path: Path, commands: Mapping[str, click.Command]) -> dict[str, dict[st
     if not isinstance(loaded, dict):
         raise UsageError(f"cannot use {path}", "it is not a YAML mapping", "Write for example `hub: {port: 9999}`")
     try:
-        return {name: _defaults(name, flags, _look_up(commands, name)) for name, flags in loaded.items()}
+        return {
+            name: _defaults(name, flags, _look_up(commands, name))
+            for name, flags in loaded.items()
+            if not commands.is_missing(name)
+        }
     except ValueError as error:
         raise UsageError(f"cannot use {path}", str(error)) from error
 

@@ -19,8 +19,7 @@ from zmon.cli.options import (
     insecure_public_option,
     port_option,
 )
-from zmon.errors import UsageError
-from zmon.extras import need
+from zmon.errors import UsageError, need
 from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
 from zmon.web import server

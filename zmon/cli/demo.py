@@ -17,8 +17,7 @@ from zmon.cli.demo_progress import follow
 from zmon.cli.one_machine import announcer, stop_event, unless_stopped
 from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
 from zmon.cli.render.demo import summary, url_table
-from zmon.errors import PartFailed, UsageError
-from zmon.extras import need
+from zmon.errors import PartFailed, UsageError, need
 from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
 

@@ -27,17 +27,17 @@ from zmon.cli.options import (
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
-from zmon.files.lock import lock_directory
 from zmon.hub import Hub, HubConfig, discovery
 from zmon.hub.collector import Collector
 from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource, is_url
-from zmon.offline.peak_bench import read as read_peaks
+from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
+from zmon.steplog.files import lock_directory
 from zmon.web.live_config import LiveConfig
 
 _OF_A_HUB = {"collectors", "shard"}

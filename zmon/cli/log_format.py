@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from zmon.plain import plain, plain_lines
+from zmon.format import plain, plain_lines
 
 _FORMAT = "%(asctime)s %(name)s %(levelname)s %(message)s"
 _INDENT = "    "  # a line of a traceback begins with it; a line of the log begins with its time

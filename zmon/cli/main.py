@@ -12,7 +12,6 @@ import zmon
 from zmon.cli import config
 from zmon.cli.commands import Commands
 from zmon.errors import UsageError, ZmonError
-from zmon.stack import manual
 
 COMMANDS = Commands()
 
@@ -26,11 +25,18 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
         context.default_map = defaults
 
 
-@click.group(
-    commands=COMMANDS,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"\b\nPages such as docs/runbooks.md are in {manual.folder()}.",
-)
+class _Zmon(click.Group):
+    """The group of all subcommands."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write where the pages of docs/ are."""
+        from zmon.stack import manual  # with all that supervises a stack, which takes longer than most commands
+
+        self.epilog = f"\b\nPages such as docs/runbooks.md are in {manual.folder()}."
+        super().format_epilog(ctx, formatter)
+
+
+@click.group(cls=_Zmon, commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(zmon.__version__, prog_name="zmon")
 @click.option(
     "--config",
@@ -66,5 +72,7 @@ def main() -> None:
 
 def _fail(line: str, exit_code: int) -> NoReturn:
     """Print the line, with the paths that pages of docs/ have on this machine, and exit."""
+    from zmon.stack import manual
+
     click.echo(f"zmon: {manual.with_paths(line)}", err=True)
     sys.exit(exit_code)

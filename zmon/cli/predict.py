@@ -13,8 +13,9 @@ from zmon.cli.options import data_dir_option, json_option
 from zmon.cli.render.prediction import prediction_table
 from zmon.errors import UsageError
 from zmon.hub.baseline_store import FOLDER, BaselineStore
-from zmon.offline.comm_bench import links, read
+from zmon.offline.measured_files import read_links
 from zmon.probe.launch import check_job_id
+from zmon.scaling.bandwidth import links
 from zmon.scaling.fit import fit
 from zmon.scaling.size_table import parse_sizes, predict_sizes, size_row
 from zmon.schema.names import OPS
@@ -70,7 +71,7 @@ def predict_command(
     if not curve.points:
         why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of this name"
         raise UsageError(f"cannot predict {name}", why, "Record one with zmon scaling --baseline NAME")
-    measured = links(read(links_file)) if links_file else None
+    measured = links(read_links(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)
     if isinstance(model, Unknown):
         raise UsageError(f"cannot predict {name}", model.reason, "Record more sizes with zmon scaling --baseline NAME")

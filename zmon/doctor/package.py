@@ -12,7 +12,7 @@ from importlib.metadata import packages_distributions
 
 import zmon
 from zmon.doctor.check import Check
-from zmon.extras import DISTRIBUTION
+from zmon.errors import DISTRIBUTION
 
 _NAME = "package"
 

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.child_path import child_path
-from zmon.files.steady_clock import SteadyClock
-from zmon.files.write_errors import WriteErrors
-from zmon.files.writing import replace_file
+from zmon.hub.write_errors import WriteErrors
 from zmon.job.time_account import Account
 from zmon.schema.job_snapshot import Snapshot
+from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 log = logging.getLogger("zmon.hub")
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.child_path import child_path
 from zmon.errors import ZmonError
-from zmon.files.writing import replace_file
 from zmon.schema.curve import Point, ScalingCurve, in_order
+from zmon.steplog.files import child_path, replace_file
 
 log = logging.getLogger("zmon.baselines")
 

@@ -16,12 +16,11 @@ from dataclasses import dataclass, field
 import aiohttp
 
 from zmon.errors import Unreachable
-from zmon.format import counted
+from zmon.format import counted, plain
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import LATE_SECONDS, RETRY_SECONDS, SHORTEST_POLL_SECONDS
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery.target import is_url
-from zmon.plain import plain
 from zmon.schema.api import endpoints
 from zmon.schema.api.collected import (
     CollectedReport,

@@ -13,17 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.child_path import child_path
-from zmon.files.retried_files import RetriedFiles
-from zmon.files.steady_clock import SteadyClock
-from zmon.files.write_errors import WriteErrors
-from zmon.files.writing import replace_file
+from zmon.hub.write_errors import RetriedFiles, WriteErrors
 from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
+from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 log = logging.getLogger("zmon.hub")
 

@@ -22,12 +22,11 @@ import msgspec
 from msgspec import UNSET
 
 from zmon.detectors.parts import overlap
-from zmon.files.retried_files import RETRY_SECONDS
-from zmon.files.write_errors import WriteErrors
-from zmon.files.writing import append_line, replace_file
+from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding, decode_finding
 from zmon.schema.names import severity_order
+from zmon.steplog.files import append_line, replace_file
 
 log = logging.getLogger("zmon.journal")
 

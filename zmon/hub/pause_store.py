@@ -13,12 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.child_path import child_path
-from zmon.files.retried_files import RetriedFiles
-from zmon.files.steady_clock import SteadyClock
-from zmon.files.write_errors import WriteErrors
-from zmon.files.writing import replace_file
+from zmon.hub.write_errors import RetriedFiles, WriteErrors
 from zmon.schema.pause import HealedPause, Place
+from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 log = logging.getLogger("zmon.hub")
 

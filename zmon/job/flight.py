@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from zmon.plain import plain, plain_json
+from zmon.format import plain, plain_json
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.names import OPS
 

@@ -13,8 +13,8 @@ from prometheus_client.core import (
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import CollectorRegistry
 
+from zmon.format import plain
 from zmon.metrics.names import SPECS, STEP_SECONDS_BOUNDS
-from zmon.plain import plain
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,1 +1,1 @@
-"""Analyses without a hub: step logs, comparisons of runs, scaling curves and benchmarks of collectives."""
+"""Analyses without a hub: step logs, comparisons of runs, and the files of measured links and peaks."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.quick_dataclass import quick_dataclass
 

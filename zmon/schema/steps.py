@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import Literal
 
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.measures import UNKNOWN, measure_of, value
 
 STEP, START, DURATION = "step", "start", "duration"  # number, nanoseconds of some clock, nanoseconds

@@ -14,14 +14,13 @@ from pathlib import Path
 
 import aiohttp
 
-from zmon import extras
+from zmon import errors
 from zmon.errors import PartFailed, UsageError
-from zmon.files.lock import lock_directory
-from zmon.files.writing import replace_file
 from zmon.stack import manual, password
 from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
+from zmon.steplog.files import lock_directory, replace_file
 from zmon.web.addresses import AGENT_PORT, HUB_PORT
 from zmon.web.client import basic_auth
 
@@ -63,8 +62,8 @@ class Stack:
     has_dashboard = True
 
     def __init__(self, config: StackConfig, say: Callable[[str], None]) -> None:
-        if self.has_dashboard and not extras.is_installed("streamlit"):
-            command = extras.install("dashboard")
+        if self.has_dashboard and not errors.is_installed("streamlit"):
+            command = errors.install_command("dashboard")
             say(f"the dashboard does not run: streamlit is not installed. Run {command}, then start again")
             self.has_dashboard = False
         self._config, self._say = config, say

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import bcrypt
 
-from zmon.files.writing import replace_file
+from zmon.steplog.files import replace_file
 
 FILE = "alertmanager.password"  # name of the file in the data directory
 USER = "zmon"

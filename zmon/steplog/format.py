@@ -23,7 +23,7 @@ import msgspec
 
 from zmon.box.versions import CURRENT, LAYOUTS
 from zmon.errors import ZmonError
-from zmon.plain import plain_json
+from zmon.format import plain_json
 from zmon.schema.limits import MAX_WORLD_SIZE, check_job_id, check_rank
 
 SUFFIX = ".steps"

@@ -14,8 +14,7 @@ from typing import BinaryIO, Protocol
 
 import msgspec
 
-from zmon.errors import UsageError
-from zmon.extras import install
+from zmon.errors import UsageError, install_command
 from zmon.schema.measures import MEASURES, NS, Measure, measure_of
 from zmon.schema.names import in_order
 from zmon.schema.steps import DURATION, START, STEP
@@ -95,7 +94,7 @@ def write_parquet(table: Table, file: BinaryIO) -> int:
         import pyarrow  # type: ignore[import-untyped]  # 60 MB, loaded only for Parquet
         from pyarrow import parquet
     except ImportError as error:
-        next_step = f"Run {install('parquet')}, or write a .jsonl file"
+        next_step = f"Run {install_command('parquet')}, or write a .jsonl file"
         raise UsageError("cannot write Parquet", "pyarrow is not installed", next_step) from error
     types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64()}
     schema = pyarrow.schema([(name, types[type_]) for name, type_ in table.columns().items()])

@@ -17,10 +17,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from zmon.box.reader import BoxReader
-from zmon.child_path import child_path
 from zmon.errors import BoxError, ZmonError
-from zmon.files.steady_clock import SteadyClock
-from zmon.files.writing import write_all
+from zmon.steplog.files import SteadyClock, child_path, write_all
 from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
 
 LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second

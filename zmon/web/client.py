@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES

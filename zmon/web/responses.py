@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from zmon.plain import plain_lines
+from zmon.format import plain_lines
 from zmon.schema.api import Problem
 
 log = logging.getLogger("zmon.web")

@@ -20,11 +20,11 @@ from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.result import FAILED, Result, judged
 from bench.gpu_check.settings import Setting
 from bench.ranks import BOXES, JOB_ID, JobFailed, last_lines, start_job
-from zmon.drills import client
-from zmon.drills.faults.sabotage import wait_until
-from zmon.drills.launched import Launched
-from zmon.drills.score import counts
-from zmon.drills.targets import TARGETS
+from lab.drills.score import counts
+from lab.drills.targets import TARGETS
+from lab.faults.sabotage import wait_until
+from lab.stage import client
+from lab.stage.launched import Launched
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 

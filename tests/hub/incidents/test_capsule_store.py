@@ -12,8 +12,8 @@ import pytest
 from tests.build import NOW, finding
 from tests.hub.incidents.build import made
 from zmon.errors import UsageError
-from zmon.files.steady_clock import SteadyClock
 from zmon.hub.incidents import CapsuleStore, capsule_store
+from zmon.steplog.files import SteadyClock
 
 FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
 

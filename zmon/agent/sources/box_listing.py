@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from zmon.agent.sources.box_roots import Root
 from zmon.errors import BoxCorrupt
-from zmon.plain import plain
+from zmon.format import plain
 from zmon.schema.plan import PLAN_FILE
 
 # A job of 8 ranks that restarts every 2 s for 15 minutes, until the first boxes are deleted, leaves 8,000 files.

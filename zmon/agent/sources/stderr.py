@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zmon.agent.sources.reading import Reading
-from zmon.plain import plain, plain_lines
+from zmon.format import plain, plain_lines
 
 TAIL_BYTES = 8192
 OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end; the hub asks for it sooner

@@ -10,8 +10,7 @@ from pathlib import Path
 import click
 
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, stack_url
-from zmon.errors import UsageError, ZmonError
-from zmon.extras import install
+from zmon.errors import UsageError, ZmonError, install_command
 from zmon.schema.http_config import HttpConfig
 
 
@@ -28,5 +27,5 @@ def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
         from zmon.cli.top.hub_client import connect
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
-        raise ZmonError("zmon top cannot run", missing, f"Run {install('top')}, or use zmon status") from error
+        raise ZmonError("zmon top cannot run", missing, f"Run {install_command('top')}, or use zmon status") from error
     Top((hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), partial(connect, http=http)).run()

@@ -20,13 +20,11 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.child_path import child_path
 from zmon.errors import UsageError
-from zmon.files.steady_clock import SteadyClock
-from zmon.files.writing import write_all
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
 from zmon.schema.incident import Capsule, IncidentSummary
+from zmon.steplog.files import SteadyClock, child_path, write_all
 
 FOLDER = "incidents"  # name of the folder in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"

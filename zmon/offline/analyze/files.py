@@ -11,9 +11,8 @@ from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from zmon.errors import UsageError
-from zmon.extras import install
-from zmon.plain import plain, plain_json
+from zmon.errors import UsageError, install_command
+from zmon.format import plain, plain_json
 
 Row = Mapping[str, Any]
 
@@ -85,7 +84,7 @@ def _open_parquet(path: Path) -> Any:
         import pyarrow  # 60 MB, loaded only for Parquet
         from pyarrow import parquet
     except ImportError as error:
-        next_step = f"Run {install('parquet')}, or export the log as .jsonl"
+        next_step = f"Run {install_command('parquet')}, or export the log as .jsonl"
         raise UsageError(f"cannot read {path}", "pyarrow is not installed", next_step) from error
     try:
         return parquet.ParquetFile(path)

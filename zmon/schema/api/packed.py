@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from zmon.plain import plain, plain_json
+from zmon.format import plain, plain_json
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import LeftOut, Undecodable, decode, with_possible_ranks
 from zmon.schema.api.rows import Halves

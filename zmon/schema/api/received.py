@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_type_hints
 
 import msgspec
 
-from zmon.plain import plain, plain_json
+from zmon.format import plain, plain_json
 from zmon.schema.api.agent import AgentReport, UnreadRank
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT, Seconds, Version, Whole, check_job_id, check_rank, host_name

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pynvml
 
-from zmon.drills import nvml
+from lab.libraries import nvml
 
 NOT_SUPPORTED, DRIVER_NOT_LOADED, UNKNOWN = "!3", 9, "!999"
 _built = tempfile.TemporaryDirectory(prefix="zmon-nvml-")

@@ -21,8 +21,8 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 
 from zmon.errors import UsageError
+from zmon.format import plain
 from zmon.job.flight import Entry, flight_record
-from zmon.plain import plain
 from zmon.schema.flight import FlightRecord
 
 MAX_BYTES = 256 << 20  # 2,000 entries with stacks are about 4 MB

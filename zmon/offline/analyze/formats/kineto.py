@@ -16,12 +16,11 @@ from pathlib import Path
 import msgspec
 
 from zmon.errors import UsageError
-from zmon.format import listed
+from zmon.format import listed, plain
 from zmon.offline.analyze import files
 from zmon.offline.analyze.formats.kineto_parts import TraceEvent
 from zmon.offline.analyze.formats.kineto_steps import steps
 from zmon.offline.analyze.rows import StepTable, run_uid
-from zmon.plain import plain
 from zmon.schema.names import JOB_ID
 
 MAX_BYTES = 2 << 30  # of one file, unpacked

@@ -1,0 +1,178 @@
+"""`zmon drill`: inject faults into real jobs and score the diagnosis."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+import msgspec
+from rich.console import Console
+
+from lab.cli.drill_random import play_randomly, play_simulated
+from lab.drills import history, report
+from lab.drills.draw import Pinned
+from lab.drills.matrix import ALL
+from lab.drills.score import DrillRow, false_pages_per_hour, shortfalls
+from lab.drills.session import play_all, select_drills, soak
+from lab.stage import JobKind
+from zmon.cli.options import data_dir_option, json_option
+from zmon.errors import UsageError
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="NAME…")
+@click.option("--all", "every", is_flag=True, help="Play all drills.")
+@click.option("--list", "listing", is_flag=True, help="List all drills and exit.")
+@click.option(
+    "--repeats", type=click.IntRange(1, 1000), default=1, show_default=True, help="Number of plays of each drill."
+)
+@click.option(
+    "--resume", is_flag=True, help="Continue the last session, or that of --random, and skip the drills that it played."
+)
+@click.option(
+    "--soak",
+    "soak_seconds",
+    type=click.FloatRange(min=1),
+    help="Run only drills without a fault to report, for this many seconds.",
+)
+@click.option(
+    "--random", "randoms", type=click.IntRange(min=1), help="Play this many random compositions of real jobs."
+)
+@click.option("--simulated", type=click.IntRange(min=1), help="Play so many random compositions in a simulator.")
+@click.option(
+    "--first",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Number of the first composition of --simulated; the seed and this number play one again.",
+)
+@click.option("--seed", type=int, help="Seed of the random choices. The same seed makes the same choices.")
+@click.option(
+    "--kind", type=click.Choice(["trainer", "ddp", "plain"]), help="Kind of job. Used only by drills that support it."
+)
+@click.option("--ranks", type=int, help="Number of ranks. Used only by drills that support it.")
+@click.option("--step-seconds", type=click.FloatRange(0.001, 60), help="Approximate step time of the jobs.")
+@click.option("--markdown", is_flag=True, help="Print the results as Markdown tables.")
+@json_option
+@data_dir_option
+def drill(
+    names: tuple[str, ...],
+    every: bool,
+    listing: bool,
+    repeats: int,
+    resume: bool,
+    soak_seconds: float | None,
+    randoms: int | None,
+    simulated: int | None,
+    first: int,
+    seed: int | None,
+    kind: JobKind | None,
+    ranks: int | None,
+    step_seconds: float | None,
+    markdown: bool,
+    as_json: bool,
+    data_dir: Path,
+) -> None:
+    """Inject faults into real jobs and check the diagnosis.
+
+    Exit codes: 0 all results are as expected; 1 some are not, or the median time to a finding that is detected by a
+    lock, process state or link carrier exceeds its target; 2 misuse. A drill that cannot be played on this machine
+    counts as a failure if it was given by name; with --all it is listed as not played.
+    """
+    if listing:
+        Console().print(report.drill_list(ALL))
+        return
+    if sum(map(bool, (names, every, resume and not randoms, soak_seconds, randoms, simulated))) != 1:
+        raise UsageError(
+            "no drill is selected", "", "Name drills (zmon drill --list), or use --all, --resume, --soak or --random"
+        )
+    if simulated is not None:
+        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json))
+    _end_in_order()
+    if randoms is not None:
+        sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json))
+    session = history.newest(data_dir) if resume else None
+    if session is None:
+        drill_names = [d.name for d in select_drills(ALL, names)] if names else [d.name for d in ALL]
+        seed = int(time.time()) if seed is None else seed
+        pinned = Pinned(kind, ranks, step_seconds)
+        head = history.Head(seed=seed, repeats=repeats, drills=tuple(drill_names), pinned=pinned)
+        session = history.begin(data_dir, head, "soak" if soak_seconds else "drills")
+    head, stderr = session.head, Console(stderr=True)
+    stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
+
+    def record(row: DrillRow) -> None:
+        session.add(row)
+        stderr.print(report.line(row), highlight=False, markup=False, soft_wrap=True)
+
+    directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
+    soaked_seconds: float | None = None
+    try:
+        if soak_seconds is not None:
+            soaked_seconds = soak(ALL, soak_seconds, head.seed, head.pinned, directory, record)
+        else:
+            play_all(
+                select_drills(ALL, head.drills), head.repeats, head.seed, head.pinned, session.done, directory, record
+            )
+    except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
+        _clean_up(directory, stderr, keep=True)
+        raise
+    _clean_up(directory, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))
+    hourly = None if soaked_seconds is None else false_pages_per_hour(session.rows, soaked_seconds)
+    if as_json:
+        soak_figures = (
+            {} if soaked_seconds is None else {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly}
+        )
+        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **soak_figures)).decode())
+    else:
+        if markdown:
+            click.echo(report.markdown(session.rows))
+        else:
+            Console().print(report.tables(session.rows))
+        if hourly is not None:
+            click.echo(f"{hourly:.2f} false pages per hour")
+    unplayed = {row.drill: row.skipped for row in session.rows if row.skipped}
+    if unplayed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in unplayed.items())
+        stderr.print(f"{len(unplayed)} not played: {reasons}", highlight=False, markup=False, soft_wrap=True)
+    succeeded = _succeeded(session.rows, by_name=len(head.drills) < len(ALL))
+    sys.exit(0 if succeeded and not shortfalls(session.rows) else 1)
+
+
+def _succeeded(rows: Sequence[DrillRow], by_name: bool) -> bool:
+    """Return True if all results are as expected.
+
+    A skipped drill is a failure if the drills were given by name (`by_name`), or if nothing else was played.
+    """
+    played = [row for row in rows if not row.skipped]
+    if len(played) < len(rows) and (by_name or not played):
+        return False
+    return all(row.as_expected for row in played)
+
+
+def _clean_up(directory: Path, stderr: Console, keep: bool) -> None:
+    """Remove the directory of the stages, or print its path if `keep` is true and it has logs."""
+    if keep and any(path.is_file() for path in directory.rglob("*")):
+        stderr.print(f"logs are kept in {directory}", highlight=False, soft_wrap=True)
+    else:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _end_in_order() -> None:
+    """Let the first signal end the jobs and the stack, and ignore further signals until they have ended."""
+    numbers = [n for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) != signal.SIG_IGN]
+
+    def end(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, end)

@@ -1,0 +1,68 @@
+"""`zmon drill --random` and `--simulated`: random compositions of real jobs, or against the detectors alone."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from lab.drills import history, random_session, random_verdict, report, tally
+from lab.drills.score import DrillRow
+from lab.simulator.session import as_it_should_be, line, outcome, play_many
+from lab.simulator.verdict import Play
+from zmon.schema.names import SCHEMA
+
+
+def play_simulated(seed: int, first: int, number: int, as_json: bool) -> int:
+    """Play and print the tables; return 1 if a name was wrong, a death silent or a page false."""
+    stderr = Console(stderr=True)
+    stderr.print(f"seed {seed}, compositions {first} to {first + number - 1}", highlight=False)
+
+    def show(play: Play) -> None:
+        if not as_it_should_be(play):
+            stderr.print(line(play), highlight=False, markup=False, soft_wrap=True)
+
+    plays = play_many(seed, first, number, show)
+    outcomes = [outcome(play) for play in plays]
+    if as_json:
+        click.echo(msgspec.json.encode({"schema": SCHEMA, "seed": seed, "plays": plays}).decode())
+    else:
+        click.echo(tally.markdown(outcomes))
+    return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))
+
+
+def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json: bool) -> int:
+    """Play compositions of real jobs, or go on with the last session of them; return 1 as `play_simulated` does.
+
+    The truth about each fault is in a file beside the one of the results.
+    """
+    stderr = Console(stderr=True)
+    if resume:
+        session = history.newest(data_dir, "random")
+    else:
+        session = history.begin(data_dir, history.Head(seed=seed, repeats=number, drills=()), "random")
+    seed, truth = session.head.seed, session.path.with_suffix(".truth")
+    stderr.print(f"seed {seed}, results in {session.path}, truth in {truth}", highlight=False, soft_wrap=True)
+
+    def record(row: DrillRow) -> None:
+        session.add(row)
+        verdict = random_verdict.verdict(row)
+        stderr.print(f"{row.repeat} {verdict}: {report.line(row)}", highlight=False, markup=False, soft_wrap=True)
+
+    directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
+    try:
+        done = {row.repeat for row in session.rows}
+        random_session.play_random(seed, number, done, directory, truth, record)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+    outcomes = [random_verdict.outcome(row) for row in session.rows]
+    if as_json:
+        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=seed)).decode())
+    else:
+        click.echo(tally.markdown(outcomes))
+        click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
+    return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))

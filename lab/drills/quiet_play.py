@@ -1,0 +1,53 @@
+"""Play a drill that injects something harmless: watch for a while, and record everything that zmon says about it."""
+
+from __future__ import annotations
+
+import time
+
+from msgspec.structs import replace
+
+from lab.drills.drill import Drill, Scene
+from lab.drills.ending import observe
+from lab.drills.reports import alerts_since, findings_since, pages_since
+from lab.drills.score import DrillRow
+from lab.faults.sabotage import wait_until
+from lab.stage import PartName
+from zmon.errors import PartFailed
+from zmon.schema.finding import Finding
+
+ANSWER_SECONDS = 10.0  # every witness must answer within this time
+WITNESSES: tuple[PartName, ...] = (
+    "hub",
+    "prometheus",
+    "alertmanager",
+)  # no page means a quiet drill only if all of them answer
+
+
+def is_excused(drill: Drill, finding: Finding) -> bool:
+    """Return True if the finding is a warning with a cause that the drill allows."""
+    return finding.severity == "warning" and finding.cause in drill.may_warn
+
+
+def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
+    """Inject something harmless, and record all pages and findings since the start of the job. Raises PartFailed."""
+    onset = drill.fault(scene).onset
+    time.sleep(drill.watch_seconds)
+    ending = observe(scene, onset, row.p99_seconds or row.step_seconds)
+    wait_until(lambda: all(map(scene.stage.is_healthy, WITNESSES)), ANSWER_SECONDS)
+    if silent := [part for part in WITNESSES if not scene.stage.is_healthy(part)]:
+        what = f"{' and '.join(silent)} did not answer at the end"
+        raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
+    findings = findings_since(scene, row.time, siblings=True)
+    excused = [f for f in findings if is_excused(drill, f)][: drill.max_warnings]
+    excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
+    warnings = [page for page in pages_since(scene, row.time) if page.severity == "warning"]
+    warned = {f.cause for f in findings if f.severity == "warning" and f not in excused}
+    warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
+    return replace(
+        row,
+        paged=alerts_since(scene, row.time, "critical"),
+        critical=tuple(sorted({finding.cause for finding in findings if finding.severity == "critical"})),
+        warned=tuple(sorted(warned)),
+        moves=ending.moves,
+        restarted=ending.restarted,
+    )

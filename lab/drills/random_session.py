@@ -1,0 +1,63 @@
+"""Play random compositions of real jobs on one standing stack, in slices that resume."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from lab.drills.compositions import RealComposition, compose_drill
+from lab.drills.play import play
+from lab.drills.score import DrillRow
+from lab.drills.session import check_installed, open_stage
+from lab.faults.together import read_truth
+from lab.stage import Stage
+
+END_SECONDS = 10.0  # time for findings about the end of the last job
+
+
+def play_random(
+    seed: int,
+    number: int,
+    done: Collection[int],
+    folder: Path,
+    truth: Path,
+    on_row: Callable[[DrillRow], None],
+) -> None:
+    """Play the first `number` compositions of a seed that are not done yet. Raises PartFailed if no stage starts.
+
+    A row is passed on after the next play, with what zmon published about the end of its job.
+    """
+    check_installed()
+    numbers = [each for each in range(number) if each not in done]
+    if not numbers:
+        return
+    with ExitStack() as stack:
+        stage: Stage = stack.enter_context(open_stage("host", folder))
+        previous: DrillRow | None = None
+        for each in numbers:
+            row = _play_one(compose_drill(seed, each, truth), stage, truth)
+            if previous is not None:
+                on_row(_with_end(previous, stage))
+            previous = row
+        if previous is not None:
+            time.sleep(END_SECONDS)
+            on_row(_with_end(previous, stage))
+
+
+def _play_one(composition: RealComposition, stage: Stage, truth: Path) -> DrillRow:
+    row = play(composition.drill, stage, composition.draw)
+    return replace(
+        row,
+        launcher=composition.launcher,
+        max_restarts=composition.max_restarts,
+        truth=read_truth(truth, row.job, row.time),
+    )
+
+
+def _with_end(row: DrillRow, stage: Stage) -> DrillRow:
+    """Return the row with the findings that came after the drill had ended the job: its owner did that."""
+    return replace(row, afterwards=tuple(each for each in stage.published(row.job) if each not in row.shown))

@@ -1,0 +1,114 @@
+"""Judge a random play of a real job: every state of every finding that was published, against the truth. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.drills.score import TRUE_OF_EVERY_JOB, DrillRow, TrueFault
+from lab.drills.tally import Outcome
+from lab.stage import Shown
+from zmon.schema.names import STALL
+
+# What proves a fault, by the proof of its drill: a process that ended or is stopped, or the order of collectives.
+EVIDENCE = {"state": "state", "silence": "sequence", "steps": "steps"}
+ENDS = ("rank_exited", "uneven_end", "connection_lost")  # a launcher with restarts left mends these
+MAY_PASS = ("skip", "swallow")  # a collective that is left out may pair with the next one
+EXPECTED = ("right", "late", "quiet", "restarted")
+ENDED_BY_OWNER = ("cancel-term", "cancel-int")
+CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
+
+
+def outcome(row: DrillRow) -> Outcome:
+    """Return what the tally counts of one play of a real job."""
+    fault, evidence = row.drill.partition("+")[0], "none" if row.quiet else EVIDENCE.get(row.proof, "none")
+    named = next((shown for shown in _counting(row) if shown.ranks), None)
+    confidence = named.confidence if named and not row.quiet else None
+    return Outcome(fault, evidence, verdict(row), confidence, row.skipped)
+
+
+def deviation(row: DrillRow) -> str | None:
+    """Return a line about a play whose verdict is neither right nor quiet, with the reason for a broken one."""
+    word = verdict(row)
+    if word in EXPECTED:
+        return None
+    shown = (*_counting(row), *row.afterwards)
+    reported = ", ".join(dict.fromkeys(f"{each.cause} {list(each.ranks)}" for each in shown)) or "nothing"
+    struck = ", ".join(f"{fault.fault} {'nobody' if fault.rank is None else fault.rank}" for fault in row.truth)
+    reason = row.skipped or row.broken or f"reported {reported}; struck {struck}"
+    job = f"{row.kind}, {row.ranks} × {row.step_seconds:g} s, {row.launcher}, {row.max_restarts} restarts"
+    return f"{row.seed}:{row.repeat} {row.drill} [{job}] {word}: {reason}"
+
+
+def verdict(row: DrillRow) -> str:
+    """Return the verdict on a play; see docs/drills.md for the words."""
+    if row.skipped or row.broken:
+        return row.verdict
+    shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
+    if names_innocent(row.truth, (*row.shown, *row.afterwards)):
+        return "wrong name"
+    if quiet:
+        return _quiet_verdict(row, shown)
+    critical = [each for each in shown if each.severity == "critical"]
+    if row.restarted and row.moves and critical and all(_is_mended(fault) for fault in row.truth):
+        return "false page"  # the launcher had mended it
+    if not row.moves and not row.restarted:
+        if not any(each.detector == STALL for each in shown):
+            return "silent"
+        if not critical or not row.paged:
+            return "unpaged"
+    if not shown:
+        passes = all(fault.fault in MAY_PASS for fault in row.truth if fault.causes)
+        return "restarted" if row.restarted else "no effect" if passes else "missed"
+    return _diagnosis_verdict(row, shown)
+
+
+def names_innocent(truth: Sequence[TrueFault], shown: Sequence[Shown]) -> bool:
+    """Return True if a published state of a finding names a rank that no fault explains, or before any fault."""
+    onset = min((fault.time for fault in truth), default=0.0) - CLOCK_SECONDS
+    for each in shown:
+        explained = {fault.rank for fault in truth if _explains(fault, each.cause)} if each.detected >= onset else set()
+        if each.severity != "info" and set(each.ranks) - explained:
+            return True
+    return False
+
+
+def _explains(fault: TrueFault, cause: str) -> bool:
+    """Return True if a finding with this cause may name the rank of the fault; a pause explains warnings about itself.
+
+    A first diagnosis of a fault may have another cause.
+    """
+    return bool(fault.causes) or cause in (*fault.may_warn, "unknown")
+
+
+def _is_mended(fault: TrueFault) -> bool:
+    """Return True if a new launch of the job ends the fault."""
+    return not fault.causes or set(fault.causes) <= set(ENDS)
+
+
+def _counting(row: DrillRow) -> list[Shown]:
+    return [each for each in row.shown if each.severity != "info" and each.cause != TRUE_OF_EVERY_JOB]
+
+
+def _quiet_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
+    if row.paged or any(each.severity == "critical" for each in (*shown, *row.afterwards)):
+        return "false page"
+    if not row.moves and not any(fault.fault in ENDED_BY_OWNER for fault in row.truth):
+        return "silent"  # it has died of something else, as a critical finding would have said
+    excused = {cause for fault in row.truth for cause in fault.may_warn}
+    return "false warning" if any(each.cause not in excused for each in shown) else "quiet"
+
+
+def _diagnosis_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
+    """Return the verdict on the last state of each finding; an earlier one may not have known the cause."""
+    last = {each.id: each for each in shown}.values()
+    causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
+    if row.max_restarts:
+        causes.add("crash_loop")  # a fault that the next launch has, too
+    nobody = {cause for fault in row.truth if fault.rank is None for cause in fault.causes}
+    if any(each.severity == "critical" and each.cause not in (*causes, "unknown") for each in last):
+        return "wrong cause"
+    true = {cause for fault in row.truth for cause in fault.causes}
+    right = [each for each in last if each.cause in true]
+    if any(each.ranks or each.cause in nobody for each in right):
+        return "late" if row.is_late else "right"
+    return "unknown" if right or all(each.cause == "unknown" for each in last) else "wrong cause"

@@ -1,0 +1,46 @@
+"""Read the reports of zmon about the job of a drill: its findings, and the pages that the webhook received."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.drills.drill import Scene
+from lab.drills.score import DrillRow, alert_of, counts
+from lab.stage import ReceivedPage
+from zmon.schema.finding import Finding
+
+CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
+
+
+def findings_since(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
+    """Return the findings about the job since then that count, oldest first."""
+    findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
+    recent = [f for f in findings if f.detected >= since - CLOCK_SECONDS and counts(f)]
+    return sorted((f for f in recent if is_of_drill(scene, f.job_id)), key=lambda finding: finding.detected)
+
+
+def pages_since(scene: Scene, since: float) -> Sequence[ReceivedPage]:
+    """Return the first page of each alert since then, about the job, its siblings, or the monitor itself."""
+    first: dict[tuple[str, str], ReceivedPage] = {}
+    for page in scene.stage.pages():
+        if (page.job_id is None or is_of_drill(scene, page.job_id)) and page.status == "firing":
+            first.setdefault((page.fingerprint, page.began), page)
+    return [page for page in first.values() if page.time >= since]
+
+
+def is_of_drill(scene: Scene, job_id: str) -> bool:
+    """Return True for the drill's job and for another job that the drill started beside it."""
+    own = scene.job.spec.job_id
+    return job_id == own or job_id.startswith(f"{own}-")
+
+
+def alerts_since(scene: Scene, since: float, severity: str) -> tuple[str, ...]:
+    """Return the names of the alerts of this severity that fired since then."""
+    return tuple(sorted(page.alert for page in pages_since(scene, since) if page.severity == severity))
+
+
+def page_about(scene: Scene, since: float, row: DrillRow) -> ReceivedPage | None:
+    """Return the first page about the finding in the row, or None."""
+    alert = alert_of(row.detector, row.severity or "")
+    matching = (p for p in pages_since(scene, since) if p.alert == alert and p.labels.get("detector") == row.detector)
+    return next(matching, None)

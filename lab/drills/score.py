@@ -1,0 +1,232 @@
+"""Score drills: rows in, verdicts and figures out. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from lab.drills.targets import TARGETS
+from lab.stage import Shown
+from zmon.schema.finding import Finding
+
+NOTHING = "nothing"  # the reported cause of a missed fault
+FAULT_VERDICTS = ("right", "wrong", "missed", "late")
+DETECTED = ("right", "late")
+# The steps of the drills' jobs vary by 30 %, and each step of eight ranks loses a quarter to waiting for the slowest.
+# That is no fault of a drill, and zmon is right to say so.
+TRUE_OF_EVERY_JOB = "compute_jitter"
+
+
+def counts(finding: Finding) -> bool:
+    """Return True if the finding counts for the score."""
+    return finding.severity != "info" and finding.cause != TRUE_OF_EVERY_JOB
+
+
+def alert_of(detector: str, severity: str) -> str:
+    """Return the alert of dashboards/rules/zmon.yaml that fires for such a finding."""
+    if severity != "critical":
+        return "ZmonFindingWarning"
+    return "ZmonStall" if detector == "stall" else "ZmonFindingCritical"
+
+
+class TrueFault(msgspec.Struct, frozen=True):
+    """The truth about one fault of a composition: what struck whom, when, and what zmon may report about it."""
+
+    job: str
+    fault: str
+    rank: int | None  # the rank that a finding may name; None: none
+    host: str
+    time: float  # unix seconds
+    causes: tuple[str, ...] = ()  # none: the fault is harmless
+    may_warn: tuple[str, ...] = ()  # causes of warnings that are true while it lasts
+
+
+class DrillRow(msgspec.Struct, frozen=True):
+    """The outcome of one play of a drill: the reported cause and culprit, and the times of the reports.
+
+    Times are in seconds. None means unknown or not applicable.
+    """
+
+    drill: str
+    repeat: int
+    seed: int
+    kind: str
+    ranks: int
+    step_seconds: float
+    job: str = ""  # ID of the job
+    launcher: str = "torchrun"
+    max_restarts: int = 0
+    time: float = 0.0  # unix seconds at the start
+    stage: str = "host"
+    quiet: bool = False
+    proof: str = ""
+    expected: tuple[str, ...] = ()
+    rank: int | None = None  # the struck rank
+    host: str | None = None  # host of the struck rank
+    before: tuple[str, ...] = ()  # causes of findings that were open before the fault
+    median_seconds: float | None = None  # median step time before the fault
+    p99_seconds: float | None = None  # p99 step time before the fault
+    reported_cause: str | None = msgspec.field(default=None, name="told")  # cause of the finding, or name of the alert
+    detector: str = ""  # detector of the finding
+    severity: str | None = None
+    culprit_right: bool = False
+    reported_ranks: tuple[int, ...] = msgspec.field(default=(), name="told_ranks")
+    reported_hosts: tuple[str, ...] = msgspec.field(default=(), name="told_hosts")
+    struck_too: tuple[int, ...] = ()  # ranks that a second fault struck
+    confidence: float | None = None  # of the finding
+    evidence_missing: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()  # causes of other findings about the job
+    target_seconds: float | None = None
+    finding_seconds: float | None = None  # onset → finding
+    finding_steps: int | None = None  # for proof `steps`: steps that the job finished from onset to finding
+    # For proof `silence` and `lease`: onset → the finding is critical; None: it did not become critical.
+    critical_seconds: float | None = None
+    critical_target_seconds: float | None = None
+    page_seconds: float | None = None  # finding (critical, see above) → page, also if late; None: no page came
+    resolved_seconds: float | None = None  # lifted → resolved
+    lifted: bool = False
+    paged: tuple[str, ...] = ()  # names of critical alerts
+    warned: tuple[str, ...] = ()  # names of other alerts
+    critical: tuple[str, ...] = ()  # a quiet drill's critical findings, by cause
+    lost: str | None = None  # data that was lost when a part of zmon died
+    moves: bool | None = None  # at the end, before the fault was lifted, the job finished steps
+    restarted: bool = False  # its launcher started the job again
+    truth: tuple[TrueFault, ...] = ()  # of a random composition: what struck
+    shown: tuple[Shown, ...] = ()  # of a random composition: every state in which a finding was published
+    afterwards: tuple[Shown, ...] = ()  # the same, published after the drill had ended the job as its owner would
+    skipped: str | None = None  # reason why the drill could not be played on this machine
+    broken: str | None = None  # reason why the drill itself failed
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on this play.
+
+        For a fault: right, wrong, missed or late. For a quiet drill: quiet, false page or false warning. For both:
+        skipped or broken, which are not failures of zmon.
+        """
+        if self.skipped or self.broken:
+            return "skipped" if self.skipped else "broken"
+        if self.quiet:
+            return "false page" if self.paged or self.critical else "false warning" if self.warned else "quiet"
+        if self.reported_cause is None:
+            return "missed"
+        if self.reported_cause not in self.expected or not self.culprit_right:
+            return "wrong"
+        return "late" if self.is_late else "right"
+
+    @property
+    def is_late(self) -> bool:
+        """True if the finding took longer than the target and, for proof `steps`, more steps than the target."""
+        by_time = self.finding_seconds is not None and self.finding_seconds > (self.target_seconds or math.inf)
+        by_steps = self.finding_steps is None or self.finding_steps > TARGETS.slow_steps
+        return by_time and by_steps
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Descriptions of everything else that is not as expected."""
+        remarks = [self.skipped, self.broken, self.lost]
+        if self.quiet:
+            remarks += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
+            remarks += [f"warned {name}" for name in self.warned]
+        elif self.verdict == "missed":
+            remarks += [f"paged {name}" for name in self.paged]
+        elif self.verdict in FAULT_VERDICTS:
+            remarks += self._finding_remarks()
+        return tuple(remark for remark in remarks if remark)
+
+    def _finding_remarks(self) -> list[str]:
+        expected = f"expected {self.expected[0]}, rank {self.rank} on {self.host}"
+        remarks = [expected] if self.verdict == "wrong" else []
+        remarks += [f"{cause} was reported before the fault" for cause in self.before]
+        if self.evidence_missing:
+            remarks.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
+        remarks += [f"{cause} was reported as well" for cause in self.beside]
+        remarks += self._critical_remarks()
+        remarks += self._page_remarks()
+        if self.lifted and (self.resolved_seconds is None or self.resolved_seconds > TARGETS.resolve_seconds):
+            remarks.append("the finding did not resolve in time")
+        return remarks
+
+    def _critical_remarks(self) -> list[str]:
+        if self.critical_target_seconds is None:  # other proofs, and rows of an older zmon
+            return []
+        if self.critical_seconds is None:
+            return ["it did not become critical"]
+        return ["it became critical late"] if self.critical_seconds > self.critical_target_seconds else []
+
+    def _page_remarks(self) -> list[str]:
+        if self.proof == "watcher":  # several alerts may fire when a part is dead
+            return [] if self.paged or self.warned else ["no page"]
+        fired = self.paged if self.severity == "critical" else (*self.paged, *self.warned)
+        if not fired:
+            return ["no page"]
+        remarks = [f"{len(fired)} alerts: {', '.join(fired)}"] if len(fired) > 1 else []
+        if self.page_seconds is None or alert_of(self.detector, self.severity or "") not in fired:
+            remarks.append(f"no page about the finding, but {', '.join(fired)}")
+        elif self.page_seconds > TARGETS.page_seconds:
+            remarks.append("the page was late")
+        return remarks
+
+    @property
+    def as_expected(self) -> bool:
+        """True if the verdict is right or quiet and there are no remarks. Skipped drills are never as expected."""
+        return self.verdict in ("right", "quiet") and not self.remarks
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The distribution of one figure over the rows that have it."""
+
+    p50: float
+    p95: float
+    max: float
+    count: int
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Return the distribution of the known values by the nearest-rank method, or None if no value is known."""
+    known = sorted(value for value in values if value is not None)
+    if not known:
+        return None
+
+    def percentile(share: float) -> float:
+        return known[max(0, math.ceil(share * len(known)) - 1)]
+
+    return Spread(percentile(0.5), percentile(0.95), known[-1], len(known))
+
+
+def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
+    """Count the pairs of true cause (the first expected one) and reported cause."""
+    return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.verdict in FAULT_VERDICTS)
+
+
+def verdicts(rows: Sequence[DrillRow]) -> Counter[str]:
+    """Count the verdicts."""
+    return Counter(row.verdict for row in rows)
+
+
+def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
+    """Return the distribution of onset → finding over the detected faults with this proof."""
+    return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in DETECTED])
+
+
+def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
+    """Return a line for each target that all rows together miss, even if each row is as expected."""
+    state = finding_spread(rows, "state")
+    if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
+        return ()
+    target = TARGETS.state_p50_seconds
+    return (f"findings that a state proves: the median time is {state.p50:.2f} s, above the target of {target:g} s",)
+
+
+def false_pages_per_hour(rows: Sequence[DrillRow], seconds: float) -> float | None:
+    """Return the false pages per hour of quiet drills that took `seconds` together, or None if that is 0.
+
+    A critical finding counts as a page.
+    """
+    false = sum(max(len(row.paged), len(row.critical)) for row in rows if row.quiet)
+    return false / (seconds / 3600) if seconds > 0 else None

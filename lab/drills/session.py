@@ -1,0 +1,98 @@
+"""Play many drills, one after the other, on one running stack for each stage. Each row is passed on at once."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lab.drills.draw import Pinned, draw_job, pin
+from lab.drills.drill import Drill, StageName
+from lab.drills.play import play
+from lab.drills.score import DrillRow
+from lab.stage import Stage
+from lab.stage.host import OneHost
+from lab.stage.hosts import FourHosts
+from zmon.errors import PartFailed, UsageError, install_command
+
+STAGES: Mapping[StageName, Callable[[Path], Stage]] = {"host": OneHost, "hosts": FourHosts}
+OnRow = Callable[[DrillRow], None]  # called after each play
+
+
+def play_all(
+    drills: Sequence[Drill],
+    repeats: int,
+    seed: int,
+    pinned: Pinned,
+    done: Collection[tuple[str, int]],
+    folder: Path,
+    on_row: OnRow,
+) -> None:
+    """Play the drills that are not done yet, stage by stage. Raises PartFailed if a stage cannot be started."""
+    check_installed()
+    for stage_name in STAGES:
+        plays = [
+            (drill, repeat)
+            for repeat in range(repeats)
+            for drill in drills
+            if drill.stage == stage_name and (drill.name, repeat) not in done
+        ]
+        if not plays:
+            continue
+        with ExitStack() as stack:
+            stage: Stage | None = None
+            for drill, repeat in plays:
+                draw = pin(drill, draw_job(drill, repeat, seed), pinned)
+                if stage is None and drill.unavailable() is None:
+                    stage = stack.enter_context(open_stage(stage_name, folder))
+                on_row(play(drill, stage, draw))
+
+
+def soak(drills: Sequence[Drill], seconds: float, seed: int, pinned: Pinned, folder: Path, on_row: OnRow) -> float:
+    """Play random quiet drills until the time is over; return the elapsed seconds.
+
+    Drills that cannot be played on this machine are left out.
+    """
+    check_installed()
+    generator, quiet = random.Random(seed), [drill for drill in drills if drill.quiet and drill.unavailable() is None]
+    with ExitStack() as stack:
+        stages = {name: stack.enter_context(open_stage(name, folder)) for name in sorted({d.stage for d in quiet})}
+        begin, repeat = time.monotonic(), 0
+        while time.monotonic() - begin < seconds:
+            drill = generator.choice(quiet)
+            on_row(play(drill, stages[drill.stage], pin(drill, draw_job(drill, repeat, seed), pinned)))
+            repeat += 1
+        return time.monotonic() - begin
+
+
+@contextmanager
+def open_stage(name: StageName, folder: Path) -> Iterator[Stage]:
+    """Start a stage in its own directory, and close it at the end."""
+    directory = folder / name
+    directory.mkdir(parents=True)
+    stage = STAGES[name](directory)
+    try:
+        yield stage
+    finally:
+        stage.close()
+
+
+def check_installed() -> None:
+    """Raise PartFailed unless the packages that the drills' jobs need are installed."""
+    missing = [name for name in ("torch", "trainer") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise PartFailed(
+            f"{missing[0]} is not installed", "drills strike real jobs", f"Run {install_command('trainer')}"
+        )
+
+
+def select_drills(drills: Sequence[Drill], names: Collection[str]) -> tuple[Drill, ...]:
+    """Return the drills with these names. Raises UsageError for an unknown name."""
+    known = {drill.name: drill for drill in drills}
+    for name in names:
+        if name not in known:
+            raise UsageError(f"there is no drill {name!r}", "it is misspelt", "zmon drill --list lists all drills")
+    return tuple(known[name] for name in names)

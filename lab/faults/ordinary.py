@@ -1,0 +1,121 @@
+"""Cause ordinary events about which zmon must not page: a job ends, shares its host, or starts beside old boxes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+from lab import jobs
+from lab.drills.drill import Injection, Scene
+from lab.faults.sabotage import wait_until
+from lab.faults.signals import go_on
+from lab.jobs.orders import steps_done
+from lab.stage.launched import kill_all, launch
+from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
+from zmon.errors import ZmonError
+
+END_SECONDS = 120.0
+CONTENTION_SECONDS = 2.0
+SUSPENDED_SECONDS = 6.0
+BURNERS_PER_CORE = 2
+BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
+
+
+def nothing(scene: Scene) -> Injection:
+    """Do nothing: the job goes on as it is."""
+    return Injection(time.time())
+
+
+def finishes(scene: Scene) -> Injection:
+    """Wait until the job has trained to its end."""
+    if not wait_until(lambda: scene.job.exit_code() is not None, END_SECONDS):
+        raise ZmonError("the job does not end", "it makes no progress", f"see {scene.job.folder}/log")
+    if code := scene.job.exit_code():
+        cause = "torch 2.13 sometimes aborts a rank at its very end"
+        raise ZmonError(f"the job ended with exit code {code}", cause, f"see {scene.job.folder}/log")
+    return Injection(time.time())
+
+
+def contention(scene: Scene) -> Injection:
+    """Run other programs that use all processors for two seconds."""
+    command = [sys.executable, "-c", BURN, str(CONTENTION_SECONDS)]
+    burners = [subprocess.Popen(command) for _ in range(BURNERS_PER_CORE * (os.cpu_count() or 1))]
+    onset = time.time()
+    for burner in burners:
+        burner.wait()
+    return Injection(onset)
+
+
+def suspended(scene: Scene) -> Injection:
+    """Stop everything on the host for six seconds, twice, as if a virtual machine were moved: only clocks go on."""
+    onset = time.time()
+    for _ in range(2):
+        roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
+        processes = [process for root in roots for process in (root, *root.children(recursive=True))]
+        try:
+            for process in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.suspend()
+            time.sleep(SUSPENDED_SECONDS)
+        finally:
+            for process in processes:  # the agent first: it must not need the next step to be quiet
+                go_on(process)
+        time.sleep(SUSPENDED_SECONDS)
+    return Injection(onset)
+
+
+def second_job(scene: Scene) -> Injection:
+    """Start another job on the same host, let it train, and end it as its owner would."""
+    spec = dataclasses.replace(scene.job.spec, job_id=f"{scene.job.spec.job_id}-2", ranks=2)
+    other = scene.stage.start(spec)
+    try:
+        onset = time.time()
+        if not wait_until(lambda: steps_done(other.folder) > 10, END_SECONDS):
+            raise ZmonError("the second job does not train", "the machine is too small", f"see {other.folder}/log")
+        other.signal(signal.SIGTERM)
+        wait_until(lambda: other.exit_code() is not None, 20)
+    finally:
+        other.end()
+    return Injection(onset)
+
+
+def left_box(scene: Scene) -> Injection:
+    """Kill another job, and move its boxes into the agent's box directory once they are old."""
+    folder = scene.job.folder / "elsewhere"
+    folder.mkdir()
+    spec = dataclasses.replace(scene.job.spec, job_id=f"{scene.job.spec.job_id}-left", kind="ddp", ranks=2)
+    command = jobs.command(spec, "--standalone", "--nproc-per-node=2")
+    other = launch(spec, folder, [(command, jobs.environment(spec, folder, folder / "boxes"))])
+    try:
+        if not wait_until(lambda: steps_done(folder) > 10, END_SECONDS):
+            raise ZmonError("the job to kill does not train", "the machine is too small", f"see {folder}/log")
+        kill_all(folder)
+    finally:
+        other.end()
+    time.sleep(LEFT_BEHIND_SECONDS + 2)
+    onset = time.time()
+    (folder / "boxes" / spec.job_id).rename(scene.stage.folder / "boxes" / spec.job_id)
+    return Injection(onset)
+
+
+def fewer_ranks(scene: Scene) -> Injection:
+    """End one of the launchers as its owner would; the job goes on with the ranks of the other."""
+    steps_before = steps_done(scene.job.folder)
+    onset = time.time()
+    scene.job.signal(signal.SIGTERM, -1)
+    time.sleep(5.0)
+    if not wait_until(lambda: steps_done(scene.job.folder) != steps_before and _trains(scene), END_SECONDS / 2):
+        raise ZmonError("the job did not go on", "its launcher gave up", f"see {scene.job.folder}/log")
+    return Injection(onset)
+
+
+def _trains(scene: Scene) -> bool:
+    view = scene.stage.job(scene.job.spec.job_id)
+    return view is not None and view.world_size < scene.job.spec.ranks and view.state == "train"

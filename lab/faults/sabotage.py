@@ -1,0 +1,85 @@
+"""Cause faults inside the job through orders to its saboteur. zmon gets no hint of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from lab.drills.drill import Fault, Injection, Scene
+from lab.jobs.orders import Order, await_obeyed, make_hold, p99_seconds, release, set_orders, steps_done
+from zmon.errors import ZmonError
+
+OBEY_SECONDS = 10.0  # time for a rank to obey an order, in addition to ten steps
+
+
+def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
+    """Return a fault that orders one rank to do something.
+
+    If `lifts`, the lift of the fault withdraws the order. Otherwise the order is never withdrawn.
+    """
+
+    def inject(scene: Scene) -> Injection:
+        order = Order(what, (scene.rank,), amount)
+        set_orders(scene.job.folder, order)
+        return Injection(await_obedience(scene, order), (lambda: set_orders(scene.job.folder)) if lifts else None)
+
+    return inject
+
+
+def held(what: str) -> Fault:
+    """Return a fault that makes one rank wait for something that never comes, until it is released."""
+
+    def inject(scene: Scene) -> Injection:
+        make_hold(scene.job.folder, scene.rank)
+        injection = one_rank(what)(scene)
+        return Injection(injection.onset, lambda: release(scene.job.folder, scene.rank))
+
+    return inject
+
+
+def hot_shard(scene: Scene) -> Injection:
+    """Order all ranks to send more to the shard of the scene's rank."""
+    order = Order("hot", None, scene.rank)
+    set_orders(scene.job.folder, order)
+    return Injection(await_obedience(scene, order), lambda: set_orders(scene.job.folder))
+
+
+def many_ranks(what: str, amount: float = 0.0, ranks: tuple[int, ...] | None = None) -> Fault:
+    """Return a fault that orders all ranks, or some, to do something in the same coming step."""
+
+    def inject(scene: Scene) -> Injection:
+        order = Order(what, ranks, amount, at=coming_step(scene))
+        set_orders(scene.job.folder, order)
+        return Injection(await_obedience(scene, order, ranks[0] if ranks else 0))
+
+    return inject
+
+
+def coming_step(scene: Scene) -> int:
+    """Return the number of a step that no rank begins before it has read the order."""
+    usual = p99_seconds(scene.job.folder) or scene.job.spec.step_seconds
+    return steps_done(scene.job.folder) + 3 + int(1.0 / usual)
+
+
+def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> float:
+    """Wait until a rank obeys the order; return the time in unix seconds. Raises ZmonError if it does not obey."""
+    usual = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
+    seconds = usual if scene.obey_seconds is None else scene.obey_seconds
+    onset = await_obeyed(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
+    if onset is None:
+        raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", _log(scene))
+    return onset
+
+
+def wait_until(condition: Callable[[], object], seconds: float) -> bool:
+    """Wait until `condition` holds, for at most so many seconds. Return True if it holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def _log(scene: Scene) -> str:
+    return f"see {scene.job.folder}/log"

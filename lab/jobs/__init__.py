@@ -1,0 +1,50 @@
+"""Start the jobs that drills strike. The scripts of the three kinds of jobs are in this directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from lab.stage import JobSpec
+
+JOBS_DIR = Path(__file__).parent
+SCRIPTS = {"trainer": "bundled.py", "ddp": "ddp.py", "plain": "plain.py"}
+FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; it identifies the job's processes
+EDGE = "ZMON_EDGE"  # environment variable that chooses the edge of the probe
+
+
+def command(spec: JobSpec, *launcher: str) -> list[str]:
+    """Return the command that starts a job; `launcher` has torchrun's options of the rendezvous.
+
+    A job that does not import zmon is started by `zmon run`.
+    """
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
+    script = str(JOBS_DIR / SCRIPTS[spec.kind])
+    watched = [sys.executable, "-m", "zmon", "run", "--"] if spec.kind == "plain" else []
+    if spec.launcher != "torchrun":
+        return [*watched, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
+    return [*watched, *torchrun, script]
+
+
+def environment(spec: JobSpec, folder: Path, box_dir: Path) -> dict[str, str]:
+    """Return the environment that the launchers of a job are started with."""
+    return inherited_environment() | {
+        "ZMON_JOB_ID": spec.job_id,
+        "ZMON_BOX_DIR": str(box_dir),
+        FOLDER: str(folder),
+        "DRILL": json.dumps({**dataclasses.asdict(spec), "folder": str(folder)}),
+        "OMP_NUM_THREADS": "1",
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(JOBS_DIR.parents[1]),
+    }
+
+
+def inherited_environment() -> dict[str, str]:
+    """Return the environment of this process without the user's settings of zmon, which are for other jobs.
+
+    The choice of the probe's edge stays, so that both edges can be drilled.
+    """
+    return {name: value for name, value in os.environ.items() if name == EDGE or not name.startswith("ZMON_")}

@@ -1,0 +1,112 @@
+"""The reaction of launchers to the end of a rank, and to their owner. Pure.
+
+torchrun ends the other ranks of its host with SIGTERM, after 30 s with SIGKILL, and may start all ranks again. mpirun
+does so on all hosts, after 5 s with SIGKILL. The parent of `torch.multiprocessing.spawn` sends SIGTERM. Without a
+launcher nobody ends the others.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lab.simulator.processes import OTHER_PID
+from lab.simulator.strikes import terminated
+
+if TYPE_CHECKING:
+    from lab.simulator.rank import SimulatedRank
+    from lab.simulator.world import World
+
+LAUNCHER_PID = 900
+POLL_SECONDS = (0.01, 0.11)  # a launcher looks ten times a second
+KILL_SECONDS = {"torchrun": 30.0, "mpirun": 5.0, "spawn": 30.0}
+RESTART_SECONDS = (0.1, 1.0)
+EXIT_SECONDS = 1.2  # a launcher ends this long after its last rank, if it does not start them again
+OTHER_HOSTS_SECONDS = 5.0  # the launchers of other hosts notice that one wants to restart
+
+
+class Launchers:
+    """The launchers of one job."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._ending: set[tuple[int, int]] = set()  # launches and hosts whose ranks are being ended
+        self._cancelled = False
+        self.gone: dict[tuple[int, int], tuple[float, str]] = {}  # launch, host → when the launcher ended, and how
+        self.relaunched: dict[int, float] = {}  # launch → when the launchers started its processes again
+
+    @property
+    def is_restarting(self) -> bool:
+        """True while processes that were started again have not become ranks yet."""
+        return not self._cancelled and len(self.relaunched) == len(self._world.launches)
+
+    def kill(self, rank: SimulatedRank) -> None:
+        """End the launcher of a rank by SIGKILL; its ranks go on."""
+        self.gone[rank.attempt, rank.host] = self._world.time, "signal SIGKILL"
+
+    def ended(self, rank: SimulatedRank) -> None:
+        """React to the end of a rank."""
+        world, shape = self._world, self._world.shape
+        failed = _failed(rank)
+        if all(r.ended is not None for r in world.launches[rank.attempt] if r.host == rank.host):
+            world.schedule(EXIT_SECONDS, partial(self._exit, rank.attempt, rank.host))
+        if failed and shape.launcher != "none" and not self._cancelled:
+            hosts = [rank.host] if shape.launcher == "torchrun" else list(range(shape.hosts))
+            delay = world.draw.uniform(*POLL_SECONDS)
+            for host in hosts:
+                world.schedule(delay, partial(self._end_host, rank.attempt, host))
+        may_restart = self._may_restart(rank.attempt)
+        if may_restart and failed:
+            for host in range(shape.hosts):
+                world.schedule(OTHER_HOSTS_SECONDS, partial(self._end_host, rank.attempt, host))
+        ranks = world.launches[rank.attempt]
+        if may_restart and all(each.ended is not None for each in ranks) and any(_failed(each) for each in ranks):
+            delay = world.draw.uniform(*RESTART_SECONDS)
+            self.relaunched.setdefault(rank.attempt, world.time + delay)
+            world.schedule(delay + shape.import_seconds, self._launch)
+
+    def cancel(self, to: str, number: str) -> None:
+        """End the job as its owner does: by a signal to the launchers, or to all ranks."""
+        world, launcher = self._world, self._world.shape.launcher
+        self._cancelled = True
+        forwarded = {"torchrun": number, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
+        is_direct = to == "ranks" or launcher == "none"
+        name, sender = (number, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
+        for rank in world.ranks:
+            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, name, sender))
+        self._kill_later(world.ranks)
+
+    def _end_host(self, attempt: int, host: int) -> None:
+        """End the other ranks of a host, once."""
+        if (attempt, host) in self._ending or (attempt, host) in self.gone or len(self._world.launches) > attempt + 1:
+            return
+        self._ending.add((attempt, host))
+        ranks = [rank for rank in self._world.launches[attempt] if rank.host == host]
+        for rank in ranks:
+            self._world.processes.signal(rank, "SIGTERM", LAUNCHER_PID)
+        self._kill_later(ranks)
+
+    def _may_restart(self, attempt: int) -> bool:
+        return self._world.shape.max_restarts > attempt and not self._cancelled
+
+    def _launch(self) -> None:
+        if not self._cancelled:
+            self._world.launch()
+
+    def _exit(self, attempt: int, host: int) -> None:
+        """End a launcher whose ranks have all ended, unless it starts them again."""
+        if len(self._world.launches) == attempt + 1 and self._world.shape.launcher != "none":
+            failed = any(_failed(rank) for rank in self._world.launches[attempt] if rank.host == host)
+            if failed and self._may_restart(attempt):
+                return
+            self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
+
+    def _kill_later(self, ranks: list[SimulatedRank]) -> None:
+        world = self._world
+        for rank in ranks:
+            seconds = KILL_SECONDS.get(world.shape.launcher, 30.0)
+            world.schedule(seconds, partial(world.processes.end, rank, terminated("SIGKILL", False)))
+
+
+def _failed(rank: SimulatedRank) -> bool:
+    return rank.ending is not None and rank.ending.status != "exit code 0"

@@ -1,0 +1,252 @@
+"""The view of an agent: it looks at its ranks ten times a second, and its report reaches the hub up to a second late.
+
+Each host has its own clock, and ages are measured on the host. Pure.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from lab.simulator.hardware import host_window
+from lab.simulator.launchers import LAUNCHER_PID
+from lab.simulator.rank import SimulatedRank
+from zmon.job.lease import Leases
+from zmon.job.report_delay import ReportDelay
+from zmon.job.timeline import as_of_now
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.host import HostSample, HostWindow
+from zmon.schema.job_snapshot import AgentStatus
+from zmon.schema.measures import is_aligned
+from zmon.schema.rank import InFlight, LastWords, RankState
+from zmon.schema.steps import MEAN, MEAN_STEPS, RankSteps, Steps
+
+if TYPE_CHECKING:
+    from lab.simulator.world import World
+
+JOB = "job"
+UNIX = 1_800_000_000.0  # the hub's unix time at the begin of the simulation
+LOOK_SECONDS = 0.1
+BOX_SECONDS = 0.5  # from the start of a process to its black box
+LATE_SECONDS = 1.0  # the longest delay of a report
+LATE_SHARE = 0.2  # share of the reports that are late
+ABOUT_STEPS = 8  # steps of a rank in a report, see HubConfig.about_steps
+DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
+LEFT_BEHIND_SECONDS = 60.0  # a new agent never reports a rank that had been dead for longer when it began
+RECENT_STEPS, RECENT_STAYS = 512, 8  # as zmon/agent/sources/learned_lease.py learns them
+_LEASES = Leases()
+
+
+@dataclass
+class SimulatedAgent:
+    """The agent of one host."""
+
+    world: World
+    host: int
+    offset: float  # its clock minus the hub's, in seconds
+    phase: float  # it looks at this time, and every 0.1 s from then on
+    began: float = 0.0
+    down_until: float = 0.0
+    _looked: float = -1.0
+    _steps_until: float = 0.0
+    _answered: float = 0.0
+    _report: AgentReport | None = field(default=None)
+    _delay: ReportDelay = field(default_factory=ReportDelay)
+
+    @property
+    def name(self) -> str:
+        """The name of the host."""
+        return f"node-{self.host}"
+
+    def restart(self, seconds: float) -> None:
+        """End the agent now; a new one answers after so many seconds."""
+        self.down_until = self.began = self.world.time + seconds
+
+    @property
+    def reachable(self) -> bool:
+        """True if the agent answers the hub now."""
+        return self.world.time >= self.down_until and self.host not in self.world.network.lost
+
+    def ask(self, with_steps: bool) -> AgentReport | None:
+        """Return the present report, or the last one if the agent does not answer."""
+        world = self.world
+        if not self.reachable:
+            return None if self._report is None else replace(self._report, steps={})
+        late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
+        look = self.phase + LOOK_SECONDS * floor((world.time - late - self.phase) / LOOK_SECONDS)
+        self._looked = max(self._looked, look, self.began)
+        self._answered = world.time
+        ranks = [rank for launch in world.launches for rank in launch if self._reports(rank)]
+        states = tuple(self._state(rank) for rank in ranks)
+        steps: dict[str, tuple[Steps, ...]] = {}
+        if with_steps:
+            since, self._steps_until = self._steps_until, self._looked
+            steps[JOB] = tuple(spread(rank, since, self._looked) for rank in ranks)
+        time = UNIX + self.offset + self._looked
+        self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
+        self._delay.add(world.time, self._looked)  # on a clock that nobody sets
+        return as_of_now(self._report, self._delay.seconds)
+
+    def status(self) -> AgentStatus:
+        """Return the hub's view of this agent."""
+        silent = 0.0 if self.reachable else self.world.time - self._answered
+        error = None if self.reachable else "no answer"
+        host = None if self._report is None else self.name
+        is_up = not self.reachable and self.host not in self.world.network.lost
+        return AgentStatus(f"http://{self.name}:9780", host, self.reachable, silent, error, host_is_up=is_up)
+
+    def window(self) -> HostWindow | None:
+        """Return the hardware of the host as of the last look, or None while the agent does not answer."""
+        if not self.reachable or self._looked < 0:
+            return None
+        return host_window(self.world, self.host, self.name, JOB, self._looked)
+
+    def _reports(self, rank: SimulatedRank) -> bool:
+        if rank.host != self.host or rank.start + BOX_SECONDS > self._looked:
+            return False
+        if rank.ended is None:
+            return True
+        is_left_behind = self.began - rank.ended > LEFT_BEHIND_SECONDS  # decided once, when its box is opened
+        return not is_left_behind and self._looked - rank.ended < DEAD_SECONDS
+
+    def _first_look(self, time: float) -> float:
+        """Return the first look at or after that time."""
+        if time < self.began:
+            return self.began if self.began > 0 else time
+        return self.phase + LOOK_SECONDS * ceil((time - self.phase) / LOOK_SECONDS)
+
+    def _knows_status(self, rank: SimulatedRank) -> bool:
+        """Return True if the exit status of a dead rank is known; only an agent that saw it alive can ask for it."""
+        return self.world.shape.statuses_known and (rank.ended or 0.0) >= self.began
+
+    def _seen_dead(self, rank: SimulatedRank) -> float:
+        """Return the time of the first look that saw a rank dead, or its last sign of life before the agent began."""
+        ended = rank.ended or 0.0
+        return max(rank.at(ended).time, words_at(rank)) if ended < self.began else self._first_look(ended)
+
+    def _age(self, since: float | None) -> float | None:
+        """Return the time since the first look that saw a state, or None if no look has."""
+        if since is None or (look := self._first_look(since)) > self._looked:
+            return None
+        return self._looked - look
+
+    def _state(self, rank: SimulatedRank) -> RankState:
+        shape, look = self.world.shape, self._looked
+        time = look if rank.ended is None else min(look, rank.ended)
+        now, alive = rank.at(time), rank.alive(look)
+        number = bisect_right(rank.step_ends, look)
+        stopped, blocked = self._age(rank.stopped_since(look)), self._age(rank.blocked_since(look))
+        words, gone = self._words(rank), self.world.launchers.gone.get((rank.attempt, rank.host))
+        if gone is not None and gone[0] > look:
+            gone = None
+        lease, overdue = self._lease(rank, number)
+        stays: dict[str, float] = {}
+        for end, activity, seconds in rank.stays:
+            if end <= look and activity != "train":
+                stays[activity] = stays.get(activity, 0.0) + seconds
+        clock = UNIX + self.offset
+        restarts = {"torchrun": shape.max_restarts}.get(shape.launcher)
+        return RankState(
+            job_id=JOB, attempt=rank.attempt, run_uid=uid(rank), start=clock + rank.start, rank=rank.rank,
+            local_rank=rank.rank - rank.host * shape.ranks // shape.hosts, world_size=shape.ranks, host=self.name,
+            pid=1000 + 100 * rank.attempt + rank.rank, device="cpu" if shape.device == "cpu" else f"GPU-{rank.rank}",
+            backend="gloo" if shape.device == "cpu" else "nccl", launcher=self._launcher(rank),
+            restart_count=rank.attempt, max_restarts=restarts, labels={}, alive=alive,
+            process_state=None if not alive else "T" if stopped is not None else "D" if blocked is not None else "S",
+            exit_status=rank.ending.status if rank.ending and not alive and self._knows_status(rank) else None,
+            gone_seconds=None if alive else max(0.0, look - self._seen_dead(rank)),
+            stopped_seconds=stopped if alive else None, activity=now.activity,
+            activity_seconds=look - now.activity_since, phase=now.phase, step=now.step,
+            step_seconds=look - now.step_since, state_seconds=look - now.time,
+            in_flight=None if now.inside is None else InFlight(
+                now.inside.op, now.inside.group, now.inside.sequence, now.inside.num_bytes, look - now.time
+            ),
+            sequences=rank.sequences(time), lease_seconds=lease,
+            overdue_seconds=overdue if alive else 0.0, steps=number,
+            step_seconds_total=sum(r.duration for r in rank.steps[max(0, number - 1) : number]) * number,
+            totals=None, report={}, last_words=words,
+            last_step_time=clock + rank.step_ends[number - 1] if number else None,
+            last_checkpoint_time=next((clock + end for end in reversed(rank.checkpoints) if end <= look), None),
+            overhead_seconds=0.0, dropped_records=0, resident_bytes=None, entered=rank.last_entered(time),
+            blocked_seconds=blocked if alive else None, between_seconds=stays,
+            open_seconds=look - now.step_since,
+            last_words_seconds=look - words_at(rank) if words else None,
+            launcher_gone_seconds=self._age(gone[0]) if gone else None,
+            launcher_status=gone[1] if gone and shape.statuses_known else None,
+            relaunched_seconds=None if alive else self._age(self.world.launchers.relaunched.get(rank.attempt)),
+            leaving_seconds=look - words_at(rank) if alive and words and words.kind == "exception" else None,
+        )  # fmt: skip
+
+    def _launcher(self, rank: SimulatedRank) -> str:
+        pid = LAUNCHER_PID + rank.rank if self.world.shape.launcher == "none" else LAUNCHER_PID
+        return f"{pid}@1"
+
+    def _words(self, rank: SimulatedRank) -> LastWords | None:
+        ending = rank.ending
+        if ending is None or ending.words is None or ending.words.time > self._looked:
+            return None
+        return replace(ending.words, time=UNIX + self.offset + ending.words.time)
+
+    def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
+        """Return the lease of the rank, and by how much it is exceeded."""
+        now, look = rank.at(self._looked), self._looked
+        durations = [step.duration for step in rank.steps[max(1, number - RECENT_STEPS) : number]]
+        stays = [seconds for end, activity, seconds in rank.stays if activity == now.activity and end <= look]
+        lease = _LEASES.seconds(now.activity, durations, stays[-RECENT_STAYS:])
+        renewed = now.step_since if now.activity == "train" else now.activity_since
+        return lease, 0.0 if lease is None else max(0.0, look - renewed - lease)
+
+
+def uid(rank: SimulatedRank) -> str:
+    """Return the run uid of a rank."""
+    return f"uid-{rank.attempt}-{rank.rank}"
+
+
+def words_at(rank: SimulatedRank) -> float:
+    """Return the time of the last words."""
+    return rank.ending.words.time if rank.ending and rank.ending.words else 0.0
+
+
+def spread(rank: SimulatedRank, since: float, until: float) -> Steps:
+    """Return about eight steps that ended in that time, with the mean of the steps that each stands for."""
+    first, last = bisect_right(rank.step_ends, since), bisect_right(rank.step_ends, until)
+    every = 1
+    while (last - first) / every > ABOUT_STEPS:
+        every *= 2
+    sampled = RankSteps()
+    for number in range(first, last):
+        if rank.steps[number].step % every == 0:
+            numbers = rank.steps[number].numbers
+            group = [each.numbers for each in rank.steps[max(0, number + 1 - every) : number + 1]]
+            sampled.add(rank.steps[number].step, {**numbers, **_means(group)} if every > 1 else numbers)
+    return sampled.steps(uid(rank))
+
+
+def _means(group: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the columns of the mean of these steps."""
+    names = {name for numbers in group for name in numbers if is_aligned(name)}
+    means = {MEAN + name: round(sum(numbers.get(name, 0) for numbers in group) / len(group)) for name in names}
+    return {MEAN_STEPS: len(group), **means}
+
+
+def flight(rank: SimulatedRank, backend: str) -> FlightRecord:
+    """Return the flight record of a living rank: the collectives that it issued and that are not done."""
+    pending: list[PendingCollective] = []
+    last: dict[str, int] = {}
+    for collective in rank.issued:
+        group, entry = f"{backend}:{collective.group}", collective.entries[rank.rank]
+        if collective.done_at is not None:
+            last[group] = collective.sequence
+        else:
+            name = f"{backend}:{entry.op}"
+            shape = ((entry.num_bytes // 4,),)
+            pending.append(
+                PendingCollective(
+                    group, collective.sequence, entry.op, name, entry.num_bytes, shape, ("Float",), None, "scheduled"
+                )
+            )
+    return FlightRecord(tuple(pending), len(pending), last)

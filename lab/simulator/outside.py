@@ -1,0 +1,94 @@
+"""The faults that come from outside a rank: signals, links, connections, the owner of the job. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lab.simulator.composition import Strike
+    from lab.simulator.rank import SimulatedRank
+    from lab.simulator.world import World
+
+KILLS_SECONDS = 0.2  # the kernel kills the processes of a control group one after the other
+SIGNAL_SECONDS = 0.05  # a signal reaches all ranks of a launcher within this time
+
+
+def strike_from_outside(world: World, strike: Strike) -> None:
+    """Let the fault strike now, and heal by itself if it does."""
+    rank = world.ranks[strike.rank]
+    match strike.what:
+        case "kill":
+            world.processes.signal(rank, "SIGKILL")
+        case "term":
+            world.processes.signal(rank, "SIGTERM")
+        case "kill_host":
+            _signal_host(world, rank, "SIGKILL", KILLS_SECONDS)
+        case "term_host":
+            _signal_host(world, rank, "SIGTERM", SIGNAL_SECONDS)
+        case "stop":
+            _stop(world, rank, strike.seconds)
+        case "reset":
+            assert strike.peer is not None
+            world.processes.reset(strike.rank, strike.peer)
+        case "cancel":
+            world.launchers.cancel(strike.to, strike.number)
+        case "launcher_kill":
+            world.launchers.kill(rank)
+        case "launcher_dies":
+            world.launchers.kill(rank)
+            _signal_host(world, rank, "SIGTERM", SIGNAL_SECONDS)
+        case "host_pause":
+            _pause_host(world, strike)
+        case "host_lost":
+            world.network.cut[rank.host] = world.network.lost[rank.host] = world.time
+        case "link_cut":
+            world.network.cut[rank.host] = world.time
+            _heal(world, strike, lambda: world.network.cut.pop(rank.host))
+        case "pair_cut":
+            assert strike.peer is not None
+            pair = frozenset((rank.host, world.shape.host_of(strike.peer)))
+            world.network.pairs[pair] = world.time
+            _heal(world, strike, lambda: world.network.pairs.pop(pair))
+        case "agent_restart" | "hub_restart" | "clock_jump":
+            world.on_outside(strike)
+
+
+def _signal_host(world: World, rank: SimulatedRank, name: str, seconds: float) -> None:
+    """Send a signal to all ranks of a host, one after the other."""
+    for each in world.ranks:
+        if each.host == rank.host:
+            world.schedule(world.draw.uniform(0.0, seconds), partial(world.processes.signal, each, name))
+
+
+def _pause_host(world: World, strike: Strike) -> None:
+    """Stop a virtual machine: its ranks and its agent, and so its links."""
+    host, network = world.ranks[strike.rank].host, world.network
+    stopped = [each for each in world.ranks if each.host == host and each.ended is None]
+    for each in stopped:
+        each.stop(world.time, None)
+    network.cut[host] = network.lost[host] = world.time
+
+    def resume() -> None:
+        del network.cut[host], network.lost[host]
+        for each in stopped:
+            world.processes.resume(each)
+
+    _heal(world, strike, resume)
+
+
+def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
+    if rank.ended is None and rank.stopped_since(world.time) is None:
+        rank.stop(world.time, None)
+        if seconds is not None:
+            world.schedule(seconds, lambda: world.processes.resume(rank))
+
+
+def _heal(world: World, strike: Strike, undo: Callable[[], object]) -> None:
+    def heal() -> None:
+        undo()
+        world.deliver_all()
+
+    if strike.seconds is not None:
+        world.schedule(strike.seconds, heal)

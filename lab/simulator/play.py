@@ -1,0 +1,88 @@
+"""Play one composition in the simulator: run the job until its faults have shown their effect, and score zmon."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from lab.simulator.composition import Composition
+from lab.simulator.truth import Truth, is_of_the_job, truth
+from lab.simulator.verdict import Play, judge
+from lab.simulator.watch import Watch
+from lab.simulator.world import World
+from zmon.schema.names import STALL
+
+STRIKE_SECONDS = 240.0  # a fault must strike within this time
+AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
+SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # the time for findings about slow ranks
+LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
+RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
+INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
+MENDED = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a launcher starts such a job again
+RESTART_SECONDS = 25.0  # a launcher that takes longer may be a page
+ENDED = ("cancel", "finish")  # after these nothing needs to move
+MOVED_STEPS = 5  # a job that has done more steps since then moves
+
+
+def play(composition: Composition) -> Play:
+    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects."""
+    with tempfile.TemporaryDirectory(prefix="zmon-simulated-") as folder:
+        world = World(composition)
+        watch = Watch(world, Path(folder))
+        while not world.struck and world.time < STRIKE_SECONDS:
+            watch.run(world.time + 1.0)
+        moves, num_struck = False, -1
+        while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
+            num_struck = len(world.struck)
+            moves = _let_show(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
+        truths = [truth(composition, struck.strike, struck.time) for struck in world.struck]
+        unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
+        if not truths:
+            return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
+        if watch.errors:
+            return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
+        published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
+        restarted = len(world.launches) > 1
+        is_mended = restarted and moves and _is_mended(world, truths)
+        return judge(unjudged, truths, published, world.shape.hosts, moves, restarted, is_mended)
+
+
+def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
+    """Return True if the launcher has started the job again soon after each fault, so that nobody has to act."""
+    starts = world.launchers.relaunched.values()
+    return all(
+        each.strike.what in MENDED and any(0.0 <= start - each.time < RESTART_SECONDS for start in starts)
+        for each in truths
+    )
+
+
+def _let_show(world: World, watch: Watch) -> bool:
+    """Run until the findings about all faults must have been published; return True if the job makes progress."""
+    composition, faults = world.composition, {struck.strike.what for struck in world.struck}
+    slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
+    watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
+    until = world.time + LOST_SECONDS
+    while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
+        watch.run(world.time + SLOW_SECONDS / 4)
+    healing = max((strike.seconds or 0.0 for strike in composition.strikes), default=0.0)
+    watch.run(world.time + healing)
+    while world.launchers.is_restarting:
+        watch.run(world.time + 1.0)
+    if _moves(world, watch):
+        return True
+    watch.run(world.time + RISE_SECONDS)
+    if not any(each.finding.detector == STALL and each.finding.severity == "critical" for each in watch.published):
+        watch.run(world.time + INIT_SECONDS)
+    return False
+
+
+def _moves(world: World, watch: Watch) -> bool:
+    """Return True if the job makes progress, or will: run a little to see it."""
+    if world.is_still or any(rank.ended is not None for rank in world.ranks):
+        return False
+    before = min(rank.now.step for rank in world.ranks)
+    watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
+    return not world.is_still and min(rank.now.step for rank in world.ranks) > before

@@ -1,0 +1,225 @@
+"""The training script of a simulated rank: a generator of instructions to the world. Pure.
+
+A script starts, meets the other ranks, and trains: in each step it loads a batch, computes, and calls the collectives
+of its model. Faults strike at the places of a step; see strikes.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32  # spreads the slow steps over the ranks without a period
+
+from lab.simulator.composition import EVERYBODY, Shape, Strike
+from lab.simulator.rank import ProcessEnd
+
+if TYPE_CHECKING:
+    from random import Random
+
+DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
+LASTING = ("slow", "jitter", "swallow")  # these change a whole step, or all steps from then on
+FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
+BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Spend:
+    """Be in a phase for some seconds."""
+
+    phase: str
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Enter:
+    """Call a collective and, unless the device is a GPU, wait until it is done."""
+
+    op: str
+    group: str
+    members: Sequence[int]
+    num_bytes: int = BYTES
+    waits: bool = False  # also on a GPU
+
+
+@dataclass(frozen=True)
+class Sync:
+    """Wait until all issued collectives are done."""
+
+
+@dataclass(frozen=True)
+class Meet:
+    """Wait until all ranks of the launch have come."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Begin another activity."""
+
+    activity: str
+
+
+@dataclass(frozen=True)
+class EndStep:
+    """End a step."""
+
+
+@dataclass(frozen=True)
+class Leave:
+    """End the process by its own doing."""
+
+    ending: ProcessEnd
+
+
+@dataclass(frozen=True)
+class Sleep:
+    """Be in state D, in which a process waits for a disk, for ever."""
+
+    phase: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """Let a fault from outside strike, `after` seconds from now."""
+
+    strike: Strike
+    after: float = 0.0
+
+
+Instruction = Spend | Enter | Sync | Meet | Turn | EndStep | Leave | Sleep | Call
+
+
+class Op(NamedTuple):
+    """A collective in every step of a model."""
+
+    op: str
+    group: str
+    members: tuple[int, ...]
+
+
+def ops(shape: Shape, rank: int) -> list[Op]:
+    """Return the collectives of a step on this rank, in the order of its program."""
+    everyone = tuple(range(shape.ranks))
+    if shape.model == "ddp":
+        return [Op("all_reduce", "0", everyone), Op("all_to_all", "0", everyone)]
+    if shape.model == "dlrm":
+        return [*(Op("all_to_all", "0", everyone),) * 3, Op("all_reduce", "0", everyone)]
+    if shape.model == "stages":  # the last ranks do other work than the first ones
+        half = [n for n in everyone if (2 * n < shape.ranks) == (2 * rank < shape.ranks)]
+        stage = "first" if 2 * rank < shape.ranks else "last"
+        gathers = () if stage == "first" else (Op("all_gather", stage, tuple(half)),) * 2
+        inner = [*gathers, Op("all_reduce", stage, tuple(half))] if len(half) > 1 else []
+        return [*inner, Op("all_reduce", "0", everyone)]
+    pair = rank // 2
+    partners = tuple(n for n in everyone if n // 2 == pair)
+    peers = tuple(n for n in everyone if n % 2 == rank % 2)
+    inner = [Op("all_gather", f"tp{pair}", partners)] if len(partners) > 1 else []
+    outer = [Op("reduce_scatter", f"dp{rank % 2}", peers)] if len(peers) > 1 else []
+    return [*inner, *outer, Op("all_reduce", "0", everyone)]
+
+
+@dataclass
+class RankScript:
+    """The script of one rank; the strikes that have struck are removed from `armed`, which all launches share."""
+
+    shape: Shape
+    rank: int
+    draw: Random
+    armed: list[Strike]
+
+    def run(self) -> Iterator[Instruction]:
+        """Yield the instructions of the rank: start, meet, train."""
+        yield Spend("other", self.draw.uniform(1.0, 3.0))
+        yield from self._strikes(0, "init")
+        yield Meet()
+        yield Spend("other", self.draw.uniform(0.2, 1.0))
+        step, script = 0, ops(self.shape, self.rank)
+        yield EndStep()
+        while True:
+            step += 1
+            if step == 2:
+                yield Turn("train")
+            swallowed = yield from self._step(step, script)
+            if swallowed:
+                continue  # the script has caught an exception, and takes the next batch without an update
+            yield EndStep()
+            yield from self._between(step)
+
+    def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
+        """Yield the instructions of one step; return True if an exception of the step was swallowed."""
+        own = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
+        struck = bool(own)
+        for strike in own:
+            if strike.what in LASTING:
+                yield Call(strike)
+        factor = FIRST_STEP_FACTOR if step == 1 else 1.0
+        if struck:
+            yield from self._strikes(step, "loader_start")
+            yield from self._strikes(step, "data")
+        yield Spend("data", self._seconds(DATA_SHARE, "data", step))
+        swallowed = [s for s in own if s.what == "swallow"]
+        if swallowed and swallowed[0].place in ("data", "forward"):
+            return True
+        forward, backward = self._seconds(FORWARD_SHARE, "forward", step), self._seconds(BACKWARD_SHARE, "", step)
+        if struck:
+            yield from self._strikes(step, "forward")
+        yield Spend("forward", forward * factor)
+        if struck:
+            yield from self._strikes(step, "backward")
+        yield Spend("backward", backward)
+        for number, op in enumerate(script):
+            changed = [s for s in own if s.place == "collective" and s.op % len(script) == number]
+            if swallowed and number == 1 + swallowed[0].op % len(script):
+                return True
+            if changed:
+                yield from self._strikes(step, "collective", number, len(script))
+            if any(s.what == "skip" for s in changed):
+                continue
+            size = 2 * BYTES if any(s.what == "size" for s in changed) else BYTES
+            yield Enter(op.op, op.group, op.members, size)
+            yield Spend("backward", self._seconds(0.02, "", step))
+        yield Sync()
+        if struck:
+            yield from self._strikes(step, "optimizer")
+        yield Spend("optimizer", self._seconds(OPTIMIZER_SHARE, "", step))
+        return False
+
+    def _between(self, step: int) -> Iterator[Instruction]:
+        shape, everyone = self.shape, tuple(range(self.shape.ranks))
+        yield from self._strikes(step, "between")
+        if shape.eval_steps and step % shape.eval_steps == 0:
+            if shape.eval_by == "all" or self.rank == 0:
+                yield Turn("eval")
+                yield Spend("forward", self.draw.uniform(2.0, 6.0))
+                yield Turn("train")
+            yield Enter("barrier", "0", everyone, 0, waits=True)
+        if shape.checkpoint_steps and step % shape.checkpoint_steps == 0:
+            if shape.checkpoint_shown:
+                yield Turn("checkpoint")
+            yield Spend("other", self.draw.uniform(0.2, 1.2))
+            if shape.checkpoint_shown:
+                yield Turn("train")
+            yield Enter("barrier", "0", everyone, 0, waits=True)
+
+    def _strikes(self, step: int, place: str, number: int = 0, num_ops: int = 1) -> Iterator[Instruction]:
+        """Yield the instructions of the faults that strike this rank at this place."""
+        from lab.simulator.strikes import struck
+
+        for strike in list(self.armed):
+            if (strike.step, strike.place) != (step, place) or strike.what in LASTING or not self._strikes_rank(strike):
+                continue
+            if place != "collective" or strike.op % num_ops == number:
+                yield from struck(strike, self.shape)
+
+    def _strikes_rank(self, strike: Strike) -> bool:
+        return strike.rank == self.rank or strike.what in EVERYBODY
+
+    def _seconds(self, share: float, phase: str, step: int) -> float:
+        """Return the time of a part of a step, with noise, and longer while a fault slows the rank."""
+        seconds = self.shape.step_seconds
+        usual = seconds * share * self.draw.lognormvariate(0.0, self.shape.noise)
+        for strike in self.armed:
+            if step >= strike.step and strike.place == phase and strike.what in ("slow", "jitter"):
+                turn = crc32(b"%d" % step) % self.shape.ranks if strike.what == "jitter" else strike.rank
+                usual += strike.amount * seconds if turn == self.rank else 0.0
+        return usual

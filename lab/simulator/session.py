@@ -1,0 +1,52 @@
+"""Play many compositions in the simulator, and show each one that is not as it should be."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from lab.drills.tally import Outcome
+from lab.simulator.composition import compose
+from lab.simulator.play import play
+from lab.simulator.verdict import RIGHT, Play
+
+
+def play_many(seed: int, first: int, number: int, on_play: Callable[[Play], None] = lambda play: None) -> list[Play]:
+    """Play the compositions of a seed from `first` on; `on_play` receives each at once."""
+    plays: list[Play] = []
+    with _quiet_log():
+        for each in range(first, first + number):
+            plays.append(play(compose(seed, each)))
+            on_play(plays[-1])
+    return plays
+
+
+def outcome(play: Play) -> Outcome:
+    """Return what the tally counts."""
+    fault = play.faults[0].partition(" ")[0] if play.faults else "none"
+    return Outcome(fault, play.evidence, play.verdict, play.confidence, play.skipped)
+
+
+def line(play: Play) -> str:
+    """Return one play as a line of text; seed and number play it again."""
+    published = ", ".join((*play.causes, *(f"rank {rank}" for rank in play.ranks))) or "nothing"
+    culprits = ", ".join(f"rank {rank}" for rank in play.culprits) or "nobody"
+    return f"{play.seed}:{play.number} {play.verdict}: {published}; true: {culprits}; {play.composition}"
+
+
+def as_it_should_be(play: Play) -> bool:
+    """Return True for a play without any deviation."""
+    return play.verdict in RIGHT or play.skipped is not None
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    """Keep the hub's log of its findings off the terminal."""
+    log = logging.getLogger("zmon.hub")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)

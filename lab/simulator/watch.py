@@ -1,0 +1,149 @@
+"""The passes of a real hub over a simulated job: its detectors, its suppression and its journal, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.simulator.composition import Strike
+from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight
+from lab.simulator.world import World
+from zmon.hub import Hub, HubConfig
+from zmon.job.timeline import snapshots
+from zmon.schema.api.agent import AgentReport
+from zmon.schema.finding import Finding
+from zmon.schema.flight import FlightRecord
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL
+from zmon.schema.rank import RankState
+
+INTERVAL_SECONDS, ALERT_SECONDS = 1.0, 0.25  # as in HubConfig
+STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
+CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
+JUMP_SECONDS = 60.0  # a clock that is set moves by at most this much
+AHEAD_SECONDS = 1.5  # flight records are gathered this long before the leases end
+AFTER_EVENT_SECONDS = 12.0  # the hub passes at its usual interval until this long after something happened
+UNEVEN_DETECTORS = ("straggler", "imbalance")
+SPARSE_RATIO = 0.05  # afterwards the time between two passes grows by this share of the time since then
+
+
+@dataclass(frozen=True)
+class Published:
+    """A finding as the hub published it at a time of the simulation."""
+
+    time: float
+    finding: Finding
+
+
+@dataclass
+class Watch:
+    """A hub and its agents, which watch one simulated job."""
+
+    world: World
+    folder: Path
+    published: list[Published] = field(default_factory=list)
+    _steps_at: float = -1.0
+    _changed_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        draw = self.world.draw
+        self.agents = [
+            SimulatedAgent(self.world, host, draw.uniform(-CLOCK_SECONDS, CLOCK_SECONDS), draw.uniform(0.0, 0.1))
+            for host in range(self.world.shape.hosts)
+        ]
+        self._hub = self._new_hub()
+        self._down_until = 0.0
+        self.world.on_outside = self._strike
+
+    def _new_hub(self) -> Hub:
+        return Hub(HubConfig((), self.folder))
+
+    def _strike(self, strike: Strike) -> None:
+        """Restart the agent of the struck rank's host, or the hub, or set the clock of the host."""
+        seconds, agent = strike.seconds or 0.0, self.agents[self.world.ranks[strike.rank].host]
+        if strike.what == "agent_restart":
+            agent.restart(seconds)
+        elif strike.what == "clock_jump":
+            agent.offset += self.world.draw.uniform(-JUMP_SECONDS, JUMP_SECONDS)
+        else:
+            self._down_until = self.world.time + seconds
+            self._hub = self._new_hub()
+
+    def run(self, until: float) -> None:
+        """Let the job run, and the hub pass, until that time."""
+        while self.world.time < until:
+            suspected = self._pass() if self.world.time >= self._down_until else False
+            interval = ALERT_SECONDS if suspected else INTERVAL_SECONDS
+            since = self.world.time - self._changed_at
+            if self.world.is_still and since > AFTER_EVENT_SECONDS:
+                interval = max(interval, SPARSE_RATIO * since)
+            elif since > AFTER_EVENT_SECONDS:
+                interval = INTERVAL_SECONDS
+            if self.world.struck and self.world.struck[-1].time > self._changed_at:
+                self._changed_at = self.world.struck[-1].time
+            self.world.run(min(until, self.world.time + interval))
+
+    def _pass(self) -> bool:
+        """Make one pass; return True if a rank is suspected or a stall is open."""
+        time = self.world.time
+        with_steps = time - self._steps_at >= STEPS_SECONDS
+        if with_steps:
+            self._steps_at = time
+        reports = [(agent, report) for agent in self.agents if (report := agent.ask(with_steps)) is not None]
+        answers = [report for agent, report in reports if agent.reachable]
+        silent = [report for agent, report in reports if not agent.reachable]
+        if not answers:
+            return False
+        windows = [window for agent in self.agents if (window := agent.window())]
+        statuses = [agent.status() for agent in self.agents]
+        suspected = False
+        for snapshot in snapshots(answers, silent, statuses, UNIX + time, windows):
+            suspected |= self._judge(snapshot, answers)
+        self._record()
+        return suspected
+
+    def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
+        open_stalls = self._hub.journal.active_of(JOB, STALL)
+        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+        state = self._hub.job_states.state_of(snapshot)
+        gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
+        state.flights = self._flights(snapshot) if gather else {}
+        self._hub.judge(snapshot, [*reports], UNIX + self.world.time)
+        return bool(open_stalls) or any(
+            not r.alive or r.overdue_seconds > 0 or r.stopped_seconds for r in snapshot.ranks
+        )
+
+    def _flights(self, snapshot: Snapshot) -> dict[int, FlightRecord]:
+        """Return the flight records of the living ranks; a stopped process does not answer."""
+        backend = "gloo" if self.world.shape.device == "cpu" else "nccl"
+        answering = [r for r in snapshot.ranks if r.alive and r.stopped_seconds is None]
+        return {r.rank: flight(self.world.launches[r.attempt][r.rank], backend) for r in answering}
+
+    def _record(self) -> None:
+        """Record each finding that opened or changed."""
+        latest = {each.finding.id: each.finding for each in self.published}
+        for finding in self._hub.journal.all():
+            before = latest.get(finding.id)
+            if before is None or _labels(before) != _labels(finding):
+                self.published.append(Published(self.world.time, finding))
+
+    @property
+    def names_slow_steps(self) -> bool:
+        """True if a finding above `info` about uneven steps was published."""
+        about = [each.finding for each in self.published if each.finding.detector in UNEVEN_DETECTORS]
+        return any(finding.severity != "info" for finding in about)
+
+    @property
+    def errors(self) -> dict[tuple[str, str], str]:
+        """The errors of the hub's parts."""
+        return self._hub.errors
+
+
+def _labels(finding: Finding) -> tuple[object, ...]:
+    return finding.cause, finding.severity, finding.ranks, finding.hosts, finding.resolved is None
+
+
+def _nearly_overdue(state: RankState) -> bool:
+    lease, elapsed = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
+    return lease is not None and elapsed > max(lease / 2, lease - AHEAD_SECONDS)

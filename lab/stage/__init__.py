@@ -1,0 +1,139 @@
+"""Define the interface of a stage to a drill: real jobs to strike, and everything that zmon reports to its users.
+
+A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four in
+network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+import psutil
+
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView
+from zmon.schema.rank import RankState
+
+JobKind = Literal["trainer", "ddp", "plain"]  # bundled trainer, DDP with zmon.attach(), job that does not import zmon
+LauncherName = Literal["torchrun", "mpirun", "spawn", "none"]  # see jobs/without_torchrun.py
+PartName = Literal["agent", "hub", "prometheus", "alertmanager"]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A job to start. `step_seconds` is the approximate time of a step, most of which is sleep."""
+
+    job_id: str
+    kind: JobKind = "ddp"
+    ranks: int = 4
+    step_seconds: float = 0.02
+    steps: int = 0  # 0: until stopped
+    checkpoint_steps: int = 0  # every rank saves after so many steps; 0: never
+    max_restarts: int = 0
+    launcher: LauncherName = "torchrun"
+    launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
+    seed: int = 1
+    slow_start: float = 1.0  # factor on the duration of the first step
+    exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
+
+
+@dataclass(frozen=True)
+class ReceivedPage:
+    """One alert of one delivery to the webhook. `time` is the arrival in unix seconds."""
+
+    time: float
+    alert: str
+    status: str  # firing or resolved
+    severity: str
+    job_id: str | None  # None: about the monitor itself
+    summary: str
+    labels: dict[str, str]
+    fingerprint: str  # identical in all deliveries of one alert
+    began: str  # start of the alert according to Prometheus; another start means another alert
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """The fields of a finding that count for the verdict, as they were published at some time."""
+
+    id: str
+    detector: str
+    cause: str
+    severity: str
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    detected: float  # unix seconds
+    confidence: float
+
+
+class Job(Protocol):
+    """A training job that a stage started."""
+
+    @property
+    def spec(self) -> JobSpec:
+        """The specification that the job was started from."""
+
+    @property
+    def folder(self) -> Path:
+        """The directory of the job, shared by all ranks: orders of the drill, checkpoints, logs."""
+
+    @property
+    def launchers(self) -> Sequence[int]:
+        """The pids of the torchrun processes, first the one that starts rank 0."""
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of the first launcher, or None while it runs."""
+
+    def signal(self, number: int, launcher: int = 0) -> None:
+        """Send a signal to the launcher with this index, as its owner would; nothing happens if it has ended."""
+
+    def end(self) -> None:
+        """End the job and all its processes, whatever state they are in; may be called twice."""
+
+
+class Stage(Protocol):
+    """A running stack on which drills are played. `close` ends everything that it started."""
+
+    @property
+    def name(self) -> str:
+        """The kind of stage, `host` or `hosts`."""
+
+    @property
+    def folder(self) -> Path:
+        """The directory of everything that the stage writes; the caller that started the stage removes it."""
+
+    def start(self, spec: JobSpec) -> Job:
+        """Start a job and return at once, before it trains."""
+
+    def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:
+        """Return the hub's findings about one job, or any, newest first; empty while the hub does not answer."""
+
+    def published(self, job_id: str) -> tuple[Shown, ...]:
+        """Return every state in which a finding about one job was published, oldest first."""
+
+    def job(self, job_id: str) -> JobView | None:
+        """Return the hub's view of one job, or None if the hub does not know it or does not answer."""
+
+    def ranks(self, job_id: str) -> dict[int, RankState]:
+        """Return the states of one job's ranks as the agents report them, by rank."""
+
+    def pages(self) -> list[ReceivedPage]:
+        """Return everything that Alertmanager sent since the stage was started, oldest first."""
+
+    def query(self, promql: str) -> list[dict[str, object]]:
+        """Return the result vector of a PromQL query; empty while Prometheus does not answer."""
+
+    def part(self, part: PartName, host: str | None = None) -> psutil.Process:
+        """Return the process of a part, on `host` if each host has its own. Raises ZmonError if it does not run."""
+
+    def supervisor(self) -> psutil.Process:
+        """Return the process that restarts parts when they die. While it is stopped, a dead part stays down."""
+
+    def is_healthy(self, part: PartName) -> bool:
+        """Return True if a part answers its health check."""
+
+    def close(self) -> None:
+        """End everything; may be called twice."""

@@ -1,0 +1,81 @@
+"""Run the stack of one host in its own process, so that it is ended in order whatever happens to the drill.
+
+It is `zmon up` without a dashboard. It stops when its stdin is closed or when it receives a signal, and then ends the
+remaining processes of the jobs in its directory. Usage: `python -m lab.stage.supervised DIR WEBHOOK`. Once all parts
+are healthy, it writes their URLs to DIR/ready.json.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+from lab.faults import cgroups
+from lab.stage.launched import kill_all
+from zmon.errors import ZmonError
+from zmon.stack import Stack, StackConfig
+
+HOST = "drill-host"
+
+
+class Supervised(Stack):
+    """The parts of `zmon up` without a dashboard, in a directory of the drill."""
+
+    has_dashboard = False
+
+    def __init__(self, folder: Path, webhook: str, host: str = HOST) -> None:
+        config = StackConfig(folder / "data", folder / "boxes", host, webhook)
+        super().__init__(config, lambda line: print(line, flush=True))
+
+
+def stop_event() -> asyncio.Event:
+    """Return an event that is set once stdin is closed or a signal arrives. Later signals are ignored."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+
+    def closed() -> None:
+        loop.remove_reader(sys.stdin.fileno())
+        stop.set()
+
+    loop.add_reader(sys.stdin.fileno(), closed)
+    return stop
+
+
+async def run_until(stop: asyncio.Event, stack: Stack, folder: Path, **details: object) -> None:
+    """Start the stack, run it until `stop` is set, and end it. Raises PartFailed if it does not start.
+
+    `details` are written to ready.json, beside the URLs.
+    """
+    try:
+        await stack.start()
+        ready, stopped = asyncio.ensure_future(stack.ready()), asyncio.ensure_future(stop.wait())
+        await asyncio.wait((ready, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if ready.done():
+            ready.result()
+            new = folder / "ready.new"
+            new.write_text(json.dumps({"urls": asdict(stack.urls), **details}))
+            new.rename(folder / "ready.json")
+        await stopped
+        ready.cancel()
+    finally:
+        await asyncio.to_thread(kill_all, folder)
+        await stack.stop()
+        cgroups.remove_leftovers()
+
+
+async def run(folder: Path, webhook: str) -> None:
+    """Run the stack of one host until it is stopped."""
+    stop = stop_event()
+    await run_until(stop, Supervised(folder, webhook), folder)
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(run(Path(sys.argv[1]), sys.argv[2]))
+    except ZmonError as error:
+        sys.exit(str(error))

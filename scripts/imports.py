@@ -1,0 +1,148 @@
+"""Check what each room imports: `python -m scripts.imports`, which `make check` runs.
+
+`ROOMS` is a whitelist: what is not in a room's row, the room does not import. `make generate` writes the table into
+docs/architecture.md. Imports inside functions and for types alone count too.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from grimp import ImportGraph, build_graph
+
+PROJECT = Path(__file__).parents[1]
+DOOR = "zmon"  # zmon/__init__.py: the public API and the version. It loads the probe, so it has no place in the order
+# Room → the rooms that it may import, all of them from rows above. A name is that of a room of zmon/, the door, or
+# another package. zmon imports none of these packages, and nobody imports the laboratory (lab and bench).
+ROOMS: Mapping[str, str] = {
+    "format": "",
+    "stats": "",
+    "errors": "format",
+    "schema": "errors format",
+    "box": "errors format schema",
+    "metrics": "format schema",
+    "process": "",
+    "scaling": "errors schema",
+    "web": "errors format schema",
+    "job": "format stats schema scaling",
+    "probe": "zmon errors schema box process",
+    "steplog": "errors format schema box",
+    "agent": "zmon errors format schema box metrics process scaling web job steplog",
+    "detectors": "format stats schema job",
+    "hub": "zmon errors format stats schema metrics scaling web job steplog detectors",
+    "doctor": "zmon errors format schema box web probe detectors",
+    "stack": "errors web steplog",
+    "offline": "errors format stats schema scaling job steplog detectors hub",
+    "cli": "zmon errors format stats schema box scaling web job probe steplog agent detectors hub doctor stack offline",
+    "zmon": "probe",
+    "__main__": "probe cli",
+    "trainer": "zmon",
+    "dashboards": "format schema doctor",
+    "lab": "zmon errors format schema scaling web job probe steplog agent hub stack offline cli trainer",
+    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors hub "
+    "trainer dashboards lab",
+}
+PACKAGES = (DOOR, "trainer", "dashboards", "lab", "bench")
+OUTSIDE = ("scripts", "tests")  # packages of the repository that no room imports
+PURE = ("format", "stats", "schema", "scaling", "job", "detectors")  # what decides is a function of data
+IMPURE_MODULES = ("os", "socket", "subprocess", "time", "torch", "prometheus_client")
+_SEE = "see scripts/imports.py"
+
+
+def problems(graph: ImportGraph, rooms: Mapping[str, str] = ROOMS) -> Iterator[str]:
+    """Yield a line for each import that the table does not allow, and for each row that is wrong."""
+    permitted = {room: frozenset(names.split()) for room, names in rooms.items()}
+    yield from _order(permitted)
+    unused = {(room, name) for room, names in permitted.items() for name in names}
+    for importer, imported in sorted(_imports(graph)):
+        room, other = room_of(importer), room_of(imported)
+        if room == other:
+            continue
+        unused.discard((room, other))
+        if room not in permitted:
+            yield f"{_line(graph, importer, imported)}: {room} has no row in the table; {_SEE}"
+        elif other not in permitted[room]:
+            yield f"{_line(graph, importer, imported)}: {room} must not import {imported}; {_SEE}"
+    for room, name in sorted(unused):
+        yield f"scripts/imports.py: {room} does not import {name}: take it out of the row"
+    yield from _impurities(graph)
+    yield from _dependent_detectors(graph)
+
+
+def _order(permitted: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Yield a line for each permission that is not from a row above."""
+    above = {DOOR}
+    for room, names in permitted.items():
+        if names - above:
+            yield f"scripts/imports.py: {room} is above {', '.join(sorted(names - above))}, or they do not exist"
+        above.add(room)
+
+
+def _impurities(graph: ImportGraph) -> Iterator[str]:
+    """Yield a line for each pure room that reaches the outside world, also through other modules."""
+    for room in PURE:
+        for module in graph.modules & {*IMPURE_MODULES}:
+            package = f"{DOOR}.{room}"
+            chain = graph.find_shortest_chain(package, module, as_packages=True) if package in graph.modules else None
+            if chain:
+                yield f"{_line(graph, *chain[:2])}: {room} is pure and must not import {' → '.join(chain[1:])}; {_SEE}"
+
+
+def _dependent_detectors(graph: ImportGraph) -> Iterator[str]:
+    """Yield a line for each detector that knows another one: zmon/detectors/suppression.py says who silences whom.
+
+    Each file of zmon/detectors is a detector; its folders have what several of them share.
+    """
+    package = f"{DOOR}.detectors"
+    modules = sorted(graph.find_children(package)) if package in graph.modules else []
+    files = [module for module in modules if not graph.find_children(module)]
+    for importer in files:
+        for imported in files:
+            chain = graph.find_shortest_chain(importer, imported) if importer != imported else None
+            if chain:
+                yield f"{_line(graph, *chain[:2])}: a detector knows no other one: {' → '.join(chain)}; {_SEE}"
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module: the part after `zmon`, the door, or the package."""
+    package, _, rest = module.partition(".")
+    return rest.partition(".")[0] if package == DOOR and rest else package
+
+
+def _imports(graph: ImportGraph) -> Iterator[tuple[str, str]]:
+    """Yield importer and imported module of each import within the repository."""
+    own = {*PACKAGES, *OUTSIDE}
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            if imported.partition(".")[0] in own:
+                yield importer, imported
+
+
+def _line(graph: ImportGraph, importer: str, imported: str) -> str:
+    """Return file and line of an import, as linters print them."""
+    path = Path(*importer.split("."))
+    file = path / "__init__.py" if (PROJECT / path).is_dir() else path.with_suffix(".py")
+    details = graph.get_import_details(importer=importer, imported=imported)
+    return f"{file}:{details[0]['line_number']}" if details else str(file)
+
+
+def table(rooms: Mapping[str, str] = ROOMS) -> str:
+    """Return the table as Markdown."""
+    rows = ["| room | pure | imports |", "|---|---|---|"]
+    for room, names in rooms.items():
+        cells = ", ".join(f"`{name}`" for name in names.split()) or "–"
+        rows.append(f"| `{room}` | {'yes' if room in PURE else ''} | {cells} |")
+    return "\n".join(rows)
+
+
+def repository_graph() -> ImportGraph:
+    """Return the imports of this repository, and of packages outside it."""
+    return build_graph(*PACKAGES, include_external_packages=True, cache_dir=None)
+
+
+if __name__ == "__main__":
+    lines = [*problems(repository_graph())]
+    print("\n".join(lines) or f"{len(ROOMS)} rooms: no problem")
+    sys.exit(bool(lines))

@@ -1,0 +1,165 @@
+"""Tests of the command `zmon drill`: misuse, exit codes, output, and resumed sessions."""
+
+import dataclasses
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from lab.cli import drill as drill_command
+from lab.drills import session
+from lab.drills.draw import draw_job
+from lab.drills.matrix import ALL
+from lab.drills.play import play
+from tests.lab.drills.test_score import ROW
+from zmon.cli.main import main
+from zmon.errors import PartFailed
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Return a function that runs `zmon drill …` in this process and returns exit code, stdout and stderr."""
+    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(drill_command.signal, "signal", lambda *_: None)
+
+    def drill(*arguments):
+        monkeypatch.setattr("sys.argv", ["zmon", "drill", *arguments])
+        with pytest.raises(SystemExit) as exit_info:
+            main()
+        out, err = capsys.readouterr()
+        return exit_info.value.code or 0, out, err
+
+    return drill
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """The rows that a session yields instead of playing drills."""
+    rows = []
+
+    def play_all(drills, repeats, seed, pinned, done, folder, on_row):
+        for row in rows:
+            if (row.drill, row.repeat) not in done:
+                on_row(row)
+
+    monkeypatch.setattr(drill_command, "play_all", play_all)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        ((), "no drill is selected"),
+        (("--all", "rank-killed"), "no drill is selected"),
+        (("no-such",), "there is no drill 'no-such'"),
+        (("--resume",), "there is no session to resume"),
+        (("--all", "--repeats", "0"), "--repeats"),
+    ],
+)
+def test_misuse_prints_one_line_and_exits_with_2(run, arguments, part):
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert part in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_list_option_prints_every_drill(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["zmon", "drill", "--list"])
+    main()
+    out = capsys.readouterr().out
+    assert all(drill.name in out for drill in ALL)
+
+
+def test_missing_program_is_reported_in_the_last_line(run, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("zmon.stack.shutil.which", lambda *_, **__: None)
+    code, _, err = run("rank-killed")
+    assert code == 1
+    assert "prometheus is not installed" in err.splitlines()[-1]
+
+
+def test_command_exits_with_0_if_all_drills_are_as_expected(run, rows):
+    rows.append(ROW)
+    code, out, err = run("rank-killed")
+    assert code == 0
+    assert "seed" in err
+    assert "rank_exited rank 2 on a" in out
+
+
+@pytest.mark.parametrize("change", [{"reported_cause": None}, {"paged": ()}, {"broken": "the job does not train"}])
+def test_command_exits_with_1_after_an_unexpected_result(run, rows, change):
+    rows.append(replace(ROW, **change))
+    assert run("rank-killed")[0] == 1
+
+
+def test_command_exits_with_1_if_a_named_drill_is_skipped(run, rows):
+    rows.append(ROW)
+    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
+    code, out, err = run("rank-killed", "rank-oom")
+    assert code == 1
+    assert "1 skipped" in out
+    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
+
+
+def test_command_exits_with_0_if_some_of_all_drills_are_skipped(run, rows):
+    rows.append(ROW)
+    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
+    code, _, err = run("--all")
+    assert code == 0
+    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
+
+
+def test_command_exits_with_1_if_all_drills_are_skipped(run, rows):
+    rows.append(replace(ROW, reported_cause=None, skipped="it takes root"))
+    assert run("--all")[0] == 1
+
+
+def test_command_keeps_logs_that_an_error_names(run, monkeypatch):
+    def fails(*arguments):
+        folder = arguments[5]
+        (folder / "stack.log").write_text("no room")
+        raise PartFailed("the stack did not start", "no room", f"see {folder}/stack.log")
+
+    monkeypatch.setattr(drill_command, "play_all", fails)
+    code, _, err = run("rank-killed")
+    folder = Path(err.split("logs are kept in ")[1].splitlines()[0])
+    assert code == 1
+    assert (folder / "stack.log").exists()
+    shutil.rmtree(folder)
+
+
+def test_first_signal_interrupts_the_drill_and_later_signals_are_ignored(monkeypatch):
+    handlers = dict.fromkeys(drill_command.signal.Signals, signal.SIG_DFL)
+    handlers[signal.SIGHUP] = signal.SIG_IGN  # nohup
+    monkeypatch.setattr(drill_command.signal, "signal", handlers.__setitem__)
+    monkeypatch.setattr(drill_command.signal, "getsignal", handlers.__getitem__)
+    drill_command._end_in_order()
+    assert handlers[signal.SIGHUP] == signal.SIG_IGN
+    with pytest.raises(KeyboardInterrupt):
+        handlers[signal.SIGTERM](signal.SIGTERM, None)
+    assert {handlers[number] for number in (signal.SIGINT, signal.SIGTERM)} == {signal.SIG_IGN}
+
+
+def test_json_option_prints_only_json_to_stdout(run, rows):
+    rows.append(ROW)
+    code, out, _ = run("rank-killed", "--json", "--seed", "7")
+    answer = json.loads(out)
+    assert (code, answer["schema"], answer["seed"]) == (0, 1, 7)
+
+
+def test_resume_plays_the_remaining_drills_with_the_same_seed(run, rows):
+    rows.append(ROW)
+    run("rank-killed", "--seed", "7", "--repeats", "2")
+    rows.append(replace(ROW, repeat=1))
+    answer = json.loads(run("--resume", "--json")[1])
+    assert answer["seed"] == 7
+    assert [row["repeat"] for row in answer["rows"]] == [0, 1]
+
+
+def test_play_skips_an_unavailable_drill_without_a_stage():
+    drill = dataclasses.replace(session.select_drills(ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
+    assert play(drill, None, draw_job(drill, 0, 1)).verdict == "skipped"

@@ -1,0 +1,139 @@
+"""Tests of `zmon scaling`, which runs real jobs at several sizes. It reports failures and leaves no process running."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from tests.boxes import eventually
+from tests.places import REPOSITORY
+from zmon.hub.baseline_store import BaselineStore
+
+FAST = ("--rounds", "1", "--seconds", "2")
+
+
+def scaling(tmp_path, *words, zmon=("-m", "zmon"), timeout=120):
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(
+        [sys.executable, *zmon, "scaling", *words],
+        env=env, cwd=tmp_path, text=True, capture_output=True, timeout=timeout, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.slow  # it trains at two sizes
+@pytest.mark.e2e
+def test_curve_of_bundled_trainer_is_recorded_as_baseline(tmp_path):
+    done = scaling(
+        tmp_path, *FAST, "--ranks", "1,2", "--mode", "weak", "--batch", "64", "--baseline", "ranker", "--json"
+    )
+    assert done.returncode == 0, done.stderr
+    alone, two = json.loads(done.stdout)["sizes"]
+    assert (alone["point"]["ranks"], alone["point"]["samples"], alone["ratio"]) == (1, 64, None)
+    assert (two["point"]["ranks"], two["point"]["samples"], two["scaling"]) == (2, 128, "weak")
+    assert two["half_width"] > 0
+    assert sum(two["point"]["causes"].values()) == pytest.approx(two["point"]["seconds"])
+    assert two["point"]["sent_bytes"]["all_to_all"] > 0
+    assert two["point"]["processors_per_host"] == len(os.sched_getaffinity(0))
+    assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
+
+
+@pytest.mark.slow  # the commands without training are in every run
+@pytest.mark.e2e
+def test_failed_size_shows_last_line_and_other_sizes_are_measured(tmp_path):
+    job = (
+        f"if [ {{ranks}} = 2 ]; then echo no such host >&2; exit 7; fi;"
+        f" exec {sys.executable} -m trainer --set train.global_batch=64"
+    )
+    done = scaling(tmp_path, *FAST, "--ranks", "1,2", "--", "bash", "-c", job)
+    assert done.returncode == 1
+    assert "2 ranks: unknown, the command ended with exit code 7; last line: no such host" in " ".join(
+        done.stdout.split()
+    )
+    assert done.stdout.splitlines()[1].split()[:3] == ["–", "1", "64"]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        (("bash", "-c", "exit 0 # {ranks}"), "no rank imported torch"),
+        (("nobody-has-this-{ranks}",), "nobody-has-this-1: No such file or directory"),
+    ],
+)
+def test_command_without_training_exits_with_1_and_reason(tmp_path, command, part):
+    done = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
+    assert done.returncode == 1
+    assert part in " ".join(done.stdout.split())
+
+
+def wait_until_gone(pid):
+    """Wait until the process is gone: on a busy machine a killed process takes a moment to die."""
+
+    def is_gone():
+        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+    return eventually(is_gone, 5)
+
+
+# The command line with 2 s instead of 20 s between SIGTERM and SIGKILL.
+IMPATIENT = (
+    "-c",
+    "import lab.sweep.job as job; job.END_SECONDS = 2.0; from zmon.cli.main import main; main()",
+)
+STUBBORN = "trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
+ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}"
+
+
+@pytest.mark.slow  # the signals are in every run
+@pytest.mark.e2e
+@pytest.mark.parametrize(("job", "part"), [(STUBBORN, "no step ended within 1 s"), (ORPHANS, "no rank imported")])
+def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part):
+    begin = time.monotonic()
+    marker = tmp_path / "marker"
+    command = ("bash", "-c", job.format(marker=marker))
+    done = scaling(tmp_path, *FAST, "--ranks", "1", "--start-seconds", "1", "--", *command, zmon=IMPATIENT)
+    assert done.returncode == 1
+    assert part in " ".join(done.stdout.split())
+    assert time.monotonic() - begin < 40
+    assert wait_until_gone(int(marker.read_text()))
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_ends_scaling_and_its_job(tmp_path, number):
+    marker = tmp_path / "marker"
+    env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY)}
+    job = ("bash", "-c", f"sleep 987 & echo $! > {marker}; wait; # {{ranks}}")
+    command = [sys.executable, "-m", "zmon", "scaling", "--ranks", "1", "--", *job]
+    process = subprocess.Popen(command, env=env, cwd=tmp_path, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 30
+        while not (marker.exists() and marker.read_text()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        assert process.wait(30) == 130
+    finally:
+        process.kill()
+    assert wait_until_gone(int(marker.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--ranks", "1,two"), "is not a list of sizes"),
+        (("--ranks", "0"), "is not a list of sizes"),
+        (("--baseline", "../up"), "not usable"),
+        (("--", "torchrun", "train.py"), "{ranks}"),
+        (("--", "torchrun", "{ranks}", "{batch}"), "--batch"),
+    ],
+)
+def test_misuse_prints_one_line_and_exits_with_2(command, words, part):
+    code, _, err = command("scaling", *words)
+    assert code == 2
+    assert len(err.splitlines()) == 1
+    assert part in err

@@ -1,0 +1,101 @@
+"""Tests of the list of drills, of the draws of their jobs, and of the files of their sessions."""
+
+from collections import Counter
+from dataclasses import fields
+from itertools import combinations
+
+import pytest
+from msgspec.structs import replace
+
+from lab.drills import history
+from lab.drills.draw import Pinned, draw_job, job_spec, pin
+from lab.drills.matrix import ALL
+from lab.drills.session import select_drills
+from lab.stage import JobSpec
+from tests.lab.drills.test_score import ROW
+from zmon.errors import UsageError
+
+
+def test_names_of_drills_are_unique():
+    names = [drill.name for drill in ALL]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("drill", ALL, ids=lambda drill: drill.name)
+def test_draw_of_a_job_is_valid_and_repeatable(drill):
+    assert set(drill.job) <= {field.name for field in fields(JobSpec)}
+    for repeat in range(6):
+        draw = draw_job(drill, repeat, 1)
+        spec = job_spec(drill, draw, "j")
+        assert 0 <= draw.rank < draw.ranks == spec.ranks
+        assert draw == draw_job(drill, repeat, 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_repeats_cover_all_combinations_of_kind_step_length_and_ranks(seed):
+    drill = select_drills(ALL, ["rank-killed"])[0]
+    draws = [draw_job(drill, repeat, seed) for repeat in range(27)]
+    jobs = [(draw.kind, draw.step_seconds, draw.ranks) for draw in draws]
+    assert len(set(jobs)) == 27
+    for values in zip(*jobs[:3], strict=True):
+        assert len(set(values)) == 3
+    for values in zip(*jobs[:9], strict=True):
+        assert set(Counter(values).values()) == {3}
+    for first, second in combinations(range(3), 2):
+        assert len({(job[first], job[second]) for job in jobs[:9]}) >= 8  # of nine pairs: no two values correlate
+
+
+def test_first_jobs_of_the_drills_differ():
+    firsts = {(draw.kind, draw.step_seconds, draw.ranks) for draw in (draw_job(drill, 0, 1) for drill in ALL)}
+    assert len(firsts) > 9
+
+
+def test_expected_evidence_contains_the_struck_rank():
+    throttled = select_drills(ALL, ["throttled"])[0]
+    assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
+
+
+def test_pin_replaces_the_drawn_values():
+    drill = select_drills(ALL, ["rank-killed"])[0]
+    draw = pin(drill, draw_job(drill, 0, 1), Pinned("plain", 2, 0.25))
+    assert (draw.kind, draw.ranks, draw.step_seconds) == ("plain", 2, 0.25)
+    assert draw.rank < 2
+
+
+def test_pin_ignores_values_that_the_drill_does_not_support():
+    drill = select_drills(ALL, ["hot-table"])[0]
+    draw = pin(drill, draw_job(drill, 0, 1), Pinned("ddp", 2, None))
+    assert draw.kind in drill.kinds
+    assert draw.ranks in drill.ranks
+
+
+def test_unknown_drill_is_refused_with_its_name():
+    with pytest.raises(UsageError, match="no drill 'no-such'"):
+        select_drills(ALL, ["no-such"])
+
+
+def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
+    head = history.Head(seed=7, repeats=2, drills=("rank-killed",))
+    session = history.begin(tmp_path, head)
+    session.add(ROW)
+    session.add(replace(ROW, repeat=1, broken="the job does not train"))
+    with session.path.open("ab") as file:
+        file.write(b'{"drill": "half wri')
+    resumed = history.newest(tmp_path)
+    assert resumed.head == head
+    assert resumed.rows == [ROW]  # broken drills are played again
+    assert resumed.done == {("rank-killed", 0)}
+    resumed.add(replace(ROW, repeat=1))
+    assert [row.repeat for row in history.newest(tmp_path).rows] == [0, 1]
+
+
+def test_missing_session_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no session to resume"):
+        history.newest(tmp_path)
+
+
+def test_damaged_session_is_refused(tmp_path):
+    (tmp_path / "drills").mkdir()
+    (tmp_path / "drills" / "drills-x.jsonl").write_text('{"schema":1,"seed":1,"repeats":1,"drills":[]}\n{"drill"}\n')
+    with pytest.raises(UsageError, match="cannot resume"):
+        history.newest(tmp_path)

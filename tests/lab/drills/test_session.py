@@ -1,0 +1,107 @@
+"""Tests of sessions and soaks. A stage is built only if a drill needs it, at most once, and is closed afterwards."""
+
+import itertools
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from lab.drills import session
+from lab.drills.draw import Pinned
+from lab.drills.drill import Drill, Injection
+from tests.lab.drills.test_score import ROW
+
+
+class FakeStage:
+    """A stage that is only built and closed."""
+
+    def __init__(self, folder):
+        self.folder, self.closed = folder, False
+        built.append(self)
+
+    def close(self):
+        self.closed = True
+
+
+built = []
+
+
+def fault(scene):
+    return Injection(0.0)
+
+
+DRILLS = (
+    Drill("one", "", fault, ("rank_exited",)),
+    Drill("two", "", fault, ("rank_exited",), unavailable=lambda: "it takes root"),
+    Drill("far", "", fault, ("host_lost",), stage="hosts"),
+    Drill("calm", "", fault),
+)
+FAR = Drill("far calm", "", fault, stage="hosts")
+
+
+@pytest.fixture
+def plays(monkeypatch):
+    """The plays of the test, as (drill, repeat, stage)."""
+    built.clear()
+    calls = []
+
+    def play(drill, stage, draw):
+        calls.append((drill.name, draw.repeat, stage))
+        return msgspec.structs.replace(ROW, drill=drill.name, repeat=draw.repeat, quiet=drill.quiet)
+
+    monkeypatch.setattr(session, "play", play)
+    monkeypatch.setattr(session, "STAGES", {"host": FakeStage, "hosts": FakeStage})
+    return calls
+
+
+def test_each_stage_is_built_once_and_closed(plays, tmp_path):
+    session.play_all(DRILLS, 2, 7, Pinned(), set(), tmp_path, lambda row: None)
+    assert [(name, repeat) for name, repeat, _ in plays] == [
+        ("one", 0), ("two", 0), ("calm", 0), ("one", 1), ("two", 1), ("calm", 1), ("far", 0), ("far", 1),
+    ]  # fmt: skip
+    assert [stage.folder.name for stage in built] == ["host", "hosts"]
+    assert all(stage.closed for stage in built)
+
+
+def test_finished_drills_are_not_played_again(plays, tmp_path):
+    done = {("one", 0), ("far", 0)}
+    session.play_all(DRILLS[:1] + DRILLS[2:3], 2, 7, Pinned(), done, tmp_path, lambda row: None)
+    assert [(name, repeat) for name, repeat, _ in plays] == [("one", 1), ("far", 1)]
+
+
+def test_no_stage_is_built_for_unavailable_drills(plays, tmp_path):
+    session.play_all(DRILLS[1:2], 1, 7, Pinned(), set(), tmp_path, lambda row: None)
+    assert plays == [("two", 0, None)]
+    assert not built
+
+
+def test_stage_is_closed_after_an_interrupt(plays, tmp_path):
+    def interrupted(row):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        session.play_all(DRILLS, 1, 7, Pinned(), set(), tmp_path, interrupted)
+    assert [stage.closed for stage in built] == [True]
+
+
+def test_soak_plays_quiet_drills_until_its_time_is_over(plays, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    took = session.soak(DRILLS, 35, 7, Pinned(), tmp_path, lambda row: None)
+    assert [name for name, _, _ in plays] == ["calm"] * 3
+    assert took == 50
+    assert [(stage.folder.name, stage.closed) for stage in built] == [("host", True)]
+
+
+def test_soak_plays_on_every_stage(plays, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    session.soak([*DRILLS, FAR], 95, 7, Pinned(), tmp_path, lambda row: None)
+    assert {(name, stage.folder.name) for name, _, stage in plays} == {("calm", "host"), ("far calm", "hosts")}
+    assert all(stage.closed for stage in built)
+
+
+def test_soak_builds_no_stage_for_unavailable_drills(plays, tmp_path, monkeypatch):
+    monkeypatch.setattr(session.time, "monotonic", itertools.count(0, 10).__next__)
+    far = replace(FAR, unavailable=lambda: "it takes root")
+    session.soak([*DRILLS, far], 35, 7, Pinned(), tmp_path, lambda row: None)
+    assert {name for name, _, _ in plays} == {"calm"}
+    assert [stage.folder.name for stage in built] == ["host"]

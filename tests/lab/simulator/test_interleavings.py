@@ -1,0 +1,112 @@
+"""Every order of three ranks in three collectives, with every fault at every position: never a wrong name."""
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from lab.simulator.interleavings import DAMAGES, interleavings
+from tests.build import NOW, disconnected, killed, raised, snapshot, terminated, waiting
+from zmon.detectors.stall import Stall
+from zmon.schema.rank import EnteredCollective, InFlight
+
+OPS = ("all_to_all", "all_reduce", "all_gather")
+BEFORE = 300  # collectives of earlier steps
+SECONDS = 30.0  # since the last step
+STALL = Stall()
+# What a peer of a dead rank may have come to: it still waits, its error is its last words, or it has ended.
+STRUCK_SECONDS = 1.0  # since a rank died
+SKEWS = (-0.15, 0.1)  # an agent looks at its host before or after the others do
+PEERS = ("waits", "leaves", "disconnected", "terminated")
+
+
+def state(rank, position, damage):
+    """Return a rank at its position; a rank that entered later waits a little less."""
+    seconds = SECONDS - 0.01 * position.order
+    count = BEFORE + position.entered
+    entered, inside = (), None
+    if position.inside is not None:
+        size = 8192 if position.larger else 4096
+        inside = InFlight(OPS[position.inside], "0", count, size, seconds)
+        entered = (EnteredCollective(inside.op, "0", count, size),)
+    return waiting(
+        rank, seconds, world_size=3, in_flight=inside, entered=entered, sequences={"0": count}, phase="forward",
+        host=f"node-{rank}",
+    )  # fmt: skip
+
+
+def peer(state_, kind, gone):
+    """Return a rank that waited for a dead one, after the time in which its connection broke."""
+    changes = {"in_flight": state_.in_flight, "sequences": state_.sequences, "entered": state_.entered}
+    changes |= {"host": state_.host, "world_size": 3, "step_seconds": gone + 1.0}
+    after = NOW - STRUCK_SECONDS + 0.1  # a rank stamps its last words itself: they follow those of the struck rank
+    if kind == "waits":
+        return replace(state_, step_seconds=gone + 1.0, overdue_seconds=0.0)
+    if kind == "terminated":
+        ended = terminated(state_.rank, gone, **changes)
+        return replace(ended, last_words=replace(ended.last_words, time=after))
+    died = disconnected(state_.rank, gone, **changes)
+    died = replace(died, last_words=replace(died.last_words, time=after))
+    return died if kind == "disconnected" else replace(
+        died, alive=True, gone_seconds=None, exit_status=None, process_state="S", leaving_seconds=gone
+    )  # fmt: skip
+
+
+def snapshots(case):
+    """Return what the detector may see of this interleaving."""
+    ranks = [state(number, position, case.damage) for number, position in enumerate(case.positions)]
+    struck = ranks[case.rank]
+    fields = {"in_flight": struck.in_flight, "sequences": struck.sequences, "entered": struck.entered}
+    fields |= {"world_size": 3, "host": struck.host}
+    if case.damage == "stop":
+        ranks[case.rank] = replace(struck, process_state="T", stopped_seconds=2.0)
+    if case.damage not in ("kill", "raise"):
+        yield snapshot(*ranks)
+        return
+    ranks[case.rank] = (killed if case.damage == "kill" else raised)(case.rank, STRUCK_SECONDS, **fields)
+    others = [number for number in range(3) if number != case.rank]
+    for *kinds, skew, hosts in product(PEERS, PEERS, SKEWS, (1, 3)):
+        died = list(ranks)
+        for number, kind in zip(others, kinds, strict=True):
+            died[number] = peer(ranks[number], kind, STRUCK_SECONDS - skew)
+        yield snapshot(*(replace(r, host=f"node-{r.rank % hosts}") for r in died))
+
+
+def cases():
+    """Return every distinct state that the interleavings lead to, with the struck rank."""
+    return list({(case.damage, case.rank, _shown(case)): case for case in interleavings(OPS)}.values())
+
+
+def _shown(case):
+    """Return the part of the positions that a detector may see: after a death nobody looks at who waited first."""
+    return tuple(replace(p, order=0) for p in case.positions) if case.damage in ("kill", "raise") else case.positions
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_interleaving_of_three_ranks_names_an_innocent(damage):
+    named = 0
+    for case in cases():
+        for view in snapshots(case) if case.damage == damage else ():
+            for finding in STALL.detect(view):
+                assert set(finding.ranks) <= {case.rank}, (case, finding.summary)
+                named += finding.ranks == (case.rank,)
+    assert named
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_every_interleaving_of_three_ranks_has_a_finding(damage):
+    silent = [
+        case for case in cases() if case.damage == damage and any(not STALL.detect(view) for view in snapshots(case))
+    ]
+    assert not silent
+
+
+def test_interleavings_have_every_order_of_every_collective():
+    assert len({case.orders for case in interleavings(OPS)}) == 6**3
+    assert {(case.damage, case.rank, case.struck) for case in interleavings(OPS)} >= {
+        (damage, rank, at) for damage, rank, at in product(DAMAGES, range(3), range(3))
+    }
+
+
+def test_skipped_collective_pairs_with_an_equal_one_in_silence():
+    assert not [case for case in interleavings(("all_reduce",) * 3) if case.damage == "skip"]

@@ -1,0 +1,155 @@
+"""Tests of the simulated ranks: what happens to the others when a fault strikes one of them."""
+
+from dataclasses import replace
+
+import pytest
+
+from lab.simulator.composition import KINDS, Composition, Shape, Strike, compose
+from lab.simulator.world import World
+
+SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
+
+
+def world(*strikes, seconds=30.0, **changes):
+    """Return a job of four ranks after half a minute."""
+    made = World(Composition(7, 0, replace(SHAPE, **changes), strikes))
+    made.run(seconds)
+    return made
+
+
+def statuses(made):
+    return [rank.ending.status if rank.ending else None for rank in made.launches[0]]
+
+
+def types(made):
+    return [rank.ending.words.type if rank.ending and rank.ending.words else None for rank in made.launches[0]]
+
+
+def test_healthy_job_trains_in_step():
+    steps = [rank.now.step for rank in world().ranks]
+    assert min(steps) > 60
+    assert max(steps) - min(steps) <= 1
+
+
+def test_same_composition_is_the_same_play():
+    first, second = (World(compose(3, 8)) for _ in range(2))
+    first.run(40.0)
+    second.run(40.0)
+    assert [rank.history for rank in first.ranks] == [rank.history for rank in second.ranks]
+
+
+def test_seed_goes_through_all_faults():
+    assert {compose(1, number).strikes[0].what for number in range(len(KINDS))} == set(KINDS)
+
+
+def test_peers_of_a_killed_rank_die_of_their_connections():
+    made = world(Strike("kill", 2, place="forward"), launcher="none")
+    assert statuses(made) == ["exit code 1", "exit code 1", "signal SIGKILL", "exit code 1"]
+    assert types(made)[:2] == ["builtins.RuntimeError"] * 2
+
+
+def test_peers_on_gpus_wait_for_a_killed_rank():
+    made = world(Strike("kill", 2), launcher="none", device="cuda")
+    assert statuses(made) == [None, None, "signal SIGKILL", None]
+
+
+def test_torchrun_ends_the_others_and_starts_them_again():
+    made = world(Strike("raise", 1), max_restarts=1, seconds=60.0)
+    assert len(made.launches) == 2
+    assert all(rank.ended is None for rank in made.ranks)
+    assert made.ranks[0].now.step > 20
+
+
+def test_stopped_rank_holds_the_others_until_it_goes_on():
+    made = world(Strike("stop", 0, step=20, seconds=5.0), seconds=12.0)
+    step = made.ranks[3].now.step
+    made.run(40.0)
+    assert step <= 22
+    assert made.ranks[3].now.step > 60
+
+
+@pytest.mark.parametrize("model", ["ddp", "dlrm", "hybrid"])
+def test_skipped_collective_of_another_kind_stops_the_job(model):
+    made = world(Strike("skip", 1, place="collective", op=-2), model=model)
+    assert made.is_still
+    assert {rank.now.step for rank in made.ranks} <= {20, 21}
+
+
+def test_skipped_collective_pairs_with_an_equal_one():
+    made = world(Strike("skip", 1, place="collective", op=0), model="dlrm")
+    assert made.is_still  # in the end the rank is in another kind than the others
+    assert made.ranks[1].now.inside.op == "all_reduce"
+
+
+def test_other_size_aborts_the_others():
+    made = world(Strike("size", 1, place="collective"), launcher="none")
+    assert "signal SIGABRT" in statuses(made)
+    assert statuses(made)[1] != "signal SIGABRT"
+
+
+def test_cut_link_holds_the_job_until_it_heals():
+    made = world(Strike("link_cut", 3, seconds=10.0), hosts=2, seconds=60.0)
+    assert min(rank.now.step for rank in made.ranks) > 60
+    assert max(record.duration for record in made.ranks[0].records) == pytest.approx(10.0, abs=1.0)
+
+
+def test_reset_connection_ends_both_of_its_ranks():
+    made = world(Strike("reset", 1, peer=3), launcher="none")
+    assert all("reset by peer" in rank.ending.words.message for rank in (made.ranks[1], made.ranks[3]))
+
+
+def test_owner_ends_all_ranks():
+    assert set(statuses(world(Strike("cancel", 0)))) == {"signal SIGTERM"}
+
+
+def test_job_without_rendezvous_never_trains():
+    made = world(Strike("no_rendezvous", 2, step=0, place="init"))
+    assert types(made)[2] == "torch.distributed.DistNetworkError"
+    assert not made.ranks[0].records
+
+
+def test_signal_to_one_host_ends_its_ranks_and_breaks_the_connections_of_the_others():
+    made = world(Strike("term_host", 0), hosts=2, launcher="none")
+    assert statuses(made) == ["signal SIGTERM"] * 2 + ["exit code 1"] * 2
+
+
+def test_paused_host_answers_nobody_and_goes_on_afterwards():
+    made = world(Strike("host_pause", 0, step=40, seconds=6.0), hosts=2, seconds=15.0)
+    assert [rank.stopped_since(made.time) is not None for rank in made.ranks] == [True, True, False, False]
+    assert made.network.lost.keys() == {0}
+    made.run(40.0)
+    assert not made.network.lost
+    assert all(rank.ended is None and rank.now.step > 80 for rank in made.ranks)
+
+
+def test_exception_of_all_ranks_is_recorded_once():
+    made = world(Strike("raise_all", 0), launcher="none")
+    assert len(made.struck) == 1
+    assert types(made) == ["builtins.ValueError"] * 4
+
+
+def test_rank_that_hangs_in_its_exit_has_last_words_and_lives():
+    made = world(Strike("raise_hung", 1))
+    assert made.ranks[1].words_at is not None
+    assert statuses(made)[0] is None
+
+
+def test_watchdog_ends_ranks_that_wait_for_a_stopped_one():
+    made = world(Strike("stop", 2), device="cuda", launcher="none", watchdog_seconds=10.0)
+    assert statuses(made) == ["signal SIGABRT", "signal SIGABRT", None, "signal SIGABRT"]
+
+
+def test_second_fault_strikes_some_seconds_after_the_first_although_nothing_moves():
+    made = world(Strike("block", 0), Strike("kill", 1, after=5.0), launcher="none")
+    first, second = made.struck
+    assert second.time == pytest.approx(first.time + 5.0)
+
+
+def test_second_fault_cannot_strike_a_rank_that_is_gone():
+    assert len(world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none").struck) == 1
+
+
+def test_stages_do_different_work_in_step():
+    made = world(model="stages")
+    assert [set(rank.counts) for rank in made.ranks] == [{"first", "0"}] * 2 + [{"last", "0"}] * 2
+    assert min(rank.now.step for rank in made.ranks) > 60

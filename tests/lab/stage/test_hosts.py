@@ -1,0 +1,251 @@
+"""Tests of hosts in network namespaces: cut and slow links, removal of leftovers, and the finding of a cut link."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lab.drills.session import open_stage
+from lab.libraries.clock import Clock, library
+from lab.stage import JobSpec
+from lab.stage.network import (
+    LINK_BYTES_PER_SECOND,
+    check_possible,
+    make_hosts,
+    remove_hosts,
+    remove_leftovers,
+    why_not,
+)
+from tests.boxes import eventually
+from zmon.errors import UsageError
+
+pytestmark = pytest.mark.drill
+
+CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 1), timeout=0.3)"
+
+needs_hosts = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+
+
+def namespaces():
+    return os.listdir("/run/netns") if os.path.isdir("/run/netns") else []  # noqa: PTH112, PTH208
+
+
+@pytest.fixture
+def hosts():
+    hosts_by_name = make_hosts(["a", "b", "c"])
+    yield hosts_by_name
+    remove_hosts(hosts_by_name.values())
+
+
+def reaches(host, other):
+    """Return True if the other host refuses a connection, which it can only do if the request reaches it."""
+    result = subprocess.run(
+        host.inside([sys.executable, "-c", CONNECT, other.data_address]), capture_output=True, text=True, check=False
+    )
+    return "ConnectionRefusedError" in result.stderr
+
+
+def link_state(host, device):
+    return subprocess.run(
+        host.inside(["cat", f"/sys/class/net/{device}/operstate"]), capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@needs_hosts
+def test_cut_removes_the_data_link_of_a_host_until_reconnect(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    b.cut()
+    assert not reaches(a, b)
+    assert reaches(a, c)
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "up")
+    b.reconnect()
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    b.isolate()
+    assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "down")
+    b.rejoin()
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_set_bandwidth_slows_a_transfer(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    seconds = [transfer(a, b)]
+    b.set_bandwidth(2e6)
+    seconds.append(transfer(a, b))
+    assert seconds[1] > 0.4 > seconds[0]  # a megabyte at 2 MB/s, and at 50 MB/s
+
+
+@needs_hosts
+def test_lost_packets_cut_a_host_off_from_one_other_only_until_they_pass_again(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c) and reaches(b, c), 5)
+    a.lose_packets_to(b)
+    assert not reaches(a, b)
+    assert reaches(a, c)
+    assert reaches(b, c)
+    # The kernel may report the state of a new link up to a second later (net/core/link_watch.c).
+    assert eventually(lambda: (link_state(a, "eth0"), link_state(b, "eth0")) == ("up", "up"), 5)
+    a.pass_packets_to(b)
+    assert eventually(lambda: reaches(a, b), 5)
+
+
+@needs_hosts
+def test_bandwidth_to_one_host_slows_no_transfer_to_another(hosts):
+    a, b, c = hosts.values()
+    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    a.set_bandwidth_to(b, 2e6)
+    assert transfer(a, b) > 0.4 > transfer(a, c)
+    a.set_bandwidth(LINK_BYTES_PER_SECOND)
+    assert transfer(a, b) < 0.4
+
+
+SEND = """
+import os, socket, sys, time
+from zmon.agent.sources.sock_diag import dump
+near = socket.create_connection((sys.argv[1], 7))
+near.sendall(b"x")
+print("connected", flush=True)
+input()
+near.sendall(b"x")
+for _ in range(50):
+    (connection,) = dump({os.fstat(near.fileno()).st_ino}).connections
+    if connection.num_timeouts >= 2:
+        break
+    time.sleep(0.1)
+print(connection.num_timeouts, connection.send_queue_bytes)
+"""
+
+
+@needs_hosts
+def test_kernel_reports_timeouts_of_data_that_does_not_arrive(hosts):
+    a, b, _ = hosts.values()
+    assert eventually(lambda: reaches(a, b), 5)
+    listen = (
+        "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]; c.recv(1); input()"
+    )
+    with subprocess.Popen(b.inside([sys.executable, "-c", listen]), stdin=-1, stdout=-1) as receiver:
+        receiver.stdout.readline()
+        with subprocess.Popen(
+            a.inside([sys.executable, "-c", SEND, b.data_address]), stdin=-1, stdout=-1, text=True
+        ) as sender:
+            assert sender.stdout.readline() == "connected\n"
+            b.lose_packets_to(a)  # the acknowledgement is lost
+            timeouts, queued = sender.communicate("\n")[0].split()
+        receiver.communicate(b"\n")
+    assert int(timeouts) >= 2
+    assert int(queued) == 1
+
+
+def transfer(sender, receiver):
+    """Return the seconds that the transfer of a megabyte takes."""
+    listen = (
+        "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]\n"
+        "while c.recv(1 << 20): pass"
+    )
+    send = (
+        "import socket, sys, time; c = socket.create_connection((sys.argv[1], 7)); begin = time.monotonic()\n"
+        "c.sendall(bytes(1 << 20)); c.shutdown(1); c.recv(1); print(time.monotonic() - begin)"
+    )
+    with subprocess.Popen(receiver.inside([sys.executable, "-c", listen]), stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        result = subprocess.run(
+            sender.inside([sys.executable, "-c", send, receiver.data_address]), capture_output=True, check=True
+        )
+    return float(result.stdout)
+
+
+@needs_hosts
+def test_remove_leftovers_removes_hosts_of_a_dead_process():
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    name = f"zmon-{ended.pid}-0"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    leftover = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
+    assert eventually(lambda: str(leftover.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
+    remove_leftovers()
+    assert leftover.wait(5) == -9
+    assert name not in namespaces()
+
+
+def test_missing_root_is_refused_with_the_remedy():
+    with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave these drills out"):
+        check_possible(uid=lambda: 1000)
+
+
+def test_missing_program_is_refused_with_its_package():
+    with pytest.raises(UsageError, match=r"tc not found.*install iproute2"):
+        check_possible(find=lambda name: None if name == "tc" else f"/usr/sbin/{name}")
+
+
+def test_clock_shifts_the_time_of_a_running_process(tmp_path):
+    clock = Clock(tmp_path / "clock", library(tmp_path))
+    script = "import time\nwhile True: input(); print(time.time(), flush=True)"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=os.environ | clock.environment, text=True, stdin=-1, stdout=-1
+    ) as process:
+
+        def offset():
+            process.stdin.write("\n")
+            process.stdin.flush()
+            return float(process.stdout.readline()) - time.time()
+
+        assert abs(offset()) < 5
+        clock.set(30)
+        assert abs(offset() - 30) < 5
+        process.kill()
+
+
+@pytest.mark.slow  # the only whole job on four hosts
+@needs_hosts
+@pytest.mark.timeout(180)
+def test_cut_link_makes_its_host_the_culprit(tmp_path):
+    namespaces_before = set(namespaces())
+    with open_stage("hosts", tmp_path) as stage:
+        job = stage.start(JobSpec("cut", "ddp", ranks=4, step_seconds=0.02))
+        assert eventually(lambda: (view := stage.job("cut")) and (view.step or 0) > 60, 90), (
+            job.folder / "log"
+        ).read_text()
+        assert {rank.host for rank in stage.ranks("cut").values()} == set(stage.hosts)
+        assert not stage.findings("cut")
+        stage.hosts["node-2"].cut()
+        findings = eventually(lambda: stage.findings("cut"), 10)
+        assert [(f.cause, f.hosts, f.ranks, f.severity) for f in findings] == [
+            ("network_stall", ("node-2",), (), "critical")
+        ]
+        assert "eth0 is down" in findings[0].summary
+    assert set(namespaces()) == namespaces_before
+
+
+@pytest.mark.slow  # the only whole job on a path that is cut
+@needs_hosts
+@pytest.mark.timeout(240)
+def test_lost_packets_name_a_pair_or_the_host_that_loses_all_of_them(tmp_path):
+    with open_stage("hosts", tmp_path) as stage:
+        job = stage.start(JobSpec("pair", "ddp", ranks=4, step_seconds=0.02))
+        assert eventually(lambda: (view := stage.job("pair")) and (view.step or 0) > 60, 90), (
+            job.folder / "log"
+        ).read_text()
+        first, *others = [stage.hosts[name] for name in ("node-1", "node-3", "node-0", "node-2")]
+
+        def named(*names):
+            return [f for f in stage.findings("pair") if f.hosts == names]
+
+        first.lose_packets_to(others[0])
+        (finding,) = eventually(lambda: named("node-1", "node-3"), 20)
+        assert (finding.cause, finding.ranks) == ("network_stall", ())
+        assert {link.device for link in finding.evidence.links} == {"eth0"}
+        first.pass_packets_to(others[0])
+        assert eventually(lambda: not stage.findings("pair"), 30)
+        for other in others:
+            first.lose_packets_to(other)
+        assert eventually(lambda: named("node-1"), 20)

@@ -1,0 +1,56 @@
+"""Tests of the point of one size. Warm-up and pauses are left out; differences between rounds widen its interval."""
+
+from dataclasses import replace
+
+import pytest
+
+from lab.sweep import settled_point
+from tests.offline.compare.runs import log
+from zmon.offline.compare import series
+from zmon.schema.unknown import Unknown
+
+
+def run(seed=1, steps=400, **others):
+    return series("run", log(seed, steps=steps, **others))
+
+
+def point(*rounds, batch=None):
+    return settled_point(rounds, batch, 2, "zmon scaling", 1.8e9)
+
+
+def test_categories_of_a_point_sum_to_its_step_time():
+    result = point(run(), run(2))
+    assert result.seconds == pytest.approx(0.0405, rel=0.05)
+    assert sum(result.causes.values()) == pytest.approx(result.seconds)
+    assert (result.ranks, result.samples, result.processors_per_host) == (2, 128, 2)
+
+
+def test_slow_first_steps_and_pauses_do_not_count():
+    cold = run()
+    slow = replace(cold, seconds=[0.5 if n < 20 else s for n, s in enumerate(cold.seconds)])
+    pause = replace(cold, seconds=[1.0 if n % 50 == 49 else s for n, s in enumerate(cold.seconds)])
+    for disturbed in (slow, pause):
+        assert point(disturbed).seconds == pytest.approx(point(cold).seconds, rel=0.01)
+
+
+def test_rounds_that_differ_widen_the_interval():
+    alike, apart = point(run(1), run(2)), point(run(1), run(2, slower=0.2))
+    assert apart.half_width_seconds > 3 * alike.half_width_seconds
+    assert apart.seconds - apart.half_width_seconds < 1.001 * point(run(1)).seconds
+
+
+def test_bytes_of_a_point_are_per_rank():
+    sending = replace(run(), sent_bytes={"all_to_all": 1000.0})
+    assert point(sending, sending).sent_bytes == {"all_to_all": 1000.0}
+
+
+def test_too_few_steps_are_unknown():
+    assert point(run(steps=40)) == Unknown("40 steps are too few: let it run longer with --seconds")
+
+
+@pytest.mark.parametrize("samples", [None, [0] * 400])
+def test_point_is_unknown_without_samples_or_batch(samples):
+    unreported = replace(run(), samples=samples)
+    assert "the number of samples is unknown" in point(unreported).reason
+    assert point(unreported, batch=256).samples == 256
+    assert point(run(), batch=256).samples == 128  # reported samples take precedence over --batch

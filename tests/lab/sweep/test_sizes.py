@@ -1,0 +1,90 @@
+"""Tests of the sizes of a sweep and of the command for each size."""
+
+import re
+
+import pytest
+
+from lab.sweep import Size, command_at, sizes, template
+from lab.sweep.sizes import BUNDLED
+from zmon.errors import UsageError
+
+COMMAND = ("torchrun", "--nproc-per-node={ranks}", "train.py", "--batch={batch}")
+
+
+def test_weak_keeps_the_batch_per_rank_and_strong_the_global_batch():
+    assert sizes(COMMAND, [2, 4], 100, ["weak"]) == [Size(2, 100), Size(4, 200)]
+    assert sizes(COMMAND, [2, 4], 100, ["strong"]) == [Size(2, 100), Size(4, 100)]
+
+
+def test_sizes_are_sorted_without_duplicates():
+    both = sizes(COMMAND, [4, 1, 2, 2], 512, ["weak", "strong"])
+    assert both == [Size(1, 512), Size(2, 512), Size(2, 1024), Size(4, 512), Size(4, 2048)]
+
+
+def test_size_has_no_samples_without_a_batch():
+    assert sizes(("run", "{ranks}"), [1, 2], None, ["weak", "strong"]) == [Size(1, None), Size(2, None)]
+
+
+def test_command_at_replaces_all_placeholders():
+    assert command_at(COMMAND, Size(2, 64)) == ["torchrun", "--nproc-per-node=2", "train.py", "--batch=64"]
+    assert command_at(("bash", "-c", "run {ranks} {ranks} ${HOME}"), Size(2, None))[2] == "run 2 2 ${HOME}"
+
+
+def test_batch_per_rank_is_the_global_batch_divided_by_ranks():
+    per_rank = ("train", "{ranks}", "--batch={batch_per_rank}")
+    assert command_at(per_rank, Size(4, 512))[2] == "--batch=128"
+    assert sizes(per_rank, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
+
+
+def test_bundled_trainer_has_both_placeholders():
+    assert sizes(BUNDLED, [1, 2], 512, ["weak"]) == [Size(1, 512), Size(2, 1024)]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (("srun", "-n{ranks}", "x"), ["srun", "-n{ranks}", "x"]),
+        (("torchrun", "--nproc_per_node=8", "x.py"), ["torchrun", "--nproc_per_node={ranks}", "x.py"]),
+        (("torchrun", "--nproc-per-node", "gpu", "x.py"), ["torchrun", "--nproc-per-node", "{ranks}", "x.py"]),
+    ],
+)
+def test_template_inserts_the_placeholder_of_the_ranks(command, expected):
+    assert template(command) == expected
+
+
+@pytest.mark.parametrize(
+    "command", [("train.py", "--fast"), ("python", "train.py", "--fast"), ("/usr/bin/python3.11", "train.py", "--fast")]
+)
+def test_script_is_started_by_torchrun(command):
+    assert template(command)[-3:] == ["--nproc-per-node={ranks}", "train.py", "--fast"]
+
+
+def test_module_is_started_by_torchrun():
+    assert template(("python3", "-m", "trainer"))[-3:] == ["--nproc-per-node={ranks}", "-m", "trainer"]
+
+
+@pytest.mark.parametrize(
+    "command", [("torchrun", "train.py"), ("bash", "-c", "train"), ("python",), ("python", "-c", "1")]
+)
+def test_command_without_a_place_for_ranks_is_refused(command):
+    with pytest.raises(UsageError, match=re.escape("{ranks}")):
+        template(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "batch", "part"),
+    [
+        (COMMAND, None, "Set it with --batch"),
+        (("run", "{ranks}"), 64, "no word of the command has {batch}"),
+    ],
+)
+def test_batch_that_does_not_fit_the_command_is_refused(command, batch, part):
+    with pytest.raises(UsageError) as refused:
+        sizes(command, [1, 2], batch, ["weak"])
+    assert part in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_size_is_printed_as_text():
+    assert str(Size(1, 512)) == "1 rank, 512 samples per step"
+    assert str(Size(4, None)) == "4 ranks"

@@ -1,0 +1,103 @@
+"""Tests of the check of imports: each rule finds what breaks it, and names file and line."""
+
+import pytest
+from grimp import ImportGraph
+
+from scripts.imports import DOOR, PURE, ROOMS, problems, repository_graph, room_of, table
+from tests.places import REPOSITORY
+
+TWO_ROOMS = {"schema": "", "web": "schema"}
+
+
+def graph(*imports):
+    """Return a graph of these imports, each of them in line 7, and of the packages around the modules."""
+    made = ImportGraph()
+    for importer, imported in imports:
+        for module in (importer, imported):
+            for dot in (number for number, letter in enumerate(module) if letter == "."):
+                made.add_module(module[:dot])
+        made.add_import(importer=importer, imported=imported, line_number=7, line_contents=f"import {imported}")
+    return made
+
+
+def test_repository_keeps_to_the_table():
+    assert [*problems(repository_graph())] == []
+
+
+def test_every_room_has_a_row():
+    rooms = {
+        path.stem for path in (REPOSITORY / "zmon").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert rooms - {"__init__"} == ROOMS.keys() - {DOOR, "trainer", "dashboards", "lab", "bench"}
+
+
+@pytest.mark.parametrize(
+    ("module", "room"),
+    [
+        ("zmon", "zmon"),
+        ("zmon.errors", "errors"),
+        ("zmon.hub.api.view", "hub"),
+        ("trainer.run", "trainer"),
+        ("lab", "lab"),
+    ],
+)
+def test_room_of_a_module(module, room):
+    assert room_of(module) == room
+
+
+def test_import_within_the_row_is_no_problem():
+    assert [*problems(graph(("zmon.web.client", "zmon.schema.api"), ("zmon.web.client", "os")), TWO_ROOMS)] == []
+
+
+@pytest.mark.parametrize(
+    "imported", ["zmon.web.client", "trainer", "lab.stage", "tests.boxes", "scripts.words", "dashboards"]
+)
+def test_import_outside_the_row_names_importer_imported_and_line(imported):
+    made = graph(("zmon.web.client", "zmon.schema.api"), ("zmon.schema.job", imported))
+    (problem,) = problems(made, TWO_ROOMS)
+    assert problem == f"zmon/schema/job.py:7: schema must not import {imported}; see scripts/imports.py"
+
+
+def test_import_of_a_package_names_its_file():
+    (problem,) = problems(graph(("zmon.hub", "zmon.agent")), {"agent": "", "hub": ""})
+    assert problem.startswith("zmon/hub/__init__.py:7: hub must not import zmon.agent")
+
+
+def test_room_without_a_row_is_a_problem():
+    (problem,) = problems(graph(("zmon.new.file", "zmon.schema.job")), {"schema": ""})
+    assert problem.startswith("zmon/new/file.py:7: new has no row in the table")
+
+
+def test_permission_that_nothing_uses_is_a_problem():
+    (problem,) = problems(graph(("zmon.schema.job", "msgspec")), TWO_ROOMS)
+    assert problem == "scripts/imports.py: web does not import schema: take it out of the row"
+
+
+def test_row_that_points_downwards_is_a_problem():
+    made = graph(("zmon.schema.job", "zmon.web.client"))
+    (problem,) = problems(made, {"schema": "web", "web": ""})
+    assert problem == "scripts/imports.py: schema is above web, or they do not exist"
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_pure_room_reaches_no_clock_even_through_another_room(room):
+    made = graph((f"zmon.{room}.file", "zmon.errors"), ("zmon.errors", "time"))
+    (problem,) = problems(made, {"errors": "", room: "errors"})
+    assert problem.startswith(f"zmon/{room}/file.py:7: {room} is pure and must not import zmon.errors → time")
+
+
+def test_detectors_know_each_other_not_even_through_what_they_share():
+    made = graph(
+        ("zmon.detectors.stall", "zmon.detectors.parts.exits"),
+        ("zmon.detectors.parts.exits", "zmon.detectors.slowdown"),
+    )
+    (problem,) = problems(made, {"detectors": ""})
+    chain = "zmon.detectors.stall → zmon.detectors.parts.exits → zmon.detectors.slowdown"
+    assert problem.startswith(f"zmon/detectors/stall.py:7: a detector knows no other one: {chain}")
+
+
+def test_table_has_a_row_for_each_room():
+    assert table({"format": "", "web": "format"}).splitlines()[2:] == [
+        "| `format` | yes | – |",
+        "| `web` |  | `format` |",
+    ]

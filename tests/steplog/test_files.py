@@ -1,0 +1,141 @@
+"""Tests of files that outlive a daemon.
+
+No name leads out of a folder. Of two hubs on one data directory, the second ends with one clear line. Neither a crash
+nor a full disk leaves half a file or half a line.
+"""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import unused_port
+
+from tests.boxes import eventually
+from zmon.errors import UsageError
+from zmon.steplog import files
+from zmon.steplog.files import append_line, child_path, lock_directory, replace_file
+
+FOLDER = Path("/data/accounts")
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Make the disk full after this number of bytes."""
+
+    def fill(num_bytes):
+        left = [num_bytes]
+        write = os.write
+
+        def limited(fd, data):
+            if not left[0]:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            written = write(fd, data[: left[0]])
+            left[0] -= written
+            return written
+
+        monkeypatch.setattr(files.os, "write", limited)
+
+    return fill
+
+
+def test_file_is_replaced_whole_and_private(tmp_path):
+    path = tmp_path / "folder/a.json"
+    assert replace_file(path, [b"one"]) == 3
+    assert replace_file(path, [b"two ", b"parts"], sync=False) == 9
+    assert path.read_bytes() == b"two parts"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert [*path.parent.iterdir()] == [path]
+
+
+def test_full_disk_leaves_the_old_file_and_nothing_else(tmp_path, full_disk):
+    path = tmp_path / "a.json"
+    replace_file(path, [b"old"])
+    full_disk(4)
+    with pytest.raises(OSError, match="space"):
+        replace_file(path, [b"a longer text"])
+    assert path.read_bytes() == b"old"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_leftover_of_a_killed_process_is_replaced(tmp_path):
+    (tmp_path / ".a.json.partial").write_bytes(b"half")
+    replace_file(tmp_path / "a.json", [b"whole"])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_link_in_place_of_the_new_file_is_not_followed(tmp_path):
+    (tmp_path / "other").write_bytes(b"other")
+    (tmp_path / ".a.json.partial").symlink_to(tmp_path / "other")
+    replace_file(tmp_path / "a.json", [b"whole"])
+    assert (tmp_path / "other").read_bytes() == b"other"
+
+
+def test_full_disk_leaves_no_half_line(tmp_path, full_disk):
+    path = tmp_path / "lines"
+    assert append_line(path, b"one\n") == 4
+    full_disk(2)
+    with pytest.raises(OSError, match="space"):
+        append_line(path, b"two\n")
+    assert path.read_bytes() == b"one\n"
+
+
+def test_line_after_half_a_line_begins_a_line_of_its_own(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"one\ntw")
+    assert append_line(path, b"three\n") == path.stat().st_size
+    assert path.read_bytes() == b"one\ntw\nthree\n"
+
+
+def test_path_of_a_name_is_in_the_folder():
+    assert child_path(FOLDER, "job-1.x", ".json") == FOLDER / "job-1.x.json"
+    assert child_path(FOLDER, "job", ".partial", prefix=".") == FOLDER / ".job.partial"
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "/etc/passwd", "../x", "a/b", "a\0b", "a\nb", "a\x1b", "x" * 300, "/../../../tmp/x"]
+)
+def test_name_that_leads_elsewhere_is_refused(name):
+    with pytest.raises(UsageError, match="cannot be the name of a file"):
+        child_path(FOLDER, name)
+
+
+def test_second_holder_is_refused_until_the_first_ends(tmp_path):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", "import sys, pathlib; from zmon.steplog.files import lock_directory; "
+         "lock_directory(pathlib.Path(sys.argv[1]), 'lock', '', ''); print('held', flush=True); input()",
+         str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(UsageError, match=r"is in use: a hub runs\. End it"):
+        lock_directory(tmp_path, "lock", "a hub runs", "End it")
+    holder.kill()
+    holder.wait()
+    lock_directory(tmp_path, "lock", "", "")
+
+
+def test_second_hub_on_a_data_directory_ends_with_one_line(tmp_path):
+    def hub():
+        command = [sys.executable, "-m", "zmon", "hub", "--data-dir", str(tmp_path), "--port", str(unused_port())]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    first = hub()
+    try:
+        assert "listens" in first.stdout.readline()
+        second = hub()
+        _, errors = second.communicate(timeout=30)
+        assert second.returncode == 2
+        assert len(errors.splitlines()) == 1
+        assert "another zmon hub is running" in errors
+        assert str(tmp_path) in errors
+        first.kill()
+        first.wait()
+        third = hub()
+        assert "listens" in third.stdout.readline()
+        third.terminate()
+        assert eventually(lambda: third.poll() is not None, 20)
+    finally:
+        first.kill()

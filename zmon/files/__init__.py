@@ -1,1 +1,0 @@
-"""Files that outlive a daemon: written whole, by one daemon at a time, and deleted only while the clock is steady."""
