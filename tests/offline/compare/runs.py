@@ -3,8 +3,7 @@
 from math import exp, sin, sqrt
 from random import Random
 
-from tests.steps import Measures, OpTotals, StepRecord
-from tests.steps import set_steps
+from tests.steps import Measures, OpTotals, StepRecord, set_steps
 from zmon.offline.analyze.rows import StepTable
 
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
