@@ -9,6 +9,7 @@ from tests.agent.sources.nvml import Stub
 from tests.agent.sources.trees import BNXT_RE, MLX5_ROCE, PORT_COUNTERS, FakeSys
 from tests.build import measures
 from tests.metrics.scene import FULL_HOST, FULL_RANK, page, value
+from tests.steps import totals_of
 from zmon.agent.sources.gpu import ECC, FIELDS, GpuSource
 from zmon.agent.sources.nic import ERROR_COUNTERS as INTERFACE_COUNTERS
 from zmon.agent.sources.nic import NicSource
@@ -44,13 +45,11 @@ def test_rank_that_reports_everything_and_uses_six_ops_is_within_the_budget():
 
 def test_each_further_op_of_a_rank_is_five_series():
     """A rank that uses all eleven ops exceeds the budget by 24 series."""
-    per_rank = {
-        number: num_series(
-            page(replace(FULL_RANK, measures=measures(dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:number], 1.0)))),
-            rank="1",
-        )
-        for number in (6, 7, len(OPS))
-    }
+    phases = dict.fromkeys(PHASES, 1.0)
+    per_rank = {}
+    for number in (6, 7, len(OPS)):
+        totals = totals_of(measures(phases, dict.fromkeys(OPS[:number], 1.0)))
+        per_rank[number] = num_series(page(replace(FULL_RANK, totals=totals)), rank="1")
     assert per_rank[7] - per_rank[6] == 5
     assert per_rank[len(OPS)] - per_rank[6] == 5 * (len(OPS) - 6)
 

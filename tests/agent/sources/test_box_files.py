@@ -260,7 +260,7 @@ def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes
     after = scan_states()[0]
     assert boxes.files() == {peer.path: peer.path.stat().st_ino}
     assert (after.steps, after.exit_status, after.gone_seconds) == (7, "signal SIGKILL", pytest.approx(70, abs=0.1))
-    assert (after.measures, after.device) == (before.measures, before.device)
+    assert (after.totals, after.device) == (before.totals, before.device)
 
 
 def test_deleted_box_of_a_living_rank_is_read_until_the_rank_ends(boxes, make_live_box, clock, scan_states):

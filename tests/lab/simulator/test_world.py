@@ -90,7 +90,7 @@ def test_other_size_aborts_the_others():
 def test_cut_link_holds_the_job_until_it_heals():
     made = world(Strike("link_cut", 3, seconds=10.0), hosts=2, seconds=60.0)
     assert min(rank.now.step for rank in made.ranks) > 60
-    assert max(record.duration for record in made.ranks[0].records) == pytest.approx(10.0, abs=1.0)
+    assert max(step.duration for step in made.ranks[0].steps) == pytest.approx(10.0, abs=1.0)
 
 
 def test_reset_connection_ends_both_of_its_ranks():
@@ -105,7 +105,7 @@ def test_owner_ends_all_ranks():
 def test_job_without_rendezvous_never_trains():
     made = world(Strike("no_rendezvous", 2, step=0, place="init"))
     assert types(made)[2] == "torch.distributed.DistNetworkError"
-    assert not made.ranks[0].records
+    assert not made.ranks[0].steps
 
 
 def test_signal_to_one_host_ends_its_ranks_and_breaks_the_connections_of_the_others():
