@@ -1,12 +1,11 @@
 """The evidence of a finding: stacks as text, and all other fields as JSON."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 from msgspec import UNSET
 
-from dashboards.glance import EVIDENCE_RANKS
 from zmon.schema.evidence import Evidence, RankStack
 
 
@@ -31,17 +30,11 @@ class EvidenceView:
         """The ranks whose stack has been read."""
         return sorted(rank for rank, stack in self.stacks.items() if stack.stack)
 
-    def as_json(self, culprits: Collection[int]) -> str:
-        """Return all fields except the stacks, with at most 16 ranks, the culprits first."""
-        evidence, ranks = msgspec.structs.replace(self.evidence, stacks=UNSET), self.evidence.ranks or ()
-        num_left_out = evidence.num_ranks_left_out or 0
-        if len(ranks) > EVIDENCE_RANKS:  # an older hub answers with all ranks
-            ranks = tuple(sorted(ranks, key=lambda row: row.rank not in culprits))[:EVIDENCE_RANKS]
-            num_left_out = len(self.evidence.ranks or ()) - EVIDENCE_RANKS
-            evidence = msgspec.structs.replace(evidence, ranks=ranks)
-        shown = msgspec.to_builtins(msgspec.structs.replace(evidence, num_ranks_left_out=UNSET))
-        if num_left_out:
-            shown["ranks left out"] = num_left_out
+    def as_json(self) -> str:
+        """Return all fields except the stacks; the hub has chosen the ranks."""
+        shown = msgspec.to_builtins(msgspec.structs.replace(self.evidence, stacks=UNSET, num_ranks_left_out=UNSET))
+        if self.evidence.num_ranks_left_out:
+            shown["ranks left out"] = self.evidence.num_ranks_left_out
         return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
 
 

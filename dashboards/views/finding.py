@@ -84,7 +84,7 @@ def details(finding: Finding, now: float) -> None:
         st.caption(
             f"As of {clock(drawn_at)}. It is updated when more evidence arrives, or when the page is loaded again."
         )
-        _preformatted(view.as_json(finding.ranks))
+        _preformatted(view.as_json())
 
 
 def _preformatted(text: str) -> None:

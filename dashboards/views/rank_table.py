@@ -63,7 +63,7 @@ def show(context: ViewContext) -> None:
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
-    if is_large and page.num_rows is not None:
+    if is_large:
         _draw(context, list(page.ranks))
         _turn_pages(context, page)
         return
@@ -76,7 +76,7 @@ def show(context: ViewContext) -> None:
 
 def _turn_pages(context: ViewContext, page: RankList) -> None:
     """Draw the order of the rows, their position among all rows, and links to the pages before and after."""
-    address, num_rows = context.address, page.num_rows or 0
+    address, num_rows = context.address, page.num_rows
     first = min(address.first, num_rows)
     last = first + len(page.ranks)
     with st.container(horizontal=True, vertical_alignment="center", key="zmon-rows"):

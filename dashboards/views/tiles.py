@@ -65,9 +65,6 @@ def _show_urgent(context: ViewContext) -> None:
     except Unreachable as error:
         st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, {escaped_html(str(error))}</p>')
         return
-    if page.summary is None:
-        st.html(f'<p class="zmon-unknown">Ranks: {UNKNOWN}, the hub is older than this page.</p>')
-        return
     st.html(states.html(page.summary, blind=bool(context.now.blind)))
     urgent = [_rank(row) for row in page.ranks]
     urgent += [Rank(rank) for rank in page.summary.missing[: MAX_TILES - len(urgent)]]

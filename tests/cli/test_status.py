@@ -187,11 +187,3 @@ def test_status_shows_an_ended_job_whose_plan_is_forgotten(command, hub):
     code, out, _ = command("status", "--hub", hub.url, "--job", ENDED.job_id)
     assert code == 1
     assert "ValueError: bad sample" in out
-
-
-def test_status_of_an_older_hub_shows_its_jobs(command, hub):
-    """An older hub does not send the field `ended`."""
-    job = msgspec.to_builtins(JOB_VIEW)
-    del job["ended"]
-    hub.answers["/api/v1/jobs"]["jobs"] = [job]
-    assert command("status", "--hub", hub.url)[0] == 0

@@ -15,10 +15,10 @@ def test_evidence_view_separates_stacks_from_other_fields():
     }
     assert view.with_stacks == ["1"]
     assert view.fields == ("exit_status", "out_of_memory", "ranks", "stacks")
-    assert json.loads(view.as_json(())) == {"out_of_memory": "the kernel", "ranks": [], "exit_status": None}
+    assert json.loads(view.as_json()) == {"out_of_memory": "the kernel", "ranks": [], "exit_status": None}
 
 
 def test_evidence_view_without_stacks_is_empty():
     view = EvidenceView(Evidence(stacks={}))
     assert (view.stacks, view.with_stacks, view.fields) == ({}, [], ("stacks",))
-    assert json.loads(view.as_json(())) == {}
+    assert json.loads(view.as_json()) == {}

@@ -68,11 +68,6 @@ def test_ranks_that_nobody_reports_are_unwatched(open_page, large):
     assert any(caption.value == "The 24 most urgent of 9,000 ranks that stand out." for caption in app.caption)
 
 
-def test_tiles_of_an_older_hub_are_unknown(open_page, large):
-    large.ranks = RankList("ads", RANKS)
-    assert "Ranks: unknown, the hub is older than this page" in page_text(open_page("job", job_id="ads"))
-
-
 def test_tiles_are_unknown_if_the_hub_rejects_the_request(open_page, large):
     large.job_error = "no agent reports a job ads"
     assert "no agent reports a job ads" in page_text(open_page("job", job_id="ads"))
@@ -103,11 +98,6 @@ def test_first_page_has_no_page_before_it_and_the_last_none_after(open_page, lar
     buttons = {button.label: button for button in open_page("ranks", job_id="ads").button}
     assert buttons["Previous"].disabled
     assert buttons["Next"].disabled
-
-
-def test_table_of_an_older_hub_has_all_ranks(open_page, large):
-    large.ranks = RankList("ads", RANKS)
-    assert list(open_page("ranks", job_id="ads").dataframe[0].value["rank"]) == [0, 1]
 
 
 @pytest.mark.parametrize("view", ["cluster", "hardware"])

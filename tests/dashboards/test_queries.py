@@ -157,6 +157,7 @@ def test_answer_and_failure_of_hub_are_cached(server):
 
 def test_job_id_from_address_bar_stays_within_its_path(server):
     url, requests, body = server
-    body |= {"schema": 1, "job_id": "../../metrics", "ranks": []}
+    summary = {"num_ranks": 0, "num_standing_out": 0, "num_missing": 0, "missing": [], "by_state": {}}
+    body |= {"schema": 1, "job_id": "../../metrics", "ranks": [], "num_rows": 0, "summary": summary}
     Hub(url).ranks(RanksRequest("../../metrics"))
     assert requests[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"

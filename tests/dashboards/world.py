@@ -22,6 +22,7 @@ from zmon.schema.api import (
     JobList,
     Problem,
     RankList,
+    RankSummary,
     RankRow,
     ScalingAnswer,
     SizeNow,
@@ -142,7 +143,9 @@ class World:
             case ["jobs", _, _] if self.job_error:
                 return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:
-                return self.ranks or RankList(job_id, RANKS)
+                return self.ranks or RankList(
+                    job_id, RANKS, len(RANKS), RankSummary(len(RANKS), 0, 0, (), {"train": len(RANKS)})
+                )
             case ["jobs", _, "scaling"]:
                 return self.scaling
             case ["incidents"]:

@@ -2,7 +2,7 @@
 
 The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an administrator has made `/run/zmon` for all
 users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
-kernel's write-back would make steps wait. zmon 0.1.0 had `/dev/shm/zmon` for all users; only the first could use it.
+kernel's write-back would make steps wait.
 """
 
 from __future__ import annotations
@@ -29,11 +29,6 @@ class Places:
     shm: Path = Path("/dev/shm")
     mounts: Path = Path("/proc/self/mountinfo")
     pods: Path | None = None  # the directory of a kubelet with one directory for each pod; None: no pod's volumes
-
-    @property
-    def old(self) -> Path:
-        """The directory of zmon 0.1.0."""
-        return self.shm / "zmon"
 
     def in_run(self, uid: int | str) -> Path:
         """Return the directory of a user below `run`."""

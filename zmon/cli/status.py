@@ -71,7 +71,7 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
         click.echo(msgspec.json.encode(answer).decode())
     else:
         Console().print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
-        if jobs.num_agents and jobs.num_agents_answering is not None and jobs.num_agents_answering < jobs.num_agents:
+        if jobs.num_agents_answering < jobs.num_agents:
             line = f"{jobs.num_agents_answering} of {jobs.num_agents} agents answer the hub: zmon doctor says why"
             Console().print(line, style="yellow")
         if job_id:

@@ -171,7 +171,7 @@ class AgentLink:
 
     def record_report(self, report: AgentReport, with_steps: bool = True) -> None:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
-        if self._shard is not None:  # an older agent reports all jobs
+        if self._shard is not None:
             report = of_shard(report, self._shard)
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:

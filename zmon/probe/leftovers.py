@@ -22,7 +22,6 @@ from zmon.box import live
 from zmon.box.layout import NUM_LIVE, PREFIX
 from zmon.box.lock import holder
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS, is_plan, is_short_socket
-from zmon.box.roots import PLACES
 from zmon.box.versions import LAYOUTS
 
 MAX_FILES = 16_384  # of a folder, and folders of one sweep: it must not delay the rank
@@ -69,11 +68,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _own_folders(root: Path) -> Iterator[Path]:
-    """Yield the folders of attempts that belong to this user, also those of zmon 0.1.0."""
-    for folder in dict.fromkeys((root, PLACES.old)):
-        for job in _files(folder):
-            if _is_own(job):
-                yield from (attempt for attempt in _files(job) if _is_own(attempt))
+    """Yield the folders of attempts that belong to this user."""
+    for job in _files(root):
+        if _is_own(job):
+            yield from (attempt for attempt in _files(job) if _is_own(attempt))
 
 
 def _is_long_dead(box: Path) -> bool:

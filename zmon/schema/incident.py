@@ -113,7 +113,7 @@ class Capsule:
     versions: dict[str, str]
     seconds_to_collect: float
     timeline: tuple[TimelineEvent, ...] = ()
-    num_missing: int | None = None  # all ranks that no agent ever reported; None: an older zmon, which listed them all
+    num_missing: int = 0  # all ranks that no agent ever reported
     schema: int = SCHEMA
 
 

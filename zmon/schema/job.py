@@ -60,7 +60,7 @@ class JobView:
     utilization: Utilization | None = None  # relative to the peak of its devices
     utilization_unknown: str = ""  # why it is unknown
     gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
-    ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since, or an older hub
+    ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since
 
     @property
     def has_failed(self) -> bool:

@@ -113,9 +113,7 @@ class RankState:
     edge: str = "python"  # the implementation of the probe's hot path
     samples_source: str = ""  # where the numbers of samples come from; "": unknown
     leaving_seconds: Seconds | None = None  # since an exception became its last words, while its process still runs
-    last_words_seconds: Seconds | None = (
-        None  # since its last words, by its host's clock; None: none, or an older agent
-    )
+    last_words_seconds: Seconds | None = None  # since its last words, by its host's clock; None: none
     launcher_gone_seconds: Seconds | None = (
         None  # since its launcher was first seen dead; None: it lives, or is unknown
     )
@@ -124,7 +122,7 @@ class RankState:
         None  # since its launcher started its newest process after the rank's end; None: none, or unknown
     )
     watched: bool = True  # False: it had ended before its agent looked first, so `gone_seconds` is an estimate
-    owner: int | None = None  # uid of the user to whom its box belongs; None: an older agent
+    owner: int | None = None  # uid of the user to whom its box belongs; None: unknown
     wanted_job_id: str = ""  # the id that it has by itself, where a job of another user has it; "": `job_id`
     # The part of the time since its last progress in which its agent did not look, and may not have run: the host was
     # suspended, or had no processor for it.

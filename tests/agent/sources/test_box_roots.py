@@ -38,14 +38,11 @@ def box(root, owner, stand_in, clock, **identity):
     return made
 
 
-def test_directory_of_each_user_and_of_the_first_version_is_found(places):
+def test_directory_of_each_user_is_found(places):
     for uid in (0, ANN):
         give_new(places.in_shm(uid), uid)
-    give_new(places.old, BOB)
     roots, problems = BoxRoots(None, places).find()
-    assert sorted(roots) == sorted(
-        [Root(str(places.in_shm(0)), 0), Root(str(places.in_shm(ANN)), ANN), Root(str(places.old), None)]
-    )
+    assert sorted(roots) == sorted([Root(str(places.in_shm(0)), 0), Root(str(places.in_shm(ANN)), ANN)])
     assert problems == []
 
 
@@ -130,12 +127,12 @@ def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):
 
 
 def test_jobs_of_all_users_are_read_with_their_owners(places, stand_in, clock):
-    for uid, root in ((ANN, places.in_shm(ANN)), (BOB, places.in_shm(BOB)), (BOB, places.old)):
+    for uid, root in ((ANN, places.in_shm(ANN)), (BOB, places.in_shm(BOB))):
         box(root, uid, stand_in, clock, job_id=f"job-{root.name}")
     boxes = Boxes(None, "node-a", clock=clock, places=places)
     boxes.scan()
     states = {state.job_id: state.owner for _, state in boxes.ranks()}
-    assert states == {f"job-zmon-{ANN}": ANN, f"job-zmon-{BOB}": BOB, "job-zmon": BOB}
+    assert states == {f"job-zmon-{ANN}": ANN, f"job-zmon-{BOB}": BOB}
 
 
 def test_box_of_another_owner_than_its_directory_is_set_aside(places, stand_in, clock):

@@ -43,7 +43,7 @@ class BoxRoots:
         if self._explicit is not None:
             return (str(self._explicit),)
         places = self._places
-        paths = (places.in_run("*"), places.in_shm("*"), places.old, places.in_pod("*"))
+        paths = (places.in_run("*"), places.in_shm("*"), places.in_pod("*"))
         return tuple(str(path) for path in paths if path is not None)
 
     def __str__(self) -> str:
@@ -67,12 +67,6 @@ class BoxRoots:
                 roots.append(Root(str(path), uid))
             else:
                 private.add(uid)
-        old = self._places.old
-        if _is_real(old):
-            if _may_read(old):
-                roots.append(Root(str(old), None))
-            else:
-                private.add(old.lstat().st_uid)
         of_pods, unreadable = self._of_pods()
         return [*roots, *of_pods], [*_lines(squatted, private), *unreadable]
 

@@ -51,5 +51,5 @@ async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask
 
 def _omission(answer: RankList) -> str:
     """Return a line about the ranks that the answer leaves out."""
-    more = (answer.num_rows or 0) - len(answer.ranks)
+    more = answer.num_rows - len(answer.ranks)
     return f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all" if more > 0 else ""

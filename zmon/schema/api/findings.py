@@ -63,7 +63,7 @@ class HubHealth(msgspec.Struct, frozen=True):
     findings_unwritten: str | None = None  # why findings are not written to disk
     incidents_unwritten: str | None = None
     version: str | None = None
-    thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: an older hub, without them
+    thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: not reported
     # By what the hub cannot write beside findings and incidents, the reason; None: not reported.
     unwritten: Mapping[str, str] | None = None
     # By source of targets, why its last answer is not used, and by collector, why it has not named its agents yet;

@@ -21,8 +21,8 @@ class JobList(msgspec.Struct, frozen=True):
     jobs: Sequence[JobView]
     blind: bool  # True: no agent answers, and the jobs are in their last known state
     as_of: float | None = None  # unix seconds of the hub's last pass: while it is blind, all figures are of that time
-    num_agents: int | None = None  # that the hub asks; None: an older hub
-    num_agents_answering: int | None = None
+    num_agents: int = 0  # that the hub asks
+    num_agents_answering: int = 0
     schema: int = SCHEMA
 
 
@@ -46,7 +46,7 @@ class RankRow(RankStatus, frozen=True):
     in_flight_seconds: float | None = None
     self_seconds: float | None = None
     exposed_seconds: float | None = None
-    step_seconds: float | None = None  # since its last step ended; None: an older hub
+    step_seconds: float | None = None  # since its last step ended; None: no step has
 
 
 class RankSummary(msgspec.Struct, frozen=True):
@@ -64,8 +64,8 @@ class RankList(msgspec.Struct, frozen=True):
 
     job_id: str
     ranks: Sequence[RankRow]
-    num_rows: int | None = None  # of all pages; None: an older hub, which answers with all ranks
-    summary: RankSummary | None = None  # None: an older hub
+    num_rows: int  # of all pages
+    summary: RankSummary
     schema: int = SCHEMA
 
 
