@@ -33,7 +33,7 @@ class OpTotals:
 
 @dataclass(frozen=True)
 class Measures:
-    """What was measured in a step, or in all steps so far; None is unknown."""
+    """Measures of one step, or of all steps so far; None is unknown."""
 
     phases: dict[str, float] = field(default_factory=dict)
     ops: dict[str, OpTotals] = field(default_factory=dict)
@@ -162,7 +162,7 @@ def aligned(step: int, ranks: Sequence[StepRecord], stands_for: int = 1) -> Alig
     steps = steps_of({uid: [record] for uid, record in zip(uids, ranks, strict=True)})
     matrix = alignment.matrix([steps], uids, len(ranks))
     assert matrix is not None
-    rows = alignment.Rows(matrix, matrix.ranks.argsort())
+    rows = alignment.StepRows(matrix, matrix.ranks.argsort())
     return alignment.align_rows(step, [rows], len(ranks), stands_for)
 
 

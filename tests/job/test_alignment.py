@@ -57,3 +57,10 @@ def test_ranks_with_other_phases_do_not_give_a_step_a_phase_that_ran_in_another_
     first, second = step_record(1, {"data": 0.1}, {}), step_record(2, {"forward": 0.1}, {})
     (one, two) = aligned_of([first, second], [replace(second, step=1), second])
     assert (sorted(one.phases), sorted(two.phases)) == (["data", "forward"], ["forward"])
+
+
+def test_times_that_no_step_has_do_not_wrap_around():
+    """A job can write them into its box."""
+    longest = step_record(1, dict.fromkeys(("data", "forward", "backward"), 4.6e9), {})
+    (step,) = aligned_of([longest], [longest])
+    assert step.seconds > 1.3e10

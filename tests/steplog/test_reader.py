@@ -186,9 +186,9 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
             del damaged[start : start + dice.randrange(1, 500)]
         path.write_bytes(damaged)
         for run in read_runs(root / "job")[0]:
-            read = records(run)
-            assert all(true[record.step] == record for record in read)
-            assert len({record.step for record in read}) == len(read)
+            steps = records(run)
+            assert all(true[record.step] == record for record in steps)
+            assert len({record.step for record in steps}) == len(steps)
             run.columns()
 
 

@@ -19,6 +19,7 @@ from zmon.schema.measures import MEASURES, NS, UNKNOWN, Measure, measure_of
 from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, SIZES, STEP, Steps, absent
 
 Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
 _ALIGNED = tuple(measure for measure in MEASURES if measure.aligned)
 _OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
 
@@ -37,7 +38,7 @@ class Matrix(NamedTuple):
         return numbers
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """Some rows of one step."""
 
     matrix: Matrix
@@ -89,7 +90,7 @@ def _places(names: tuple[str, ...], chosen: tuple[str, ...]) -> list[int]:
     return [names.index(name) for name in chosen]
 
 
-def num_ranks(parts: Sequence[Rows]) -> int:
+def num_ranks(parts: Sequence[StepRows]) -> int:
     """Return the number of ranks that have one of these rows."""
     return int(np.count_nonzero(np.bincount(np.concatenate([part.ranks for part in parts]))))
 
@@ -101,12 +102,12 @@ def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> 
         return []
     order = np.argsort(whole.steps, kind="stable")
     numbers, starts = np.unique(whole.steps[order], return_index=True)
-    rows = [Rows(whole, each) for each in np.split(order, starts[1:])]
+    rows = [StepRows(whole, each) for each in np.split(order, starts[1:])]
     steps = zip(numbers.tolist(), rows, strict=True)
     return [align_rows(step, [each], world_size, 1) for step, each in steps if num_ranks([each]) == world_size]
 
 
-def align_rows(step: int, parts: Sequence[Rows], world_size: int, stands_for: int) -> AlignedStep:
+def align_rows(step: int, parts: Sequence[StepRows], world_size: int, stands_for: int) -> AlignedStep:
     """Return the aligned step, given rows that include one of each rank. Of several of a rank, the last one counts."""
     names = tuple(dict.fromkeys(chain.from_iterable(part.matrix.names for part in parts)))
     numbers = np.empty((world_size, len(names)), np.int64)
@@ -131,8 +132,8 @@ def _side_by_side(
     phases = {w: line for w, line in lines["phase"].items() if numbers[line].any()}
     of_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
     ops = [w for w in of_ops if any(w in lines[m.name] and numbers[lines[m.name][w]].any() for m in _OF_OPS)]
-    own = numbers[[*phases.values()]].sum(axis=0)
-    exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0)
+    own = numbers[[*phases.values()]].sum(axis=0, dtype=np.float64)  # integers could overflow in a hostile job
+    exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0, dtype=np.float64)
     critical = _critical_rank(own, exposed)
     words = {"": [""], "phase": [*phases], "op": ops}
     columns: dict[str, Sequence[float | None]] = {}
@@ -166,7 +167,7 @@ def _column(measure: Measure, numbers: Integers) -> Sequence[float | None]:
     return _amounts(numbers) if measure.of_step == "own" else array("q", numbers.tobytes())
 
 
-def _seconds(nanoseconds: Integers) -> array[float]:
+def _seconds(nanoseconds: NDArray[Any]) -> array[float]:
     return array("d", (nanoseconds * NS).tobytes())
 
 
@@ -177,7 +178,7 @@ def _amounts(numbers: Integers) -> Sequence[int | None]:
     return array("q", numbers.tobytes())
 
 
-def _critical_rank(own: Integers, waited: Integers) -> int:
+def _critical_rank(own: Floats, waited: Floats) -> int:
     """Return the rank that waited least; of several, the one with the longest self time.
 
     A rank without any time in the step is no candidate, unless all are.
@@ -185,6 +186,6 @@ def _critical_rank(own: Integers, waited: Integers) -> int:
     timed = (own != 0) | (waited != 0)
     if not timed.any():
         timed[:] = True
-    waiting: NDArray[Any] = np.where(timed, waited, np.iinfo(np.int64).max)
+    waiting = np.where(timed, waited, np.inf)
     least = np.flatnonzero(waiting == waiting.min())
     return int(least[np.argmax(own[least])])

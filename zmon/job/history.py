@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from zmon.job.alignment import Rows, align_rows, matrix, num_ranks
+from zmon.job.alignment import StepRows, align_rows, matrix, num_ranks
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.steps import Steps
 
@@ -34,7 +34,7 @@ class History:
 
     world_size: int
     steps: deque[AlignedStep] = field(default_factory=deque)
-    _pending: dict[int, list[Rows]] = field(default_factory=dict)  # step → its rows so far
+    _pending: dict[int, list[StepRows]] = field(default_factory=dict)  # step → its rows so far
     _newest: dict[int, int] = field(default_factory=dict)  # rank → the last step that it reported
 
     def __post_init__(self) -> None:
@@ -59,7 +59,7 @@ class History:
         first = max(len(numbers) - _MAX_NEW, 0)
         for place, step in enumerate(numbers[first:].tolist(), first):
             rows = self._pending.setdefault(step, [])
-            rows.append(Rows(new, np.flatnonzero(of_row == place)))
+            rows.append(StepRows(new, np.flatnonzero(of_row == place)))
             number = num_ranks(rows)
             if number < sum(len(part.rows) for part in rows):
                 rows[:] = _last_of_each_rank(rows)
@@ -93,9 +93,9 @@ class History:
         return aligned
 
 
-def _last_of_each_rank(parts: Sequence[Rows]) -> list[Rows]:
+def _last_of_each_rank(parts: Sequence[StepRows]) -> list[StepRows]:
     """Return the rows without those that later ones of the same ranks replace. Each of them keeps a matrix alive."""
-    newest: list[Rows] = []
+    newest: list[StepRows] = []
     known: set[int] = set()
     for part in reversed(parts):
         ranks = {*part.ranks.tolist()}

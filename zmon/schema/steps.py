@@ -140,8 +140,8 @@ class Steps:
 
     def columns_of(self, measure: str) -> dict[str, str]:
         """Return the columns of a measure that are present, by their words."""
-        found = ((name, measure_of(name)) for name in self.bases)
-        return {known[1]: name for name, known in found if known is not None and known[0].name == measure}
+        columns = ((name, measure_of(name)) for name in self.bases)
+        return {known[1]: name for name, known in columns if known is not None and known[0].name == measure}
 
 
 class RankSteps:
