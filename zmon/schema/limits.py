@@ -19,7 +19,7 @@ MAX_RANKS_OF_AGENT = 4096  # ranks in one report; a node has at most some hundre
 MAX_NAMED_MISSING = 64  # missing ranks that a snapshot lists; the others are only counted
 MAX_HOST_LETTERS = 253  # a DNS name
 _HOST_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_HOST_LETTERS}}}")
-MAX_VERSION_LETTERS = 32  # an agent's have 16; a hub sends those of 2,048 agents to a collector in less than 1 MiB
+MAX_VERSION_LETTERS = 32  # an agent's have 16; the hub sends it back in the URL of its next request
 _MAX_NUMBER = 1 << 62  # as for the counts in a box; sums of a few such numbers still fit into a float
 _MAX_SECONDS = 1e11  # the year 5138 as unix time; a date can be computed from it
 
