@@ -84,8 +84,6 @@ bench-dashboard: setup-dev
 bench-scale: setup-dev
 	@$(BIN)/python -m bench.reports
 	@$(BIN)/python -m bench.hub --quiet $(or $(QUIET),10)
-	@$(BIN)/python -m bench.hub --ranks 16384 --collectors 8
-	@$(BIN)/python -m bench.collectors
 	@$(BIN)/python -m bench.replay
 
 packages: setup-dev

@@ -1,11 +1,10 @@
 """The cost of a hub's passes, and the time until it reports a stopped rank. Takes six minutes without `--quiet`.
 
-    python -m bench.hub [--ranks N …] [--collectors N] [--seconds N] [--quiet MINUTES]
+    python -m bench.hub [--ranks N …] [--seconds N] [--quiet MINUTES]
 
 One process simulates the agents over real HTTP, with answers of real size (eight ranks each). On a small machine it
-uses as much CPU as the hub: `players` is its share of one core. `pass, CPU` counts only the hub. With `--collectors`,
-so many collectors ask the agents for the hub, and `of a core` has two numbers: the hub's, and that of the collectors
-together. `false` counts the findings in quiet minutes, in which nothing happens.
+uses as much CPU as the hub: `players` is its share of one core. `pass, CPU` counts only the hub. `false` counts the
+findings in quiet minutes, in which nothing happens.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ import statistics
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +33,7 @@ _HEADS = (
     "resident", "stop → finding", "false",
 )  # fmt: skip
 _SETTLE_SECONDS = 25.0  # the windows over steps are full after this time
+_MAX_START_SECONDS = 120.0
 _MAX_FINDING_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _QUIET_LOOK_SECONDS = 5.0
@@ -46,7 +46,6 @@ class Passes:
     walls: tuple[float, ...]  # seconds of each pass
     cpu_seconds: float  # of the hub, for each pass
     core: float  # share of one core that the hub used
-    collectors_core: float
     players_core: float
     bytes_per_second: float  # of the agents' reports
 
@@ -59,7 +58,6 @@ class RunningHub:
     url: str
     cluster: str
     players: psutil.Process
-    collectors: Sequence[psutil.Process] = ()
 
 
 def main() -> None:
@@ -67,38 +65,33 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each measurement (20)")
     parser.add_argument("--quiet", type=float, default=0.0, help="quiet minutes of each cluster (0)")
-    parser.add_argument("--collectors", type=int, default=0, help="collectors between hub and agents (0)")
     parser.add_argument(
         "--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384], help="ranks of the cluster"
     )
     arguments = parser.parse_args()
-    print(f"ranks step every 250 ms, the hub polls every second, {arguments.collectors or 'no'} collectors")
+    print("ranks step every 250 ms, the hub polls every second")
     print(table_line(_HEADS, _HEADS), flush=True)
     for num_ranks in arguments.ranks:
-        print(
-            table_line(measure(num_ranks, arguments.collectors, arguments.seconds, arguments.quiet), _HEADS), flush=True
-        )
+        print(table_line(measure(num_ranks, arguments.seconds, arguments.quiet), _HEADS), flush=True)
     print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
 
 
-def measure(num_ranks: int, num_collectors: int, seconds: float, quiet_minutes: float) -> tuple[str, ...]:
+def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, ...]:
     """Measure a hub with its cluster: first a healthy job, then the time until the finding for a stopped rank.
 
     Return the cells of its line.
     """
-    with running_hub(num_ranks, num_collectors) as running:
-        wait_for_job(running, num_ranks)
+    with running_hub(num_ranks) as running:
+        _wait_for_job(running, num_ranks)
         time.sleep(_SETTLE_SECONDS)
         passes = _watch(running, seconds)
         false = _quiet_findings(running, quiet_minutes * 60) if quiet_minutes else None
         resident = running.process.memory_info().rss
         finding_seconds = _seconds_to_finding(running, num_ranks // 2)
-    core = f"{passes.core * PERCENT:.0f} %"
     return (
         str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{passes.cpu_seconds * 1000:.0f} ms",
         f"{statistics.median(passes.walls) * 1000:.0f} ms", f"{max(passes.walls) * 1000:.0f} ms",
-        f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us",
-        f"{core} + {passes.collectors_core * PERCENT:.0f} %" if num_collectors else core,
+        f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us", f"{passes.core * PERCENT:.0f} %",
         f"{passes.players_core * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
         f"{resident * MEBI:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
         "-" if false is None else str(false),
@@ -106,34 +99,24 @@ def measure(num_ranks: int, num_collectors: int, seconds: float, quiet_minutes: 
 
 
 @contextlib.contextmanager
-def running_hub(num_ranks: int, num_collectors: int = 0) -> Iterator[RunningHub]:
+def running_hub(num_ranks: int) -> Iterator[RunningHub]:
     """Run a hub with a simulated cluster of so many ranks; yield both."""
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as data, cluster(num_ranks) as (url, players):
-        agents = [f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT)]
-        with contextlib.ExitStack() as stack:
-            ports = [free_port() for _ in range(num_collectors)]
-            collectors = [
-                stack.enter_context(
-                    daemon("hub", "--collect", "--agents", ",".join(agents[first::num_collectors]), "--port", str(port))
-                )
-                for first, port in enumerate(ports)
-            ]
-            names = ("--collectors", ",".join(f"http://127.0.0.1:{port}" for port in ports))
-            port = free_port()
-            options = names if num_collectors else ("--agents", ",".join(agents))
-            with daemon("hub", *options, "--data-dir", data, "--port", str(port)) as hub:
-                yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players, collectors)
+        agents = ",".join(f"{url}/agent/{agent}" for agent in range(num_ranks // RANKS_PER_AGENT))
+        port = free_port()
+        with daemon("hub", "--agents", agents, "--data-dir", data, "--port", str(port)) as hub:
+            yield RunningHub(hub, f"http://127.0.0.1:{port}", url, players)
 
 
-def wait_for_job(running: RunningHub, num_ranks: int, seconds: float = 120.0) -> None:
+def _wait_for_job(running: RunningHub, num_ranks: int) -> None:
     """Wait until the hub has seen all ranks."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + _MAX_START_SECONDS
     while time.monotonic() < end:
         with contextlib.suppress(OSError):
-            if [job["ranks_seen"] for job in get(f"{running.url}/api/v1/jobs")["jobs"]] == [num_ranks]:
+            if [job["ranks_seen"] for job in _get(f"{running.url}/api/v1/jobs")["jobs"]] == [num_ranks]:
                 return
         time.sleep(0.5)
-    raise SystemExit(f"the hub has not seen {num_ranks} ranks within {seconds:.0f} s")
+    raise SystemExit(f"the hub has not seen {num_ranks} ranks within {_MAX_START_SECONDS:.0f} s")
 
 
 def post(url: str) -> None:
@@ -141,7 +124,7 @@ def post(url: str) -> None:
     urllib.request.urlopen(url, data=b"", timeout=10).close()
 
 
-def get(url: str) -> dict[str, Any]:
+def _get(url: str) -> dict[str, Any]:
     """Return an answer of JSON."""
     with urllib.request.urlopen(url, timeout=30) as answer:
         content: dict[str, Any] = json.load(answer)
@@ -157,10 +140,9 @@ def _watch(running: RunningHub, seconds: float) -> Passes:
         last, wall = _wait_for_pass(running.url, last)
         walls.append(wall)
     elapsed = time.monotonic() - begin
-    hub, collectors, players = (now - earlier for now, earlier in zip(_cpu_seconds(running), before, strict=True))
+    hub, players = (now - earlier for now, earlier in zip(_cpu_seconds(running), before, strict=True))
     return Passes(
-        tuple(walls), hub / len(walls), hub / elapsed, collectors / elapsed, players / elapsed,
-        (_sent_bytes(running) - sent) / elapsed,
+        tuple(walls), hub / len(walls), hub / elapsed, players / elapsed, (_sent_bytes(running) - sent) / elapsed,
     )  # fmt: skip
 
 
@@ -175,9 +157,8 @@ def _wait_for_pass(url: str, last: float) -> tuple[float, float]:
         time.sleep(_LOOK_SECONDS)
 
 
-def _cpu_seconds(running: RunningHub) -> tuple[float, float, float]:
-    hub, *collectors = (sum(each.cpu_times()[:2]) for each in (running.process, *running.collectors))
-    return hub, sum(collectors), sum(running.players.cpu_times()[:2])
+def _cpu_seconds(running: RunningHub) -> tuple[float, float]:
+    return sum(running.process.cpu_times()[:2]), sum(running.players.cpu_times()[:2])
 
 
 def _sent_bytes(running: RunningHub) -> int:
@@ -190,7 +171,7 @@ def _quiet_findings(running: RunningHub, seconds: float) -> int:
     ids: set[str] = set()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        ids |= {finding["id"] for finding in get(f"{running.url}/api/v1/findings")["findings"]}
+        ids |= {finding["id"] for finding in _get(f"{running.url}/api/v1/findings")["findings"]}
         time.sleep(_QUIET_LOOK_SECONDS)
     return len(ids)
 
@@ -200,7 +181,7 @@ def _seconds_to_finding(running: RunningHub, rank: int) -> float | None:
     stopped_at = time.monotonic()
     post(f"{running.cluster}/strike/{rank}")
     while (elapsed := time.monotonic() - stopped_at) < _MAX_FINDING_SECONDS:
-        findings = get(f"{running.url}/api/v1/findings?active=1")["findings"]
+        findings = _get(f"{running.url}/api/v1/findings?active=1")["findings"]
         if any(finding["ranks"] == [rank] for finding in findings):
             return elapsed
         time.sleep(0.05)

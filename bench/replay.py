@@ -23,7 +23,6 @@ from bench.rows import table_line
 from zmon.hub import Hub, HubConfig
 from zmon.hub.cycles import search_seldom
 from zmon.schema.api.packed import Resting, unpack
-from zmon.web.client import RawReport
 
 _HEADS = ("ranks", "agents", "recorded", "MB", "decode", "evaluate", "pass", "÷ real time", "resident")
 _LENGTH_BYTES = 4
@@ -79,7 +78,8 @@ def replay(path: Path, num_ranks: int, folder: Path) -> tuple[list[float], list[
         while bodies := [body for _, body in zip(range(num_agents), reports, strict=False)]:
             begin = time.process_time()
             for link, body in zip(hub.links, bodies, strict=True):
-                link.record_report(link.read(RawReport(body, is_packed=True)))
+                report, link.resting = unpack(body, link.resting)
+                link.record_report(report)
             middle = time.process_time()
             hub.evaluate(time.time())
             search_seldom(num_ranks)

@@ -1,53 +1,41 @@
-"""Tests of the options of `zmon hub` that exclude each other."""
+"""Tests of `zmon hub --shard`, which gives a hub a part of the jobs."""
 
 import pytest
 from click.testing import CliRunner
 
 from zmon.cli import hub as command
 from zmon.errors import UsageError
+from zmon.schema.shard import Shard
 
 
 @pytest.fixture
 def started(monkeypatch):
-    """The roles that were started, each with its check only."""
-    roles = []
-    monkeypatch.setattr(command, "serve", lambda role, *_: roles.append(role))
-    return roles
+    """The configurations of the hubs that were started. None of them serves."""
+    configs = []
+
+    class StartedHub:
+        def __init__(self, config):
+            configs.append(config)
+
+        def app(self):
+            """Return no application."""
+
+    monkeypatch.setattr(command, "Hub", StartedHub)
+    monkeypatch.setattr(command, "serve", lambda name, listening, make, reserved_files: make())
+    return configs
 
 
 def run(*arguments, **env):
-    return CliRunner().invoke(command.hub, ["--check-config", *arguments], env=env)
+    return CliRunner().invoke(command.hub, ["--check-config", *arguments], env=env).exception
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        ("--collectors", "http://node-a:9781"),
-        ("--shard", "0/2"),
-        ("--data-dir", "/tmp/findings"),
-        ("--detectors", "{}"),
-        ("--max-job-labels", "4"),
-    ],
-    ids=lambda option: option[0],
-)
-def test_collector_refuses_an_option_that_only_a_hub_uses(started, option):
-    error = run("--collect", *option).exception
+def test_hub_judges_all_jobs_unless_it_has_a_shard(started):
+    assert [run(), run("--shard", "1/4"), run(ZMON_SHARD="0/2")] == [None, None, None]
+    assert [config.shard for config in started] == [None, Shard(1, 4), Shard(0, 2)]
+
+
+def test_text_that_is_no_shard_is_refused_with_the_name_of_the_option(started):
+    error = run("--shard", "4/4")
     assert isinstance(error, UsageError)
-    assert str(error).startswith(f"--collect and {option[0]} exclude each other: ")
+    assert str(error).startswith("--shard: '4/4' is no shard: ")
     assert started == []
-
-
-@pytest.mark.parametrize(("variable", "value"), [("ZMON_COLLECTORS", "http://node-a:9781"), ("ZMON_SHARD", "0/2")])
-def test_collector_refuses_a_variable_that_gives_it_two_roles(started, variable, value):
-    assert isinstance(run("--collect", **{variable: value}).exception, UsageError)
-    assert started == []
-
-
-def test_collector_ignores_variables_of_the_hub_on_its_host(started):
-    answer = run("--collect", ZMON_DATA_DIR="/var/lib/zmon", ZMON_DETECTORS="{straggler: {slower_ratio: 0.3}}")
-    assert (answer.exception, started) == (None, ["collector"])
-
-
-def test_hub_has_both_options_of_a_large_cluster(started):
-    answer = run("--collectors", "http://node-a:9781", "--shard", "0/2")
-    assert (answer.exception, started) == (None, ["hub"])

@@ -17,7 +17,7 @@ EXPORTED = {
     daemon: set(
         re.findall(r"^# TYPE (\w+) ", (GOLDEN / f"{daemon}_page.txt").read_text(encoding="utf-8"), re.MULTILINE)
     )
-    for daemon in ("agent", "hub", "collector")
+    for daemon in ("agent", "hub")
 }
 HISTOGRAM = [f"{metrics.STEP_HISTOGRAM}{suffix}" for suffix in ("_bucket", "_sum", "_count")]
 DAEMONS = {name: {daemon for daemon, names in EXPORTED.items() if name in names} for name in metrics.SPECS} | {
@@ -27,11 +27,7 @@ DAEMONS = {name: {daemon for daemon, names in EXPORTED.items() if name in names}
 
 def sampling_seconds(intervals: Intervals) -> dict[str, int]:
     """Return the interval by name of the series: of the scrapes of its daemon, or of the group that records it."""
-    scraped = {
-        "agent": intervals.agents_seconds,
-        "hub": intervals.hub_seconds,
-        "collector": intervals.hub_seconds,
-    }
+    scraped = {"agent": intervals.agents_seconds, "hub": intervals.hub_seconds}
     seconds = {name: max(scraped[daemon] for daemon in daemons) for name, daemons in DAEMONS.items()}
     seconds["up"] = intervals.agents_seconds  # the rules select only that of agents
     return seconds | {

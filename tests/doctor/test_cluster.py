@@ -80,15 +80,6 @@ def test_agent_that_never_answered_is_named_by_its_url():
     assert list(results) == ["agent http://node-b:9780"]
 
 
-def test_collector_that_does_not_answer_is_one_check_for_all_its_agents():
-    silent = [
-        agent(host=f"node-{number}", reachable=False, silent_collector="http://collector:9781") for number in range(256)
-    ]
-    (name,) = names = inert(checks(hub_view([AGENT, *silent])))
-    assert name == "collector http://collector:9781"
-    assert "256 agents may be well" in names[name]
-
-
 def test_healthy_agents_share_a_check():
     hundred = [agent(host=f"node-{number}") for number in range(100)]
     results = [check for check in checks(hub_view(hundred)) if check.name.startswith("agent")]

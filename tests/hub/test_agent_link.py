@@ -54,7 +54,7 @@ def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_h
 def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), cursor=7))
-    link.record_leave()
+    link.record_suspects((), leaving=True)
     assert not link.status().is_restarting  # it still answers
     link.record_failure("Connection refused")
     assert link.status().is_restarting
@@ -65,8 +65,8 @@ def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
 def test_silence_of_an_agent_after_its_restart_is_not_that_of_the_restart():
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), cursor=7))
-    link.record_leave()
-    link.record_stay()
+    link.record_suspects((), leaving=True)
+    link.record_suspects((), leaving=False)
     link.record_failure("no answer within 2 s")
     assert not link.status().is_restarting
 

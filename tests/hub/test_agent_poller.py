@@ -1,7 +1,11 @@
 """Tests of how the hub asks agents for their reports: packed, or as JSON if that is all it can have."""
 
+import asyncio
+from dataclasses import replace
+
 from tests.build import JOB, step_record
-from tests.hub.fakes import FakeAgent, frozen, healthy, poll
+from tests.hub.fakes import FakeAgent, contexts, frozen, healthy, hub_over, poll, two_agents
+from zmon.schema.shard import Shard
 
 
 def culprits(findings):
@@ -61,3 +65,29 @@ def test_steps_arrive_packed(run_scenario):
         assert await poll(steps) == [1, 2, 3]
 
     run_scenario(scenario, agent)
+
+
+def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(run_scenario):
+    """The hub would send the version back in its next request."""
+    node_a, node_b = two_agents()
+    node_a.plans_version = "x" * (2 << 20)
+
+    async def scenario(hub_client):
+        await hub_client.passes(3)
+        assert {link.url: link.reachable for link in hub_client.hub.links} == {node_a.url: False, node_b.url: True}
+
+    run_scenario(scenario, node_a, node_b)
+
+
+def test_hub_of_a_shard_asks_for_its_jobs_and_judges_no_others(tmp_path):
+    node_a, node_b = two_agents()
+    node_a.ranks = [replace(rank, job_id="a") for rank in node_a.ranks]
+    node_b.ranks = [replace(rank, job_id="b") for rank in node_b.ranks]
+
+    async def main():
+        async with contexts([node_a, node_b]), hub_over(tmp_path, node_a, node_b, shard=Shard(1, 4)) as hub_client:
+            await hub_client.passes(2)
+            assert [snapshot.job_id for snapshot in hub_client.hub.snapshots] == ["b"]
+            assert all("shard=1%2F4" in path or "shard=1/4" in path for path in node_a.requests if "snapshot" in path)
+
+    asyncio.run(asyncio.wait_for(main(), 20))

@@ -4,6 +4,7 @@ import asyncio
 
 from tests.build import rank_state
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, two_agents
+from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.discovery.file_sd import FileTargets
 
 
@@ -23,7 +24,7 @@ def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
     asyncio.run(asyncio.wait_for(main(), 20))
 
 
-def test_restarted_hub_resolves_nothing_before_every_source_has_named_its_agents(tmp_path, monkeypatch):
+def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_has_named_its_agents(tmp_path, monkeypatch):
     """The agents that it does not know yet may have the job."""
     monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
 
@@ -36,6 +37,12 @@ def test_restarted_hub_resolves_nothing_before_every_source_has_named_its_agents
             async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
                 await hub_client.passes(5)
                 assert [f["cause"] for f in await hub_client.findings()] == ["rank_frozen"]
+                hub_client.hub._began -= FORGET_SECONDS
+
+                async def resolved():
+                    return not await hub_client.findings()
+
+                assert await poll(resolved)
 
     asyncio.run(asyncio.wait_for(main(), 20))
 

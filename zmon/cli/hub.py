@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import click
-from click.core import ParameterSource
 
 from zmon.cli.daemon import Listening, serve
 from zmon.cli.options import (
@@ -28,10 +27,9 @@ from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
-from zmon.hub.collector import Collector
 from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
-from zmon.hub.discovery.target import TargetSource, is_url
+from zmon.hub.discovery.target import TargetSource
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS
@@ -39,9 +37,6 @@ from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.steplog.files import lock_directory
 from zmon.web.live_config import LiveConfig
-
-_OF_A_HUB = {"collectors", "shard"}
-_OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels", "peaks"}
 
 
 @click.command()
@@ -78,19 +73,6 @@ _OF_A_JUDGE = {*_OF_A_HUB, "data_dir", "detectors", "max_job_labels", "peaks"}
     help="Labels of a job in /metrics. With four more, a series must not exceed the label_limit of Prometheus.",
 )
 @click.option(
-    "--collectors",
-    envvar="ZMON_COLLECTORS",
-    default="",
-    metavar="URL,…",
-    help="Collectors (zmon hub --collect), each of which asks part of the agents: for thousands of hosts.",
-)
-@click.option(
-    "--collect",
-    envvar="ZMON_COLLECT",
-    is_flag=True,
-    help="Be a collector: ask the agents for other hubs, and judge nothing.",
-)
-@click.option(
     "--shard",
     envvar="ZMON_SHARD",
     default="",
@@ -118,8 +100,6 @@ def hub(
     http: HttpConfig | None,
     data_dir: Path,
     max_job_labels: int,
-    collectors: str,
-    collect: bool,
     shard: str,
     peaks: Path | None,
     detectors: tuple[Detector, ...],
@@ -130,14 +110,12 @@ def hub(
     words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
-    if collect:
-        _refuse_options_of_a_judge()
-    if not (words or agents or agents_file or collectors):
+    if not (words or agents or agents_file):
         words = [AGENT_URL]
-    urls, sources = discovery.agents(words, scheme) if words or not collectors else ((), ())
+    urls, sources = discovery.agents(words, scheme)
     if check_config:
         _check(sources)
-    elif not collect:
+    else:
         _lock(data_dir)
     search_seldom()
     config = HubConfig(
@@ -147,42 +125,13 @@ def hub(
         sources=sources,
         allowed_hosts=allowed_hosts,
         max_job_labels=max_job_labels,
-        collectors=_urls(collectors),
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
         web=live,
         http=http,
     )
     listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
-    make = (lambda: Collector(config).app()) if collect else (lambda: Hub(config).app())
-    serve("collector" if collect else "hub", listening, make, config.reserved_files)
-
-
-def _refuse_options_of_a_judge() -> None:
-    """Raise UsageError if a collector has options that only a hub that judges uses.
-
-    A variable of the environment may be there for the hub of the same host, unless it says what the hub is to ask.
-    """
-    context = click.get_current_context()
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if (source is ParameterSource.COMMANDLINE and option.name in _OF_A_JUDGE) or (
-            source is ParameterSource.ENVIRONMENT and option.name in _OF_A_HUB
-        ):
-            raise UsageError(
-                f"--collect and {option.opts[0]} exclude each other",
-                "a collector only asks agents, for hubs of any shard",
-                "Give --agents to the collector, and the other option to the hub",
-            )
-
-
-def _urls(text: str) -> tuple[str, ...]:
-    """Return the URLs of collectors. Raises UsageError."""
-    urls = tuple(word.rstrip("/") for word in comma_separated(text))
-    for url in urls:
-        if not is_url(url):
-            raise UsageError(f"--collectors {url!r} is no URL", "", "Write http://NODE:9781 for each collector")
-    return urls
+    serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
 
 
 def _shard(text: str) -> Shard | None:

@@ -11,7 +11,7 @@ from zmon.detectors.parts.new_finding import new_finding
 from zmon.detectors.parts.wording import numbers
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.job_snapshot import AgentStatus, Snapshot
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
 
 
@@ -65,7 +65,8 @@ class Coverage(Thresholds):
             stalled=False,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
-            detail=_next_step(first),
+            detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
+            "If not, start it again.",
             evidence=Evidence(agents=tuple(agent.url for agent in silent)),
         )
 
@@ -113,16 +114,3 @@ class Coverage(Thresholds):
             f"step log of the agent may have it as {first.wanted_job_id}.",
             evidence=Evidence(),
         )
-
-
-def _next_step(agent: AgentStatus) -> str:
-    """Return what to check first, for an agent that is silent."""
-    if agent.silent_collector:
-        return (
-            "The agents may be well: the hub asks them through a collector, which does not answer. Does it run "
-            f"(`curl {agent.silent_collector}/healthz`)? If not, start it again."
-        )
-    return (
-        f"Is the host up (`ping {agent.host}`)? Does the agent run (`curl {agent.url}/healthz`)? "
-        "If not, start it again."
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -115,14 +115,8 @@ def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
     """Return one check for all agents that answer, and one for each problem of an agent."""
     answering = [agent for agent in statuses if agent.reachable]
     checks = []
-    for collector, number in Counter(agent.silent_collector for agent in statuses if agent.silent_collector).items():
-        result = f"does not answer the hub; {counted(number, 'agent')} may be well, and nobody watches them"
-        next_step = f"Check that zmon hub --collect runs there: `curl -s {collector}/healthz`"
-        checks.append(Check(f"collector {collector}", False, result, next_step))
     for agent in statuses:
         name = f"agent {agent.host or agent.url}"
-        if agent.silent_collector:
-            continue
         if not agent.reachable:
             result = f"has not answered the hub for {agent.silent_seconds:.0f} s: {agent.error}"
             next_step = f"On that node, check that zmon agent runs: `curl -s {agent.url}/healthz`"

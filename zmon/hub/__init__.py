@@ -26,7 +26,6 @@ from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
-from zmon.hub.collector_poller import CollectorPoller
 from zmon.hub.config import HubConfig
 from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery import Discovery
@@ -60,7 +59,6 @@ class Hub:
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
-        self.collectors = CollectorPoller(config, self.links, self._agents.suspected)
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
@@ -99,7 +97,7 @@ class Hub:
         while True:
             begin = time.monotonic()
             try:
-                await asyncio.gather(self._agents.ask(session), self.collectors.ask(session))
+                await self._agents.ask(session)
                 self._evaluate(session)
             except Exception:  # of any part: the next pass may succeed
                 log.exception("a pass of the hub failed")  # the time of the last pass gets old as well, which pages
@@ -223,8 +221,7 @@ class Hub:
 
     def _has_heard_all(self) -> bool:
         """Return True if every source has named its agents and every agent has answered, or had an hour for it."""
-        all_known = self.discovery.is_complete and self.collectors.is_complete
-        all_known = all_known or time.monotonic() - self._began > FORGET_SECONDS
+        all_known = self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
         return all_known and all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links)
 
     def _forget_gone_jobs(self, now: float) -> None:
@@ -285,7 +282,6 @@ class Hub:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)
-            self.collectors.start(session)
             yield
             self._stall_evidence.cancel()
             self.job_states.accounts.save()
@@ -293,7 +289,6 @@ class Hub:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._agents.close()
-            await self.collectors.close()
             await self.incidents.close()
 
 

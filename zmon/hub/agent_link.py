@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import deque
@@ -15,19 +14,14 @@ from zmon.job.timeline import as_of_now
 from zmon.schema.api import SnapshotRequest, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting
-from zmon.schema.api.received import Undecodable
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
 from zmon.schema.shard import Shard
-from zmon.web import client
-
-log = logging.getLogger("zmon.hub")
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
 WINDOW_SECONDS = 60.0  # the window over which hardware counters are compared
 _BETWEEN_SAMPLES_SECONDS = 5.0
-_JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
 RESTART_SECONDS = 120.0  # an agent that said that it ends is expected back within this time: a node pulls an image
 TCP_WINDOW_SECONDS = 4.0  # the window over which TCP connections are compared: a few steps, four readings of the agent
 _BETWEEN_TCP_SAMPLES_SECONDS = 0.9
@@ -51,9 +45,7 @@ class AgentLink:
         self._tcp_samples: deque[tuple[float, TcpSample | None]] = deque()
         self._were_up: frozenset[str] = frozenset()
         self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
-        self._packed_at = -math.inf  # monotonic time from which on packed reports are requested
-        self.collector = ""  # URL of the collector that asks the agent; empty: the hub asks it itself
-        self.silent_collector = ""  # the same URL while that collector does not answer
+        self.packed_at = -math.inf  # monotonic time from which on packed reports are requested
         self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
         self.consecutive_failures = 0
@@ -74,88 +66,43 @@ class AgentLink:
             return None
         return as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
 
-    def due_cursor(self, every_seconds: float) -> int | None:
-        """Return the cursor to ask for new steps with, or None if it is too early to ask again.
-
-        More frequent requests would return the same time span, split into more records.
-        """
-        due = time.monotonic() - self._steps_received_at >= every_seconds
-        return self.cursor if due else None
-
-    def read(self, raw: client.RawReport) -> AgentReport:
-        """Return a report that the agent sent. If it is packed and wrong, JSON is requested for a while.
-
-        Raises Undecodable or Unreachable.
-        """
-        try:
-            report, self.resting = client.read_report(self.url, raw, self.resting)
-        except Undecodable as error:
-            log.warning("%s: its packed report cannot be decoded, JSON is requested: %s", self.url, error)
-            self._packed_at, self.resting = time.monotonic() + _JSON_SECONDS, Resting()
-            raise
-        return report
-
-    @property
-    def wants_packed(self) -> bool:
-        """True unless the agent's packed reports could not be decoded lately."""
-        return time.monotonic() >= self._packed_at
-
     def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
         """Return the next request for its report, with the steps since the last one if that is long enough ago.
 
-        `about`: about this many records of each rank.
+        More frequent requests would return the same time span, split into more records. `about`: about this many
+        records of each rank.
         """
-        since = self.due_cursor(every_seconds)
+        is_due = time.monotonic() - self._steps_received_at >= every_seconds
         return SnapshotRequest(
-            since=-1 if since is None else since,
+            since=self.cursor if is_due and self.cursor is not None else -1,
             about=about,
             plans=self.plans_version,
             known=self.resting.version,
             shard=str(self._shard or ""),
         )
 
-    def record_failure(self, error: str, host_is_up: bool = False, silent_collector: str = "") -> None:
+    def record_failure(self, error: str, host_is_up: bool = False) -> None:
         """Record that the agent did not answer. Its last report, and its jobs with it, are forgotten after an hour.
 
-        `host_is_up`: its host did answer, and refused the connection. `silent_collector`: the URL of its collector, if
-        that does not answer and so nothing is known about the agent.
+        `host_is_up`: its host did answer, and refused the connection.
         """
         self.error, self.suspects, self.host_is_up = error, (), host_is_up
-        self.silent_collector = silent_collector
         self.consecutive_failures += 1
         if self.silent_seconds > FORGET_SECONDS:
             self.report = None
 
-    def record_leave(self) -> None:
-        """Record that the agent said that it ends now: it starts again."""
-        self._restarts_until = time.monotonic() + RESTART_SECONDS
-
     def record_suspects(self, suspects: tuple[Suspicion, ...], leaving: bool) -> None:
-        """Record the answer to a long poll: the ranks that the agent suspects, and whether it ends now."""
+        """Record the answer to a long poll: the ranks that the agent suspects, and whether it ends now to start again.
+
+        If it does not end, its last restart is over, and a later silence is one of its own.
+        """
         self.suspects = suspects if self._shard is None else suspects_of_shard(suspects, self._shard)
-        if leaving:
-            self.record_leave()
-        else:
-            self.record_stay()
-
-    @property
-    def is_leaving(self) -> bool:
-        """True if the agent said that it ends now, or said so lately and is expected back."""
-        return time.monotonic() < self._restarts_until
-
-    def record_answer(self) -> None:
-        """Record that the agent has answered now."""
-        self._answered_at = time.monotonic()
-        self.error, self.host_is_up, self.silent_collector, self.consecutive_failures = None, False, "", 0
-
-    def record_stay(self) -> None:
-        """Record that the agent does not end now: its restart is over, and a later silence is one of its own."""
-        self._restarts_until = -math.inf
+        self._restarts_until = time.monotonic() + RESTART_SECONDS if leaving else -math.inf
 
     def withdraw(self) -> None:
         """Record that discovery no longer names the agent: its ranks are unwatched, and its host is not lost."""
         self.is_target, self.error, self.suspects = False, "it is no longer a target", ()
-        self.host_is_up, self.collector, self.silent_collector = True, "", ""
+        self.host_is_up = True
 
     def name_again(self) -> None:
         """Record that discovery names the agent again."""
@@ -176,13 +123,12 @@ class AgentLink:
         other_host = self.report is not None and self.report.host != report.host
         if report.plans_version != self.plans_version:
             self._plans, self.plans_version = report.plans, report.plans_version
-        previous = self._answered_at
-        self.record_answer()
+        previous, self._answered_at = self._answered_at, time.monotonic()
         if self.report is not None and not other_host:
             report = with_earlier_ends(report, self.report, self._answered_at - previous)
         if self._plans is not report.plans and (self._plans or report.plans):
             report = replace(report, plans=self._plans)
-        self.report = report
+        self.report, self.error, self.host_is_up, self.consecutive_failures = report, None, False, 0
         if with_steps or self.cursor is None:
             self.cursor, self._steps_received_at = report.cursor, self._answered_at
         if other_host:
@@ -240,8 +186,7 @@ class AgentLink:
             num_left_out=self.report.num_left_out if self.report else 0,
             left_out=self.report.left_out if self.report else (),
             host_is_up=self.host_is_up,
-            is_restarting=not self.reachable and self.is_leaving,
-            silent_collector=self.silent_collector,
+            is_restarting=not self.reachable and time.monotonic() < self._restarts_until,
         )
 
 

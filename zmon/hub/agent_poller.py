@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import aiohttp
 
@@ -19,23 +18,24 @@ from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.schema.api import SnapshotRequest, SuspectsRequest, endpoints
 from zmon.schema.api.agent import AgentReport
+from zmon.schema.api.packed import Resting
 from zmon.schema.api.received import Undecodable
 from zmon.web import client
 
 log = logging.getLogger("zmon.hub")
 
 _NO_VERSION = -1  # version of an agent's suspects before the first answer
-RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
-SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
-LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
+_RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not answer
+_SHORTEST_POLL_SECONDS = 0.1  # an agent whose every answer is new must not keep the hub busy
+_JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
+_LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
 
 
 class AgentPoller:
     """All requests of the hub's passes to the agents. `links` has the state of each agent."""
 
-    def __init__(self, config: HubConfig, on_change: Callable[[], None] = lambda: None) -> None:
-        """`on_change` is called when the suspects of an agent change."""
-        self._config, self._on_change = config, on_change
+    def __init__(self, config: HubConfig) -> None:
+        self._config = config
         self.links: list[AgentLink] = []
         self._session: aiohttp.ClientSession | None = None
         self._listeners: dict[AgentLink, asyncio.Task[None]] = {}
@@ -52,7 +52,7 @@ class AgentPoller:
             elif not known[url].is_target:
                 known[url].name_again()
         for link in self.links:
-            if link.is_target and not link.collector and link.url not in urls:
+            if link.is_target and link.url not in urls:
                 link.withdraw()
         self.links[:] = [link for link in self.links if not link.is_forgotten]  # other parts have the same list
         self._listen_to_targets()
@@ -79,7 +79,7 @@ class AgentPoller:
         for link in [link for link in self._listeners if not link.is_target]:
             self._listeners.pop(link).cancel()
         for link in self.links:
-            if link.is_target and not link.collector and link not in self._listeners:
+            if link.is_target and link not in self._listeners:
                 self._listeners[link] = asyncio.create_task(self._listen(self._session, link))
 
     async def ask(self, session: aiohttp.ClientSession) -> None:
@@ -90,7 +90,7 @@ class AgentPoller:
         # With more requests at the same time, answers could time out before they are read.
         limit = asyncio.Semaphore(self._config.max_requests)
         for link in self.links:
-            if link.is_target and not link.collector and link not in self._requests:
+            if link.is_target and link not in self._requests:
                 self._requests[link] = asyncio.create_task(self._ask_agent(session, link, limit))
         not_silent = [link for link in self._requests if link.reachable or not link.consecutive_failures]
         if not_silent:
@@ -117,12 +117,17 @@ class AgentPoller:
                 link.record_report(report, with_steps=request.since >= 0)
 
     async def _report(self, session: aiohttp.ClientSession, link: AgentLink, request: SnapshotRequest) -> AgentReport:
-        """Return the agent's report: packed, or as JSON if a part of its packed report is wrong."""
+        """Return the agent's report: packed, or as JSON for a while if a part of its packed report is wrong."""
         seconds = self._config.agent_timeout_seconds
-        if link.wants_packed:
-            with contextlib.suppress(Undecodable):
-                return link.read(await client.ask_report(session, link.url, request, seconds))
-        return link.read(await client.ask_report(session, link.url, request, seconds, packed=False))
+        if time.monotonic() >= link.packed_at:
+            try:
+                report, link.resting = await client.ask_report(session, link.url, request, seconds, link.resting)
+            except Undecodable as error:
+                log.warning("%s: its packed report cannot be decoded, JSON is requested: %s", link.url, error)
+                link.packed_at, link.resting = time.monotonic() + _JSON_SECONDS, Resting()
+            else:
+                return report
+        return await client.ask(session, link.url, endpoints.SNAPSHOT, request, seconds)
 
     async def _listen(self, session: aiohttp.ClientSession, link: AgentLink) -> None:
         """Keep a long poll for suspects open to one agent, for ever."""
@@ -131,18 +136,16 @@ class AgentPoller:
             begin = time.monotonic()
             try:
                 request = SuspectsRequest(wait, version)
-                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + LATE_SECONDS)
+                answer = await client.ask(session, link.url, endpoints.SUSPECTS, request, wait + _LATE_SECONDS)
             except Unreachable:
                 version = _NO_VERSION
-                await asyncio.sleep(RETRY_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
                 continue
-            before, version = (link.suspects, link.is_leaving), answer.version
+            version = answer.version
             link.record_suspects(tuple(answer.suspects), answer.leaving)
-            if (link.suspects, link.is_leaving) != before:
-                self._on_change()
             if link.suspects:
                 self.suspected.set()
-            await asyncio.sleep(max(0.0, begin + SHORTEST_POLL_SECONDS - time.monotonic()))
+            await asyncio.sleep(max(0.0, begin + _SHORTEST_POLL_SECONDS - time.monotonic()))
 
     async def close(self) -> None:
         """Cancel the requests that are not answered yet."""

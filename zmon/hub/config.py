@@ -15,7 +15,6 @@ from zmon.schema.shard import Shard
 from zmon.web.live_config import LiveConfig
 
 _MAX_DISCOVERED = 2048  # agents; more need another hub
-_AGENTS_OF_COLLECTOR = 512  # at most
 _OWN_FILES = 96  # its log, libraries, and the files of findings and incidents that its threads have open at a time
 
 
@@ -37,7 +36,6 @@ class HubConfig:
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this hub, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     http: HttpConfig | None = None  # password, token or certificate for the agents
-    collectors: tuple[str, ...] = ()  # URLs of collectors, whose agents are judged as well
     shard: Shard | None = None  # only the jobs of this shard are judged; None: all jobs
     sources: tuple[TargetSource, ...] = ()  # they name further agents, which come and go
     max_job_labels: int = MAX_LABELS  # labels of a job in /metrics; a site with a low `label_limit` sets it
@@ -51,11 +49,8 @@ class HubConfig:
 
     @property
     def max_connections(self) -> int:
-        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents.
-
-        The agents of collectors are asked for evidence only.
-        """
-        return 2 * self.max_agents + 2 * self.max_requests + _AGENTS_OF_COLLECTOR * len(self.collectors)
+        """The most connections to agents: a long poll and a snapshot each, and evidence for stalls and incidents."""
+        return 2 * self.max_agents + 2 * self.max_requests
 
     @property
     def reserved_files(self) -> int:

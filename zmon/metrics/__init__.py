@@ -1,7 +1,6 @@
 """The /metrics pages of agent and hub. Metric names appear in this room only."""
 
 from zmon.metrics.agent import agent_page
-from zmon.metrics.collector import collector_page
 from zmon.metrics.hub import free_labels, hub_page
 from zmon.metrics.names import SPECS, STEP_HISTOGRAM, STEP_SECONDS_BOUNDS
 from zmon.metrics.page import CONTENT_TYPE, Page
@@ -13,7 +12,6 @@ __all__ = [
     "STEP_SECONDS_BOUNDS",
     "Page",
     "agent_page",
-    "collector_page",
     "free_labels",
     "hub_page",
 ]

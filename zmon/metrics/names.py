@@ -171,9 +171,6 @@ SPECS: dict[str, Spec] = {
     "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),
-    "zmon_collector_agents": Spec("gauge", (), "Agents that the collector asks."),
-    "zmon_collector_agents_answering": Spec("gauge", (), "Agents that answered the collector's last request."),
-    "zmon_collector_last_request_timestamp_seconds": Spec("gauge", (), "Unix time at which a hub last asked the collector."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "Duration of the hub's last pass over all agents."),
     "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered."),
 }  # fmt: skip

@@ -34,7 +34,6 @@ class AgentStatus:
     left_out: tuple[str, ...] = ()  # the first of them, each with the reason
     host_is_up: bool = False  # the agent does not answer, but its host refused the connection
     is_restarting: bool = False  # the agent does not answer, and said before that it ends; for two minutes
-    silent_collector: str = ""  # URL of its collector if that does not answer; then the agent may be well
 
 
 @dataclass(frozen=True, slots=True)

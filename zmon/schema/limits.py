@@ -19,13 +19,13 @@ MAX_RANKS_OF_AGENT = 4096  # ranks in one report; a node has at most some hundre
 MAX_NAMED_MISSING = 64  # missing ranks that a snapshot lists; the others are only counted
 MAX_HOST_LETTERS = 253  # a DNS name
 _HOST_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_HOST_LETTERS}}}")
-MAX_VERSION_LETTERS = 32  # an agent's have 16; a hub sends those of 2,048 agents to a collector in less than 1 MiB
+_MAX_VERSION_LETTERS = 32  # an agent's have 16; the hub sends it back in the URL of its next request
 _MAX_NUMBER = 1 << 62  # as for the counts in a box; sums of a few such numbers still fit into a float
 _MAX_SECONDS = 1e11  # the year 5138 as unix time; a date can be computed from it
 
 Whole = Annotated[int, Meta(ge=-_MAX_NUMBER, le=_MAX_NUMBER)]  # a count, an amount or an id
 Seconds = Annotated[float, Meta(ge=-_MAX_SECONDS, le=_MAX_SECONDS)]  # a duration, an age or a unix time
-Version = Annotated[str, Meta(max_length=MAX_VERSION_LETTERS)]  # a digest of something that is sent only if it is new
+Version = Annotated[str, Meta(max_length=_MAX_VERSION_LETTERS)]  # a digest of something that is sent only if it is new
 # As names.JOB_ID. `$` alone would accept a line break at the end.
 JobId = Annotated[str, Meta(pattern=rf"^{JOB_ID.pattern}$(?!\n)")]
 

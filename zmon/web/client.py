@@ -20,7 +20,6 @@ import aiohttp
 import msgspec
 
 from zmon.errors import NotServed, Unreachable
-from zmon.format import plain
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
@@ -36,8 +35,6 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
 _MAX_LINE = 300  # letters of a daemon's own line
 _PART_BYTES = 1 << 16
-_MAX_COLLECTED_BYTES = 256 << 20  # the reports of 512 agents, each with 64 ranks
-_WHO_LISTENS = "check which program and version listens there"
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
@@ -63,36 +60,22 @@ async def ask(
     return _decoded(url, answer.body, endpoint.answer)
 
 
-class RawReport(NamedTuple):
-    """An agent's report that is not decoded yet."""
-
-    body: bytes
-    is_packed: bool  # False: it is JSON
-
-
 async def ask_report(
-    session: aiohttp.ClientSession, base: str, request: SnapshotRequest, timeout: float, packed: bool = True
-) -> RawReport:
-    """Ask an agent for its report. Raises NotServed for status 404, Unreachable for other failures.
+    session: aiohttp.ClientSession, base: str, request: SnapshotRequest, timeout: float, resting: Resting
+) -> tuple[AgentReport, Resting]:
+    """Ask an agent for its report in packed form. Return it, and the resting rows for its next packed report.
 
-    `packed`: ask for the packed form. An agent of another version answers with JSON all the same.
+    `resting`: the rows whose version the request says. An agent of another version answers with JSON all the same.
+    Raises Undecodable if a part of a packed report cannot be decoded, and the errors of `ask`.
     """
     endpoint = endpoints.SNAPSHOT
-    url, accept = base + endpoint.path, CONTENT_TYPE if packed else "*/*"
-    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, accept=accept)
+    url = base + endpoint.path
+    answer = await _answer(session, url, timeout, endpoint.query_of(request), endpoint.max_bytes, accept=CONTENT_TYPE)
     if answer.status != 200:
         raise _refused(url, answer.status, _own_line(answer.body))
-    return RawReport(answer.body, answer.content_type == CONTENT_TYPE)
-
-
-def read_report(base: str, raw: RawReport, resting: Resting) -> tuple[AgentReport, Resting]:
-    """Return the report of the agent at `base`, and the resting rows for its next packed report.
-
-    Raises Undecodable if a part of a packed report cannot be decoded, and Unreachable if JSON cannot be understood.
-    """
-    if raw.is_packed:
-        return unpack(raw.body, resting)
-    return _decoded(base + endpoints.SNAPSHOT.path, raw.body, endpoints.SNAPSHOT.answer), Resting()
+    if answer.content_type == CONTENT_TYPE:
+        return unpack(answer.body, resting)
+    return _decoded(url, answer.body, endpoint.answer), Resting()
 
 
 async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout: float, **query: object) -> T:
@@ -125,42 +108,14 @@ class _Answer(NamedTuple):
     content_type: str
 
 
-async def post(
-    session: aiohttp.ClientSession, base: str, path: str, request: msgspec.Struct, answer: type[T], timeout: float
-) -> T:
-    """Send a request as msgpack, and return the answer, which is msgpack too. Raises the same errors as `ask`."""
-    url = base + path
-    body = msgspec.msgpack.encode(request)
-    response = await _answer(session, url, timeout, (), _MAX_COLLECTED_BYTES, body=body)
-    if response.status != 200:
-        raise _refused(url, response.status, _own_line(response.body))
-    try:
-        return msgspec.msgpack.decode(response.body, type=answer)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Unreachable(f"cannot understand the answer of {url}", plain(str(error)), _WHO_LISTENS) from error
-
-
 async def _answer(
-    session: aiohttp.ClientSession,
-    url: str,
-    timeout: float,
-    query: Query,
-    max_bytes: int,
-    accept: str = "*/*",
-    body: bytes | None = None,
+    session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int, accept: str = "*/*"
 ) -> _Answer:
     limit = _timeout(timeout)
-    headers, method = {**HEADERS, "Accept": accept}, "GET" if body is None else "POST"
+    headers = {**HEADERS, "Accept": accept}
     with unreachable(url, timeout):
-        async with session.request(
-            method,
-            url,
-            params=query,
-            data=body,
-            timeout=limit,
-            headers=headers,
-            allow_redirects=False,
-            auto_decompress=False,
+        async with session.get(
+            url, params=query, timeout=limit, headers=headers, allow_redirects=False, auto_decompress=False
         ) as response:
             return _Answer(response.status, await read(response, url, max_bytes), response.content_type)
 
@@ -189,7 +144,9 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
         return decode(body, answer, lines)
     except Undecodable as error:
-        raise Unreachable(f"cannot understand the answer of {url}", str(error), _WHO_LISTENS) from error
+        raise Unreachable(
+            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
+        ) from error
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:

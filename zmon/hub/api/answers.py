@@ -146,7 +146,7 @@ class Answers:
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
             unwritten=hub.unwritten(),
-            discovery={**hub.collectors.errors, **hub.discovery.errors},
+            discovery=hub.discovery.errors,
             version=zmon.__version__,
             thresholds=detectors.changed(hub.detectors),
         )

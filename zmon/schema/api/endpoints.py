@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zmon.schema.api import agent, collected, findings, incidents, jobs, scaling
+from zmon.schema.api import agent, findings, incidents, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint
 from zmon.schema.incident import Capsule
@@ -66,19 +66,6 @@ HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
 
-COLLECT = "/api/v1/collect"  # a POST of msgpack, see zmon.schema.api.collected
-COLLECTED_SUSPECTS = Endpoint(
-    "collector",
-    "/api/v1/collected-suspects",
-    collected.CollectedSuspectsRequest,
-    collected.CollectedSuspects,
-    "Ranks that the agents of a collector suspect; a long poll.",
-    max_bytes=8 << 20,
-)
-COLLECTOR_HEALTH = Endpoint(
-    "collector", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the collector and of its agents."
-)
-
 AGENT: tuple[Endpoint[Any, object], ...] = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
 HUB: tuple[Endpoint[Any, object], ...] = (
     JOBS,
@@ -91,11 +78,6 @@ HUB: tuple[Endpoint[Any, object], ...] = (
     INCIDENT,
     HUB_HEALTH,
 )
-COLLECTOR: tuple[Endpoint[Any, object], ...] = (COLLECTED_SUSPECTS, COLLECTOR_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
-ROLES: dict[str, Role] = {
-    METRICS: "metrics",
-    COLLECT: "read",
-    **{each.path: each.role for each in (*AGENT, *HUB, *COLLECTOR)},
-}
+ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}

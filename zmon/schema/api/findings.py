@@ -66,7 +66,6 @@ class HubHealth(msgspec.Struct, frozen=True):
     thresholds: Sequence[Threshold] | None = None  # those that the site changed; None: not reported
     # By what the hub cannot write beside findings and incidents, the reason; None: not reported.
     unwritten: Mapping[str, str] | None = None
-    # By source of targets, why its last answer is not used, and by collector, why it has not named its agents yet;
-    # None: not reported.
+    # By source of targets, why its last answer is not used; None: not reported.
     discovery: Mapping[str, str] | None = None
     schema: int = SCHEMA
