@@ -29,7 +29,8 @@ INIT, TRAIN, EVAL, CHECKPOINT, DONE, COMPILE, LOADER_START = (
     ACTIVITY_NUMBER[name] for name in ("init", "train", "eval", "checkpoint", "done", "compile", "loader_start")
 )
 OTHER = PHASE_NUMBER["other"]
-POINT_TO_POINT = (OP_NUMBER["send"], OP_NUMBER["recv"])
+# By op. send and recv have no sequence, because ranks are aligned by collectives that all of them enter.
+_HAS_SEQUENCE = bytes(op not in ("send", "recv") for op in OPS)
 
 _MAX_QUEUED_OPS = 4096  # collectives of other threads, which the rank's own thread counts at its next boundary
 _KEY, _PRIME = layout.STATE_KEY, layout.STATE_PRIME
@@ -68,7 +69,6 @@ class RankTimeline:
         self._codes = _CODES[INIT]
         self._slot = 0  # the slot of the live state that was written last: alternately 0 and 2
         self.group = Groups(box).number  # returns the number of a process group, given name and size
-        self._sequences = [0] * layout.MAX_GROUPS
         self._entered = 0
         self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
@@ -132,6 +132,10 @@ class RankTimeline:
         self._write_state()
 
     @property
+    def _sequences(self) -> list[int]:
+        return [self._live[_SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
+
+    @property
     def step(self) -> int:
         """The number of the current step."""
         return self._step
@@ -173,10 +177,9 @@ class RankTimeline:
             counts[op] += count
             counts[_SENT + op] += sent
             counts[_RECEIVED + op] += received
-            if group != _NO_GROUP and op not in POINT_TO_POINT:
-                sequence = self._sequences[group] = self._sequences[group] + count
+            if group != _NO_GROUP and _HAS_SEQUENCE[op]:
                 index = _SEQUENCE + 2 * group
-                live[index] = sequence
+                live[index] = sequence = live[index] + count
                 live[index + 1] = ~sequence
         now, phase = self._clock(), self.current_phase
         if self.device is None:
@@ -204,12 +207,14 @@ class RankTimeline:
 
     def wait_op(self, op: int, group: int, num_bytes: int) -> bool:
         """Enter the group's next collective, which is counted elsewhere; return False if it must not be left."""
-        sequence = self._sequences[group] + 1 if group != _NO_GROUP else 0
+        sequence = self._live[_SEQUENCE + 2 * group] + 1 if group != _NO_GROUP else 0
         return self.enter_op(op, group, num_bytes, 0, 0, sequence)
 
     def sequence(self, op: int, group: int) -> int:
         """Return the sequence of the collective that this thread has just issued; 0 if it has none or it is unknown."""
-        return 0 if group == _NO_GROUP or op in POINT_TO_POINT or not self.acts_for_rank() else self._sequences[group]
+        if group == _NO_GROUP or not _HAS_SEQUENCE[op] or not self.acts_for_rank():
+            return 0
+        return self._live[_SEQUENCE + 2 * group]
 
     def leave_op(self, issued: Issued = None, in_flight: bool = False) -> None:
         """Leave the collective and resume the suspended phase.
@@ -264,12 +269,9 @@ class RankTimeline:
         counts[op] += count
         counts[_SENT + op] += sent
         counts[_RECEIVED + op] += received
-        # send and recv have no sequence, because ranks are aligned by collectives that all of them enter.
-        if group != layout.NONE and op not in POINT_TO_POINT:
-            sequence = self._sequences[group] = self._sequences[group] + count
-            index = _SEQUENCE + 2 * group
-            live = self._live
-            live[index] = sequence
+        if group != _NO_GROUP and _HAS_SEQUENCE[op]:
+            index, live = _SEQUENCE + 2 * group, self._live
+            live[index] = sequence = live[index] + count
             live[index + 1] = ~sequence
 
     # -- the box ---------------------------------------------------------------------------------------

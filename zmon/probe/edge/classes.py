@@ -33,14 +33,6 @@ class CLedger(native.Ledger, Ledger):
 class CTimeline(native.Timeline, RankTimeline):
     """The timeline of one rank."""
 
-    @property
-    def _sequences(self) -> list[int]:
-        return [self._live[layout.SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
-
-    @_sequences.setter
-    def _sequences(self, _: list[int]) -> None:
-        """Set nothing: the live words have the sequences."""
-
 
 # Numbers of the layout by their names in C, in lower case; see box.h.
 _OF_LAYOUT = (
