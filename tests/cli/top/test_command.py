@@ -26,10 +26,17 @@ from zmon.errors import Unreachable
 TIMEOUT_SECONDS = 40.0  # a busy machine takes long to start Python
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)m")
 DIM_VERDICT = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mCRITICAL rank_frozen"
+SUMMARY = {"num_ranks": 2, "num_standing_out": 0, "num_missing": 0, "missing": [], "by_state": {"train": 2}}
 ANSWERS = {
     "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [job(findings=("f1",))]},
     "/api/v1/findings": {"schema": 1, "findings": [FROZEN]},
-    "/api/v1/jobs/dlrm-7/ranks": {"schema": 1, "job_id": "dlrm-7", "ranks": [row(0), row(1)]},
+    "/api/v1/jobs/dlrm-7/ranks": {
+        "schema": 1,
+        "job_id": "dlrm-7",
+        "ranks": [row(0), row(1)],
+        "num_rows": 2,
+        "summary": SUMMARY,
+    },
 }
 
 
