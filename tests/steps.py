@@ -111,7 +111,7 @@ def _row(record: StepRecord) -> dict[str, int]:
 
 def records_of(steps: Steps) -> dict[str, list[StepRecord]]:
     """Return the steps of each rank by run uid."""
-    columns = {name: steps.column(name) for name in steps.bases}
+    columns = {name: steps.column(name) for name in steps.columns}
     rows = [{name: column[row] for name, column in columns.items()} for row in range(steps.num_rows)]
     records, result = iter(map(_record, rows)), {}
     for uid, count in zip(steps.run_uids, steps.counts, strict=True):

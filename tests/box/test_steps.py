@@ -166,11 +166,11 @@ def test_steps_of_several_ranks_are_one_after_the_other(box, reader):
 def test_aligned_steps_have_only_what_the_hub_compares(box, reader):
     box.steps(64, seconds=0.5)
     steps = aligned_steps({"a": all_ends(reader)})
-    assert {"phase_forward", "exposed_all_to_all", "bytes_sent_all_to_all"} < steps.bases.keys()
-    assert all(is_aligned(name) for name in steps.bases.keys() - {STEP, SAME_SIZE_SENT})
+    assert {"phase_forward", "exposed_all_to_all", "bytes_sent_all_to_all"} < steps.columns.keys()
+    assert all(is_aligned(name) for name in steps.columns.keys() - {STEP, SAME_SIZE_SENT})
     sampled = aligned_steps({"a": reader.steps_spread(0, box.clock.ns, 8)})
-    means = {name for name in sampled.bases if name.startswith(MEAN) and name != MEAN_STEPS}
-    assert {name.removeprefix(MEAN) for name in means} == steps.bases.keys() - {STEP, SAME_SIZE_SENT}
+    means = {name for name in sampled.columns if name.startswith(MEAN) and name != MEAN_STEPS}
+    assert {name.removeprefix(MEAN) for name in means} == steps.columns.keys() - {STEP, SAME_SIZE_SENT}
 
 
 def test_step_without_a_mean_has_its_own_values_beside_the_means_of_others(box, reader):

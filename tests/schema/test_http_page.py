@@ -17,7 +17,7 @@ def test_code_on_the_page_reads_each_column_of_the_steps_in_a_snapshot():
     scope = {}
     exec(code, scope)
     steps = report.steps[JOB][0]
-    assert {name: scope["column"](part, name) for name in part["bases"]} == {
-        name: [*steps.column(name)] for name in steps.bases
+    assert {name: scope["column"](part, name) for name in part["columns"]} == {
+        name: [*steps.column(name)] for name in steps.columns
     }
     assert scope["column"](part, "step") == [1, 2, 900]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.measures import MEASURES, NS, UNKNOWN, Measure, measure_of
-from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, SIZES, STEP, Steps, absent
+from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP, Steps, absent
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -28,13 +28,13 @@ class Matrix(NamedTuple):
     """Steps of some ranks of one launch."""
 
     names: tuple[str, ...]
-    numbers: Integers  # (rows, columns)
+    numbers: Integers  # (columns, rows)
     ranks: Integers  # of each row
 
     @property
     def steps(self) -> Integers:
         """The number of the step of each row."""
-        numbers: Integers = self.numbers[:, self.names.index(STEP)]
+        numbers: Integers = self.numbers[self.names.index(STEP)]
         return numbers
 
 
@@ -59,35 +59,30 @@ def matrix(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) ->
     chosen = np.flatnonzero((of_row >= 0) & (of_row < world_size))
     if not len(chosen):
         return None
-    names = tuple(dict.fromkeys(chain.from_iterable(part.bases for part in parts)))
-    numbers = np.empty((len(of_row), len(names)), np.int64)
-    start = 0
-    for part in parts:
-        end = start + part.num_rows
-        _fill(numbers[start:end], names, part)
-        start = end
+    names = tuple(dict.fromkeys(chain.from_iterable(part.columns for part in parts)))
+    sizes = np.array([part.num_rows for part in parts])
+    numbers = np.empty((len(names), len(of_row)), np.int64)
+    for line, name in enumerate(names):
+        nothing = absent(name), b""
+        _fill(numbers[line], [part.columns.get(name, nothing) for part in parts], sizes)
     if len(chosen) < len(of_row):
-        numbers, of_row = numbers[chosen], of_row[chosen]
+        numbers, of_row = numbers[:, chosen], of_row[chosen]
     return Matrix(names, numbers, of_row)
 
 
-def _fill(numbers: Integers, names: tuple[str, ...], part: Steps) -> None:
-    """Write the numbers of a part into its place."""
-    if tuple(part.bases) == names:
-        numbers[:] = [*part.bases.values()]
-    else:
-        numbers[:] = [part.bases.get(name, absent(name)) for name in names]
+def _fill(line: Integers, columns: Sequence[tuple[int, bytes]], sizes: Integers) -> None:
+    """Write one column of all parts, which have so many rows."""
+    line[:] = np.repeat(np.array([low for low, _ in columns], np.int64), sizes)
+    widths = {len(data) // size for (_, data), size in zip(columns, sizes.tolist(), strict=True)}
+    if len(widths) == 1:
+        if width := widths.pop():
+            line += np.frombuffer(b"".join([data for _, data in columns]), f"<u{width}").astype(np.int64)
+        return
     start = 0
-    for code, of_code in part.varying.items():
-        end = start + len(of_code) * part.num_rows * SIZES[code]
-        differences = np.frombuffer(part.data[start:end], f"<u{SIZES[code]}").reshape(len(of_code), -1)
-        numbers[:, _places(names, of_code)] += differences.T.astype(np.int64)
-        start = end
-
-
-@lru_cache(1024)
-def _places(names: tuple[str, ...], chosen: tuple[str, ...]) -> list[int]:
-    return [names.index(name) for name in chosen]
+    for (_, data), size in zip(columns, sizes.tolist(), strict=True):
+        if data:
+            line[start : start + size] += np.frombuffer(data, f"<u{len(data) // size}").astype(np.int64)
+        start += size
 
 
 def num_ranks(parts: Sequence[StepRows]) -> int:
@@ -110,15 +105,11 @@ def align(parts: Iterable[Steps], ranks: Mapping[str, int], world_size: int) -> 
 def align_rows(step: int, parts: Sequence[StepRows], world_size: int, stands_for: int) -> AlignedStep:
     """Return the aligned step, given rows that include one of each rank. Of several of a rank, the last one counts."""
     names = tuple(dict.fromkeys(chain.from_iterable(part.matrix.names for part in parts)))
-    numbers = np.empty((world_size, len(names)), np.int64)
-    numbers[:] = [absent(name) for name in names]
+    numbers = np.empty((len(names), world_size), np.int64)
+    numbers[:] = np.array([absent(name) for name in names])[:, None]
     for part in parts:
-        chosen = part.matrix.numbers[part.rows]
-        if part.matrix.names == names:
-            numbers[part.ranks] = chosen
-        else:
-            numbers[part.ranks[:, None], _places(names, part.matrix.names)] = chosen
-    numbers = np.ascontiguousarray(numbers.T)  # a line for each column
+        places = [names.index(name) for name in part.matrix.names]
+        numbers[np.array(places)[:, None], part.ranks] = part.matrix.numbers[:, part.rows]
     mean = None
     if MEAN_STEPS in names and (numbers[names.index(MEAN_STEPS)] > 0).all():
         mean = _side_by_side(step, stands_for, names, numbers, MEAN)

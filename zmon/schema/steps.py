@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import accumulate, groupby
-from typing import Literal
 
 from zmon.format import plain
 from zmon.schema.measures import UNKNOWN, measure_of, value
@@ -25,8 +24,8 @@ SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the en
 # row with 0 there has none: its own values are in these columns.
 MEAN, MEAN_STEPS = "mean_", "mean_steps"
 
-Code = Literal["B", "H", "I", "Q"]  # a type of the module array
-SIZES: dict[Code, int] = {"B": 1, "H": 2, "I": 4, "Q": 8}  # in bytes
+# Types of the module array by their size. The size of the differences follows from their number.
+_CODES = {1: "B", 2: "H", 4: "I", 8: "Q"}
 # What a hub makes of one report: an agent reads no more rows, and a hub asks for about eight.
 MAX_ROWS_OF_RANK = 1024
 MAX_COLUMNS = 256  # a box has about a hundred with means
@@ -40,9 +39,8 @@ class Steps:
 
     run_uids: tuple[str, ...] = ()
     counts: tuple[int, ...] = ()  # number of rows of each rank
-    bases: dict[str, int] = field(default_factory=dict)  # column → its lowest value
-    varying: dict[Code, tuple[str, ...]] = field(default_factory=dict)  # the columns with differences, by their type
-    data: bytes = b""  # the differences, column by column in the order of `varying`, little-endian
+    # Its lowest number, and the differences of all rows from it, little-endian; no bytes: all have the lowest.
+    columns: dict[str, tuple[int, bytes]] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -62,22 +60,19 @@ class Steps:
         cls, run_uids: tuple[str, ...], counts: tuple[int, ...], columns: Mapping[str, Sequence[int]]
     ) -> Steps:
         """Return the steps of these columns, each with a number for each row."""
-        bases: dict[str, int] = {}
-        differences: dict[Code, dict[str, array[int]]] = {code: {} for code in SIZES}
+        packed: dict[str, tuple[int, bytes]] = {}
         for name, numbers in columns.items():
             low, high = min(numbers), max(numbers)
             if low < -MAX_NUMBER or high >= MAX_NUMBER:  # a job can write anything into its box
                 numbers = [_possible(name, number) for number in numbers]
                 low, high = min(numbers), max(numbers)
             if high > low:
-                code = next(code for code, size in SIZES.items() if high - low < 1 << 8 * size)
-                differences[code][name] = array(code, [number - low for number in numbers])
-            elif low == absent(name) and name != STEP:
-                continue
-            bases[name] = low
-        varying = {code: tuple(by_name) for code, by_name in differences.items() if by_name}
-        arrays = (each for by_name in differences.values() for each in by_name.values())
-        return cls(run_uids, counts, bases, varying, b"".join(_little_endian(each).tobytes() for each in arrays))
+                code = next(code for size, code in _CODES.items() if high - low < 1 << 8 * size)
+                differences = _little_endian(array(code, [number - low for number in numbers]))
+                packed[name] = low, differences.tobytes()
+            elif low != absent(name) or name == STEP:
+                packed[name] = low, b""
+        return cls(run_uids, counts, packed)
 
     @classmethod
     def join(cls, parts: Iterable[Steps]) -> Steps:
@@ -85,7 +80,7 @@ class Steps:
         parts = [part for part in parts if part.num_rows]
         pairs = [pair for part in parts for pair in zip(part.run_uids, part.counts, strict=True)]
         ranks = {uid: sum(count for _, count in group) for uid, group in groupby(pairs, key=lambda pair: pair[0])}
-        names = dict.fromkeys(name for part in parts for name in part.bases)
+        names = dict.fromkeys(name for part in parts for name in part.columns)
         columns = {name: [number for part in parts for number in part.column(name)] for name in names}
         return cls.from_columns(tuple(ranks), tuple(ranks.values()), columns)
 
@@ -100,7 +95,7 @@ class Steps:
             counts[rank] += 1
         columns = {}
         if rows:
-            for name in self.bases:
+            for name in self.columns:
                 column = self.column(name)
                 columns[name] = [column[row] for row in rows]
         return Steps.from_columns(self.run_uids, tuple(counts), columns)
@@ -116,15 +111,12 @@ class Steps:
 
     def column(self, name: str) -> Sequence[int]:
         """Return the numbers of a column, in which nanoseconds are nanoseconds."""
-        base, number, start = self.bases.get(name, absent(name)), self.num_rows, 0
-        for code, names in self.varying.items():
-            size = number * SIZES[code]
-            if name in names:
-                start += names.index(name) * size
-                differences = _little_endian(array(code, self.data[start : start + size]))
-                return array("q", [base + difference for difference in differences])
-            start += len(names) * size
-        return array("q", (base,)) * number
+        low, data = self.columns.get(name, (absent(name), b""))
+        number = self.num_rows
+        if not data:
+            return array("q", (low,)) * number
+        differences = _little_endian(array(_CODES[len(data) // number], data))
+        return array("q", [low + difference for difference in differences])
 
     def values(self, name: str) -> list[float | None]:
         """Return the values of a column in seconds, bytes or counts; None: unknown."""
@@ -140,7 +132,7 @@ class Steps:
 
     def columns_of(self, measure: str) -> dict[str, str]:
         """Return the columns of a measure that are present, by their words."""
-        columns = ((name, measure_of(name)) for name in self.bases)
+        columns = ((name, measure_of(name)) for name in self.columns)
         return {known[1]: name for name, known in columns if known is not None and known[0].name == measure}
 
 
@@ -195,25 +187,18 @@ def check_steps(steps: Steps) -> int:
         raise ValueError("a rank is there twice")
     if (most := max(steps.counts, default=0)) > MAX_ROWS_OF_RANK:
         raise ValueError(f"a rank has {most:,} steps; zmon accepts {MAX_ROWS_OF_RANK:,}")
-    _check_names(tuple(steps.bases))
-    names = [name for of_code in steps.varying.values() for name in of_code]
-    if len({*names} & steps.bases.keys()) < len(names):
-        raise ValueError("a column is there twice, or has no lowest number")
-    row_size = sum(SIZES[code] * len(of_code) for code, of_code in steps.varying.items())
-    if len(steps.data) != row_size * steps.num_rows:
-        raise ValueError("a column has not one number for each row")
-    if [*steps.varying] != [code for code in SIZES if code in steps.varying]:
-        raise ValueError("its columns are not in order")
-    wide, size = steps.varying.get("Q", ()), steps.num_rows  # they are the last ones
-    differences = _little_endian(array("Q", steps.data[len(steps.data) - SIZES["Q"] * size * len(wide) :]))
-    spread = {name: max(differences[place * size : (place + 1) * size], default=0) for place, name in enumerate(wide)}
-    bases = steps.bases.values() or (0,)
-    is_wide = any(steps.bases[name] + most >= MAX_NUMBER for name, most in spread.items())
-    if is_wide or min(bases) < -MAX_NUMBER or max(bases) >= MAX_NUMBER:
-        raise ValueError("a number is too large")
-    if steps.num_rows and STEP not in steps.bases:
+    _check_names(tuple(steps.columns))
+    number = steps.num_rows
+    for low, data in steps.columns.values():
+        size = len(data) // number if number else 0
+        if data and (len(data) != size * number or size not in _CODES):
+            raise ValueError("a column has not one number for each row")
+        most = max(_little_endian(array("Q", data))) if size == max(_CODES) else 0
+        if not -MAX_NUMBER <= low < MAX_NUMBER - most:
+            raise ValueError("a number is too large")
+    if number and STEP not in steps.columns:
         raise ValueError("its steps have no numbers")
-    return steps.num_rows * len(steps.bases)
+    return number * len(steps.columns)
 
 
 @lru_cache(1024)  # the agents of a job all have the same ones

@@ -100,8 +100,8 @@ def test_version_that_no_agent_has_is_refused():
 
 def test_few_bytes_of_many_jobs_do_not_become_gigabytes():
     """Columns that are the same in all rows have a few bytes, and eight per row in the hub."""
-    bases = {"step": 5, **{f"phase_{number}": 1 for number in range(12)}}
-    steps = Steps(tuple(map(str, range(300))), (1024,) * 300, bases)
+    columns = {"step": (5, b""), **{f"phase_{number}": (1, b"") for number in range(12)}}
+    steps = Steps(tuple(map(str, range(300))), (1024,) * 300, columns)
     valid = replace(REPORT, steps={"a": (steps,)})
     assert unpack(pack(valid, ""), Resting())[0].steps == {"a": (steps,)}
     report, _ = unpack(pack(replace(valid, steps={"a": (steps,), "b": (steps,)}), ""), Resting())

@@ -95,7 +95,7 @@ def test_source_of_another_form_is_left_out():
 def test_steps_of_another_form_are_left_out_by_job_and_plans_by_rank():
     records = {"uid-0": (step_record(1),)}
     report = report_json(records={JOB: records, "other": records}, plans={"uid-0": plan(), "uid-1": plan()})
-    report["steps"][JOB][0]["bases"] = {"step": "one"}
+    report["steps"][JOB][0]["columns"] = {"step": ["one", ""]}
     report["plans"]["uid-1"]["lookups"] = [1]
     result = received(report)
     assert result.steps == {"other": (steps_of(records),)}
@@ -109,7 +109,7 @@ def test_steps_of_more_than_an_agent_can_have_are_left_out_by_job():
     result = received(report_json(records={JOB: wide, "other": records}))
     assert result.steps == {"other": (steps_of(records),)}
     (line,) = result.left_out
-    assert line == f"steps of job {JOB}: it has {len(steps_of(wide).bases)} columns; zmon accepts {MAX_COLUMNS}"
+    assert line == f"steps of job {JOB}: it has {len(steps_of(wide).columns)} columns; zmon accepts {MAX_COLUMNS}"
 
 
 def test_steps_of_many_jobs_are_left_out_beyond_the_limit_of_a_report(monkeypatch):
@@ -158,12 +158,12 @@ def test_total_that_is_no_number_costs_only_its_rank(total):
     assert [r.rank for r in received(report).ranks] == [1]
 
 
-@pytest.mark.parametrize("base", [10**400, 10**30, -(10**30), 1 << 62])
-def test_steps_with_numbers_beyond_the_limits_cost_only_their_job(base):
+@pytest.mark.parametrize("low", [10**400, 10**30, -(10**30), 1 << 62])
+def test_steps_with_numbers_beyond_the_limits_cost_only_their_job(low):
     """The hub adds and divides the numbers of all ranks: an overflow would cost it the page of all jobs."""
     records = {"uid-0": (step_record(1),)}
     report = report_json(records={JOB: records, "other": records})
-    report["steps"][JOB][0]["bases"]["phase_forward"] = base
+    report["steps"][JOB][0]["columns"]["phase_forward"] = [low, ""]
     result = received(report)
     assert ([*result.steps], result.num_left_out) == (["other"], 1)
 

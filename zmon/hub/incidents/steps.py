@@ -59,13 +59,14 @@ class LastSteps:
 
     def columns(self) -> Iterable[str]:
         """Return the columns of the steps."""
-        return self.steps.bases
+        return self.steps.columns
 
 
 def last_steps(state: RankState, steps: Steps, zero: float) -> LastSteps:
     """Return the last 200 steps; `zero` is the unix time at which the clock of `steps` was 0."""
     last = steps.select(range(max(steps.num_rows - MAX_STEPS, 0), steps.num_rows))
-    return LastSteps(state, replace(last, bases={**last.bases, START: last.bases.get(START, 0) + ns(zero)}))
+    low, differences = last.columns.get(START, (0, b""))
+    return LastSteps(state, replace(last, columns={**last.columns, START: (low + ns(zero), differences)}))
 
 
 def encode(runs: Sequence[LastSteps]) -> tuple[bytes, tuple[int, ...]]:

@@ -104,7 +104,7 @@ def _snapshots(
         every *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
     of_ranks = [log.steps[attempt, s.rank] for s in states]
-    aligned = tuple(dict.fromkeys(name for steps in of_ranks for name in steps.bases if is_aligned(name)))
+    aligned = tuple(dict.fromkeys(name for steps in of_ranks for name in steps.columns if is_aligned(name)))
     names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))
     samples = [_SampledRank(steps, aligned, log.every) for steps in of_ranks]
     first = of_ranks[0].column(START)[0] * NS
