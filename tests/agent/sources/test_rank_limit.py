@@ -8,8 +8,8 @@ from tests.agent.sources.test_box_roots import give
 from tests.boxes import Box
 from tests.hostile.users import ANN, BOB, needs_root
 from zmon.agent.sources import box_listing, rank_limit
-from zmon.agent.sources.box_shares import shares
 from zmon.agent.sources.boxes import Boxes
+from zmon.agent.sources.rank_limit import shares
 from zmon.box.roots import Places
 from zmon.schema.labels import LABEL_LIMITS
 

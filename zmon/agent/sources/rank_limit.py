@@ -6,10 +6,22 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 
 from zmon.agent.sources.box_listing import ListedBox
-from zmon.agent.sources.box_shares import MAX_RANKS, shares
 from zmon.agent.sources.rank_box import RankBox
 
+MAX_RANKS = 512  # ranks that one agent watches; a node has 8 to 16 GPUs, and a rank has up to 64 series
 MAX_DEAD = 2048  # dead ranks, with closed files; a job that crashes and restarts leaves a thousand in 15 minutes
+
+
+def shares(wanted: Mapping[int, int], total: int = MAX_RANKS) -> dict[int, int]:
+    """Return the number of places of each user, given how many each one wants.
+
+    A user who wants less than an equal share gets all; the others divide what is left.
+    """
+    places: dict[int, int] = {}
+    for position, (owner, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+        places[owner] = min(number, total // (len(wanted) - position))
+        total -= places[owner]
+    return places
 
 
 class RankLimit:
