@@ -5,13 +5,16 @@ An invalid amount loses no later step.
 
 import pytest
 
-from tests.boxes import Box
+from tests.boxes import ALL, Box
 from tests.probe.reading import read_gauges, read_steps
 from zmon.box.reader import BoxReader
-from zmon.box.steps import StepEnds, aligned_steps
+from zmon.box.steps import StepEnds, aligned_steps, totals, whole_steps
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
+from zmon.schema.measures import OWN
 from zmon.schema.steps import MEAN
+
+DECLARED = [measure.name for measure in OWN if not measure.name.startswith("nic_")]  # the arguments of `zmon.work`
 
 
 @pytest.fixture
@@ -78,17 +81,22 @@ def test_totals_count_on_beyond_their_limit(box):
     assert means == [[2**62 - 2**10], [2**61]]
 
 
-def test_operations_and_traffic_are_amounts_of_the_step(box):
+@pytest.mark.parametrize("name", DECLARED)
+def test_amount_is_that_of_the_step(box, name):
+    def work(amount):
+        box.ledger.work(*(amount if declared == name else None for declared in DECLARED))
+
     for _ in range(2):
         box.timeline.begin_step(None)
-        box.ledger.work(None, None, 3e12, 500)
-        box.ledger.work(None, None, 10**12, 500)
+        work(3e12)
+        work(500)
         box.steps(1)
     box.steps(1)
-    records, totals = read_steps(box)
-    assert [r.measures.flops for r in records] == [4 * 10**12, 4 * 10**12, None]
-    assert [r.measures.memory_traffic_bytes for r in records] == [1000, 1000, None]
-    assert (totals.measures.flops, totals.measures.memory_traffic_bytes) == (8 * 10**12, 2000)
+    reader = BoxReader(box.path)
+    steps = whole_steps({"": reader.steps_ended(0, ALL, 9)})
+    assert steps.values(name) == [3 * 10**12 + 500, 3 * 10**12 + 500, None]
+    assert totals(reader.last_boundary())[name] == 2 * (3 * 10**12 + 500)
+    reader.close()
 
 
 @pytest.mark.parametrize(
