@@ -58,6 +58,9 @@ class StoppingLive:
     def __init__(self, live, stores):
         self.live, self.left = live, stores
 
+    def __getitem__(self, index):
+        return self.live[index]
+
     def __setitem__(self, index, value):
         if not self.left:
             raise WriterStopped
