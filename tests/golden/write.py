@@ -1,6 +1,6 @@
 """Write the golden files of this folder again: `python -m tests.golden.write [pytest arguments]`.
 
-This writes the JSON and import goldens only; the commands and metric names are lists that people edit.
+This writes all goldens but the commands and the metric names, which are lists that people edit.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import pytest
 
 from tests.golden.compare import REWRITE
 
-FOLDERS = (Path(__file__).parent, Path(__file__).parents[1] / "fixtures")
+TESTS = Path(__file__).parents[1]
+WRITERS = (TESTS / "golden", TESTS / "fixtures", TESTS / "metrics/test_pages.py")
 
 if __name__ == "__main__":
     os.environ[REWRITE] = "1"
-    arguments = sys.argv[1:] or [str(folder) for folder in FOLDERS if folder.is_dir()]
+    arguments = sys.argv[1:] or [str(path) for path in WRITERS]
     sys.exit(pytest.main(["-p", "no:cacheprovider", *arguments]))

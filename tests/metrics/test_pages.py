@@ -1,7 +1,6 @@
 """Tests of the /metrics pages of agent and hub. They pass promtool, and unknown values have no series.
 
-`tests/golden/agent_page.txt` is the whole page of the scripted scene. If it changes, review the difference, then write
-it again with `python -m tests.metrics.test_pages`.
+`tests/golden/agent_page.txt` is the whole page of the scripted scene.
 """
 
 import subprocess
@@ -10,18 +9,17 @@ from dataclasses import replace
 import pytest
 
 from tests.build import finding, rank_state
+from tests.golden.compare import check_text
 from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
-from tests.places import REPOSITORY
 from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.measures import OWN
 
-GOLDEN_PAGE = REPOSITORY / "tests/golden/agent_page.txt"
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
 
 def test_page_of_the_scene_equals_its_golden():
-    assert GOLDEN_PAGE.read_text() == SCENE
+    check_text("agent_page.txt", SCENE)
 
 
 def test_scene_shows_every_metric_of_ranks_and_hosts():
@@ -188,7 +186,3 @@ def test_heartbeat_is_absent_before_the_first_pass():
     assert value(hub(last_pass=None), "zmon_hub_last_pass_timestamp_seconds") is None
     assert value(hub(), "zmon_hub_last_pass_timestamp_seconds") == 1.8e9
     assert value(hub(), "zmon_hub_coverage_ratio", job_id="job") == 0.75
-
-
-if __name__ == "__main__":
-    GOLDEN_PAGE.write_text(SCENE)
