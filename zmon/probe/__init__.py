@@ -218,19 +218,20 @@ def work(
     lookups: int | None = None,
     flops: float | None = None,
     memory_traffic: float | None = None,
+    tokens: int | None = None,
     dtype: object = None,
 ) -> None:
     """Report this rank's amount of work in this step, so that uneven work is not mistaken for a slow rank.
 
     `flops` is the floating-point operations, for the ratio to the peak of the device in `dtype`: a dtype or its name,
     such as bfloat16 or tf32, or a mapping from each to its share. `memory_traffic` is the bytes read from and written
-    to device memory.
+    to device memory. `tokens` counts those of a batch of sequences.
     """
     if current is not None:
         try:
             if flops is not None and not _is_declared(current.ledger, dtype):
                 flops = None  # the rest of the call counts all the same
-            current.ledger.work(samples, lookups, flops, memory_traffic)
+            current.ledger.work(samples, lookups, flops, memory_traffic, tokens)
         except Exception as error:
             _complain(error)
 

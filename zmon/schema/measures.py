@@ -67,7 +67,7 @@ _NIC = "zmon_step_nic_bytes_total"
 _NIC_HELP = "Bytes on the job's network interface during steps, read every 100 ms at most; on local rank 0 only."
 
 # The order is that of the numbers in a box. The C edge needs each of these together, in this order: what a job declares
-# of a step (`samples` to `memory_traffic`), the other amounts, the times, and the counts.
+# of a step (`samples` to `tokens`), the other amounts, the times, and the counts.
 MEASURES = (
     Measure("steps", "", metric="zmon_steps_total", help="Optimizer updates that the rank has finished.", field="steps"),
     Measure("step", "seconds", column="duration", metric="zmon_step_seconds_total", help="Time that the rank has spent in steps.", field="step_seconds_total"),
@@ -83,6 +83,7 @@ MEASURES = (
     Measure("lookups", "", of_step="own", column="lookups", aligned=True, metric="zmon_lookups_total", help="Embedding rows that this rank has looked up."),
     Measure("flops", "", of_step="own", column="flops", aligned=True),
     Measure("memory_traffic", "bytes", of_step="own", column="memory_traffic", aligned=True),
+    Measure("tokens", "", of_step="own", column="tokens", aligned=True, metric="zmon_tokens_total", help="Tokens that this rank has trained on."),
     Measure("nic_sent", "bytes", of_step="own", column="nic_sent", metric=_NIC, label=("direction", "sent"), help=_NIC_HELP),
     Measure("nic_received", "bytes", of_step="own", column="nic_received", metric=_NIC, label=("direction", "received"), help=_NIC_HELP),
     Measure("phase", "seconds", per="phase", column="phase_{}", aligned=True, metric="zmon_phase_seconds_total", help="Self time of the rank in steps, by phase."),
