@@ -176,10 +176,12 @@ def test_straggler_names_nobody_if_a_random_rank_is_late_in_each_step(size, seed
     assert [detect(moving[end - 64 : end], size=size) for end in range(64, 300, 4)] == [None] * 59
 
 
-def test_straggler_reports_nothing_when_a_rank_has_more_lookups():
+@pytest.mark.parametrize("amount", ["tokens", "lookups", "samples"])
+def test_straggler_reports_nothing_when_a_rank_has_more_work(amount):
     """The rank is late because of how the work is split."""
-    ranks_with_more = [rank(own=0.060 * times, lookups=1000 * times) for times in (1, 1, 2, 1)]
-    assert detect(_working(ranks_with_more)) is None
+    bare = steps(64, *(rank(own=0.060 * times) for times in (1, 1, 2, 1)), stands_for=2)
+    assert detect(bare).ranks == (2,)
+    assert detect([replace(s, columns={**s.columns, amount: (1000, 1000, 2000, 1000)}) for s in bare]) is None
 
 
 def test_rank_with_more_lookups_is_no_straggler_if_first_step_has_none():

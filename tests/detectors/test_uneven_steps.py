@@ -95,7 +95,7 @@ def test_loss_that_the_work_explains_is_a_work_imbalance():
     result = detect((90, step), lookups=amounts)
     assert (result.cause, result.ranks, result.severity) == ("work_imbalance", (), "warning")
     assert result.evidence.worked_ratio > 0.9
-    assert "its samples, lookups or bytes of that step" in result.summary
+    assert "its samples, tokens, lookups or bytes of that step" in result.summary
 
 
 def test_loss_that_the_work_does_not_explain_is_jitter():

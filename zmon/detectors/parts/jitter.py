@@ -34,7 +34,7 @@ class Jitter:
     step_seconds: float  # mean duration of a step
     lost_seconds: float  # all time that a step loses because its ranks take unequally long
     changing_seconds: float  # the part that ranks lose which are not always slow
-    worked_seconds: float  # the part that the ranks' samples, lookups or bytes of the step explain
+    worked_seconds: float  # the part that the ranks' samples, tokens, lookups or bytes of the step explain
     by_phase: Mapping[str, float]  # share of the lost time by the phase that made the slowest rank late
     slowest_rank: int  # the rank that is the slowest most often
     slowest_ratio: float  # the share of the steps in which it is, weighted by the time that they lose

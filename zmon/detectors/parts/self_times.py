@@ -238,7 +238,7 @@ def _medians_without(own: Values, middles: Values, num_ranks: int) -> Values:
 
 
 def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
-    """Yield the measures of work by step and rank: lookups, samples, and bytes of all-to-all.
+    """Yield the measures of work by step and rank: tokens, lookups, samples, and bytes of all-to-all.
 
     A measure counts if at least half of the steps have it and it differs between ranks. It is None in a step without
     it.
@@ -247,7 +247,8 @@ def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
         values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
         for step in steps
     ]
-    for rows in ([_known(step.lookups) for step in steps], [_known(step.samples) for step in steps], exchanged):
+    declared = [[_known(step.amounts(name)) for step in steps] for name in ("tokens", "lookups", "samples")]
+    for rows in (*declared, exchanged):
         measured = [row for row in rows if row is not None]
         if 2 * len(measured) >= len(steps) and any(row.min() != row.max() for row in measured):
             yield rows

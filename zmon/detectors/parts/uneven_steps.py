@@ -101,7 +101,7 @@ def _busy_hosts(snapshot: Snapshot) -> str:
 _REASONS = {  # {} is the phase that made the slowest rank late
     "input_jitter": "it waits for data or copies it (mostly in {})",
     "compute_jitter": "it computes longer than the others (mostly in {})",
-    "work_imbalance": "its samples, lookups or bytes of that step are more than those of the others (mostly in {})",
+    "work_imbalance": "its samples, tokens, lookups or bytes of that step exceed those of the others (mostly in {})",
 }
 _NEXT = {
     "input_jitter": "The loaders are fast enough on average, but not in every step, and the slowest one decides. Let "
