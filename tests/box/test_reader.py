@@ -195,8 +195,8 @@ def test_every_field_of_totals_and_records_is_read(box):
     assert (record.step, record.device_memory_peak_bytes) == (9, 13)
     assert (record.start, record.duration) == (pytest.approx(1.0), pytest.approx(0.020))
     for measured, numbers in ((totals.measures, amounts), (record.measures, own)):
-        assert (measured.samples, measured.lookups, measured.flops) == tuple(numbers[:3])
-        assert measured.memory_traffic_bytes == numbers[layout.MEMORY_TRAFFIC]
+        work = (measured.samples, measured.lookups, measured.flops, measured.memory_traffic_bytes)
+        assert work == tuple(numbers[:4])
         assert (measured.nic_sent_bytes, measured.nic_received_bytes) == tuple(numbers[-2:])
         assert list(measured.phases) == list(PHASES)
         assert list(measured.ops) == list(OPS)

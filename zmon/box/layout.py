@@ -63,9 +63,8 @@ BETWEEN = SLOTS["between"]
 AMOUNTS = slice(SLOTS[OWN[0].name].start, SLOTS[OWN[-1].name].stop)
 STEP_AMOUNTS = slice(FIRST + measures.NUM_TOTALS, FIRST + measures.NUM_SLOTS)
 NUM_AMOUNTS = len(OWN)
-SAMPLES, LOOKUPS, FLOPS, MEMORY_TRAFFIC, NIC_SENT, NIC_RECEIVED = (
-    SLOTS[name].start - AMOUNTS.start
-    for name in ("samples", "lookups", "flops", "memory_traffic", "nic_sent", "nic_received")
+SAMPLES, FLOPS, NIC_SENT, NIC_RECEIVED = (
+    SLOTS[name].start - AMOUNTS.start for name in ("samples", "flops", "nic_sent", "nic_received")
 )
 NUM_DECLARED = NIC_SENT  # the first amounts, which a job can declare
 MAX_AMOUNT = (1 << 62) - 1

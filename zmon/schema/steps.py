@@ -119,8 +119,8 @@ class Steps:
         return array("q", [low + difference for difference in differences])
 
     def values(self, name: str) -> list[float | None]:
-        """Return the values of a column in seconds, bytes or counts; None: unknown."""
-        if (known := measure_of(name)) is None:
+        """Return the values of a measure's column in seconds, bytes or counts (None: unknown), or another's numbers."""
+        if (known := measure_of(name.removeprefix(MEAN))) is None:
             return [*self.column(name)]
         measure, _ = known
         return [value(measure, number) for number in self.column(name)]
