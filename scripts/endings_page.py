@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.detectors.endings import JOB_ENDS, LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
+from tests.detectors.endings.table import JOB_ENDS, LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
 
 HEAD = """\
 # How a job can end

@@ -15,7 +15,7 @@ from bench.dashboard.scene import (
     Scene,
     by_word,
 )
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
 from zmon.schema.evidence import Evidence, RankStack
 from zmon.schema.expected import RECORDED, ExpectedStep

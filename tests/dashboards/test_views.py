@@ -13,7 +13,7 @@ from dashboards.views import compare, host
 from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
 from tests.places import REPOSITORY
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.schema.evidence import Evidence
 
 APP = REPOSITORY / "dashboards" / "app.py"

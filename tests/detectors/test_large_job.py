@@ -9,7 +9,7 @@ import pytest
 
 from tests.build import DISCONNECT, agent_status, dead, killed, rank_state, snapshot, terminated, waiting, words
 from zmon.detectors import ALL
-from zmon.detectors.parts.overlap import are_victims
+from zmon.detectors.hangs.overlap import are_victims
 from zmon.detectors.stall import Stall
 from zmon.schema.rank import InFlight
 

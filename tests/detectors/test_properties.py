@@ -12,7 +12,7 @@ import pytest
 from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
 from tests.steps import aligned_step, changed
 from zmon.detectors import ALL
-from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
+from zmon.detectors.slow.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
 from zmon.schema.aligned_step import Baseline
 from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample

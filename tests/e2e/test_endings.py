@@ -171,7 +171,7 @@ def test_job_that_its_owner_ends_is_quiet(
     assert stack.zmon("status", "--job", job.job_id).returncode == 0
 
 
-@pytest.mark.slow  # tests/detectors/parts/test_sequence_lag.py has such ranks without a job
+@pytest.mark.slow  # tests/detectors/hangs/test_sequence_lag.py has such ranks without a job
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("fault", "shift"), [("skipped backward", "less"), ("skipped update", "more")], ids=["backward", "update"]

@@ -24,7 +24,7 @@ from tests.build import (
     step_record,
     waiting,
 )
-from tests.detectors.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
+from tests.detectors.slow.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
 from tests.detectors.test_imbalance import SKEWED_STEPS
 from tests.detectors.test_input_bound import job as starved
 from tests.detectors.test_input_bound import waiting_for_data

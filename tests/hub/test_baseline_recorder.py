@@ -11,7 +11,7 @@ import pytest
 from tests.build import JOB, job_steps, rank_state, snapshot
 from tests.scaling.test_fit import point as fitted
 from tests.schema.test_curve import point
-from zmon.detectors.efficiency import EfficiencyLow
+from zmon.detectors.slow.efficiency import EfficiencyLow
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import NOW, finding, rank_state, words
-from zmon.detectors.parts.new_finding import rank_row
-from zmon.detectors.parts.overlap import joined
+from zmon.detectors.new_finding import rank_row
+from zmon.detectors.hangs.overlap import joined
 from zmon.hub.journal import HOLD_SECONDS, Journal
 from zmon.schema.evidence import Evidence, FlightRow
 from zmon.schema.names import severity_order

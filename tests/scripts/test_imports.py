@@ -88,11 +88,11 @@ def test_pure_room_reaches_no_clock_even_through_another_room(room):
 
 def test_detectors_know_each_other_not_even_through_what_they_share():
     made = graph(
-        ("zmon.detectors.stall", "zmon.detectors.parts.exits"),
-        ("zmon.detectors.parts.exits", "zmon.detectors.slowdown"),
+        ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
+        ("zmon.detectors.endings.exits", "zmon.detectors.slow.slowdown"),
     )
     (problem,) = problems(made, {"detectors": ""})
-    chain = "zmon.detectors.stall → zmon.detectors.parts.exits → zmon.detectors.slowdown"
+    chain = "zmon.detectors.stall → zmon.detectors.endings.exits → zmon.detectors.slow.slowdown"
     assert problem.startswith(f"zmon/detectors/stall.py:7: a detector knows no other one: {chain}")
 
 

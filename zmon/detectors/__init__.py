@@ -11,13 +11,13 @@ from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
 from zmon.detectors.divergence import Divergence
-from zmon.detectors.efficiency import EfficiencyLow
+from zmon.detectors.slow.efficiency import EfficiencyLow
 from zmon.detectors.hardware import Hardware
-from zmon.detectors.imbalance import Imbalance
-from zmon.detectors.input_bound import InputBound
-from zmon.detectors.slowdown import Slowdown
+from zmon.detectors.slow.imbalance import Imbalance
+from zmon.detectors.slow.input_bound import InputBound
+from zmon.detectors.slow.slowdown import Slowdown
 from zmon.detectors.stall import Stall
-from zmon.detectors.straggler import Straggler
+from zmon.detectors.slow.straggler import Straggler
 from zmon.schema import thresholds
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

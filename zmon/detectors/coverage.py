@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import numbers
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import numbers
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from zmon.detectors.parts.new_finding import checkpoint_seconds, new_finding
+from zmon.detectors.new_finding import checkpoint_seconds, new_finding
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -11,8 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zmon.detectors.parts.network import is_physical
-from zmon.detectors.parts.new_finding import drain, new_finding
+from zmon.detectors.network.network import is_physical
+from zmon.detectors.new_finding import drain, new_finding
 from zmon.schema.evidence import Evidence, Fault
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen

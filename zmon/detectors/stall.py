@@ -13,23 +13,23 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from zmon.detectors.parts import different_paths, sequence_lag
-from zmon.detectors.parts.crash_loop import LoopLimits, crash_loop_finding
-from zmon.detectors.parts.deaths import ended_ranks
-from zmon.detectors.parts.diagnosis import diagnose, network_stall
-from zmon.detectors.parts.diagnosis_result import Diagnosis
-from zmon.detectors.parts.ends import Limits, outlook_of_gone
-from zmon.detectors.parts.exits import exit_finding
-from zmon.detectors.parts.finishing import finishing
-from zmon.detectors.parts.frames import places_text
-from zmon.detectors.parts.moving_faults import moving_fault
-from zmon.detectors.parts.network import cut_off_host
-from zmon.detectors.parts.new_finding import drain, new_finding
-from zmon.detectors.parts.overdue import overdue_ranks
-from zmon.detectors.parts.overlap import joined, overlap
-from zmon.detectors.parts.own_death import Death, death, gone_seconds
-from zmon.detectors.parts.silence import Judgement, Patience, judge
-from zmon.detectors.parts.wording import ranks_on, ranks_text, verb
+from zmon.detectors.hangs import different_paths, sequence_lag
+from zmon.detectors.endings.crash_loop import LoopLimits, crash_loop_finding
+from zmon.detectors.endings.deaths import ended_ranks
+from zmon.detectors.hangs.diagnosis import diagnose, network_stall
+from zmon.detectors.hangs.diagnosis_result import Diagnosis
+from zmon.detectors.endings.ends import Limits, outlook_of_gone
+from zmon.detectors.endings.exits import exit_finding
+from zmon.detectors.hangs.finishing import finishing
+from zmon.detectors.hangs.frames import places_text
+from zmon.detectors.hangs.moving_faults import moving_fault
+from zmon.detectors.network.network import cut_off_host
+from zmon.detectors.new_finding import drain, new_finding
+from zmon.detectors.hangs.overdue import overdue_ranks
+from zmon.detectors.hangs.overlap import joined, overlap
+from zmon.detectors.endings.own_death import Death, death, gone_seconds
+from zmon.detectors.hangs.silence import Judgement, Patience, judge
+from zmon.detectors.wording import ranks_on, ranks_text, verb
 from zmon.job.lease import Leases
 from zmon.job.restarts import is_over
 from zmon.schema.evidence import Evidence

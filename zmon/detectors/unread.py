@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.parts.wording import ranks_text
+from zmon.detectors.wording import ranks_text
 from zmon.format import counted, listed
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.evidence import Evidence

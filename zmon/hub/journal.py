@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from zmon.detectors.parts import overlap
+from zmon.detectors.hangs import overlap
 from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding, decode_finding

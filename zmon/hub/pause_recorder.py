@@ -1,7 +1,7 @@
 """The recorder of pauses that healed: a stall that only silence showed, and that ended because all ranks went on.
 
 It learns within a launch and across launches of jobs of one name. The stall detector judges the next pause at the same
-place by what is learned (zmon/detectors/parts/silence.py).
+place by what is learned (zmon/detectors/hangs/silence.py).
 """
 
 from __future__ import annotations

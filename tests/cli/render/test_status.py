@@ -12,7 +12,7 @@ from rich.console import Console
 from tests.build import NOW, ended_job, finding, rank_state
 from tests.metrics.scene import JOB_VIEW
 from zmon.cli.render.status import culprit, doctor_table, job_columns, status_table
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.doctor import Check
 from zmon.format import duration, number
 from zmon.schema.evidence import Evidence

@@ -1,6 +1,6 @@
 """Decide from the flight records of a job that stood still which collective is stuck, and because of whom.
 
-The rules are those of the hub (zmon/detectors/parts/flight_records.py). Sizes and kinds are compared over all recorded
+The rules are those of the hub (zmon/detectors/hangs/flight_records.py). Sizes and kinds are compared over all recorded
 operations, not only over those in flight: a mismatch may have ended them. Pure.
 """
 
@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
-from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import ranks_text, verb
+from zmon.detectors.hangs import flight_records
+from zmon.detectors.hangs.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
 from zmon.offline.analyze.rank_states import rank_state

@@ -1,0 +1,30 @@
+"""Tests of every row of docs/endings.md: how a process ended, when, and under which launcher."""
+
+import pytest
+
+from scripts.endings_page import endings_page
+from tests.detectors.endings.table import CULPRITS, JOB_ENDS, LAUNCHERS, WAYS, WHENS, expected, ranks_after
+from tests.detectors.stalls import detect
+from tests.places import REPOSITORY
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS, ids=lambda launcher: launcher.name)
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def test_end_of_one_rank_has_its_cause_severity_and_culprit(way, when, launcher):
+    cause, severity, culprits = expected(way, when, launcher)
+    finding = detect(*ranks_after(way, when, launcher))
+    assert (finding and (finding.cause, finding.severity, finding.ranks)) == (
+        (cause, severity, culprits) if cause else None
+    )
+
+
+@pytest.mark.parametrize("end", JOB_ENDS, ids=lambda end: end.name)
+def test_end_of_the_job_has_its_cause_severity_and_culprits(end):
+    finding = detect(*end.ranks)
+    due = (end.cause, end.severity, CULPRITS.get(end.culprits, ())) if end.cause else None
+    assert (finding and (finding.cause, finding.severity, finding.ranks)) == due
+
+
+def test_page_of_the_docs_has_these_rows():
+    assert (REPOSITORY / "docs/endings.md").read_text() == endings_page(), "run `make generate`"

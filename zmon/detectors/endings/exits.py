@@ -1,0 +1,133 @@
+"""Diagnose the end of a job: which rank ended first, why, and whether the launcher will restart the job.
+
+The rules of `_FAULTS`, then those of `_CONSEQUENCES` are tried in order; the first that applies decides. An end is
+quiet only if the owner of the job caused it, or if all ranks finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zmon.detectors.endings.cancellation import is_owners_end, partial_signal
+from zmon.detectors.endings.connection_loss import connection_lost, lost_host
+from zmon.detectors.endings.deaths import hung_ranks
+from zmon.detectors.endings.ends import Ends, Limits, with_first_words
+from zmon.detectors.hangs.even_sizes import even_ops
+from zmon.detectors.endings.launcher import launcher_took_ranks
+from zmon.detectors.endings.memory import out_of_memory
+from zmon.detectors.endings.own_death import awaits_its_launchers_status, gone_seconds
+from zmon.detectors.endings.rendezvous import rendezvous_failed
+from zmon.detectors.endings.size_mismatch import fatal_mismatch, may_be_unseen
+from zmon.detectors.endings.storage_errors import disk_steps
+from zmon.detectors.endings.unclear_end import unclear_end
+from zmon.detectors.endings.uneven_end import uneven_end
+from zmon.detectors.wording import ranks_on
+from zmon.schema.evidence import Evidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+
+def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
+    """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
+    ends = Ends(snapshot, detector, limits)
+    if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
+        return None
+    if ends.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, ends.ended)):
+        return None
+    if ends.seconds_ago < limits.report_seconds and may_be_unseen(snapshot.ranks, ends.ended):
+        return None
+    rules = _FAULTS if is_owners_end(ends) else (*_FAULTS, *_CONSEQUENCES)
+    return next((finding for rule in rules if (finding := rule(ends))), None)
+
+
+def _expires(ends: Ends) -> bool:
+    """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
+    missing, all_ended = ends.snapshot.missing, not ends.living and not ends.snapshot.unwatched
+    return bool(missing) and all_ended and min(map(gone_seconds, ends.ended)) >= ends.limits.expiring_seconds
+
+
+def _mismatch(ends: Ends) -> Finding | None:
+    even = even_ops(ends.snapshot.steps, ends.limits.num_even_steps)
+    mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended, even)
+    if mismatch is None:
+        return None
+    if not mismatch.minority and ends.culprits and out_of_memory(ends.snapshot, ends.culprits[0]):
+        return None  # several ranks were killed
+    return ends.finding(
+        cause="collective_mismatch" if mismatch.minority else "unknown",
+        summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
+        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
+        detail="One rank entered the collective with another size, or entered another collective, and the library "
+        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
+        "a table, its split sizes. A restart will end the same way.",
+        confidence=0.9 if mismatch.minority else 0.3,
+        culprits=mismatch.minority,
+        evidence=Evidence(group=mismatch.group, sequence=mismatch.sequence),
+    )
+
+
+def _first_fault(ends: Ends) -> Finding | None:
+    """Return a finding about the ranks that were killed or raised first."""
+    if not ends.culprits:
+        return None
+    first = ends.culprits[0]
+    all_done = all(r.activity == "done" for r in ends.snapshot.ranks)  # torch's teardown aborts a rank now and then
+    memory = out_of_memory(ends.snapshot, first)
+    note = f" (process {first.pid} has not ended yet)" if first.alive else ""
+    if first in hung_ranks(ends.snapshot.ranks):
+        note = " (the others had waited for it, and ended first)"
+    return ends.finding(
+        cause="rank_exited",
+        summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
+        f"{_last_message(first)}{f' ({memory})' if memory else note}",
+        detail=_next_steps(first, all_done, memory),
+        confidence=0.95,
+        culprits=ends.culprits,
+        severity="warning" if all_done else None,
+        outlook="the training had finished" if all_done else None,
+        evidence=with_first_words(Evidence(out_of_memory=memory), first),
+    )
+
+
+def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
+    if all_done:
+        return f"All ranks had finished. Is the last checkpoint complete? The job's log on {culprit.host} has more."
+    if memory:
+        return (
+            f"On {culprit.host}: `dmesg -T | grep -i -A20 'out of memory'` shows which processes used how much memory. "
+            "Give the ranks more memory, or reduce their use (fewer loader workers, smaller batches or caches), and "
+            "restart the job."
+        )
+    if disk := disk_steps(culprit):
+        return disk
+    return (
+        f"Read the end of rank {culprit.rank}'s log, then the kernel's on {culprit.host}: `dmesg -T | tail -50` "
+        "(out of memory? GPU error?). Restart the job from its last checkpoint."
+    )
+
+
+def _last_message(state: RankState) -> str:
+    words = state.last_words
+    if words and words.kind == "exception":
+        return f"{words.error} (in {words.where})" if words.where else words.error
+    return state.exit_status or "killed without last words"
+
+
+Rule = Callable[[Ends], Finding | None]
+
+# What a rank or the launcher did by itself, whatever the owner did afterwards.
+_FAULTS: tuple[Rule, ...] = (
+    _mismatch,  # its victims raise, so it comes before the exceptions
+    _first_fault,
+    launcher_took_ranks,  # its ranks look as if they had been cancelled
+    partial_signal,
+)
+# What ended a job in which no rank failed by itself, and which its owner did not end.
+_CONSEQUENCES: tuple[Rule, ...] = (
+    unclear_end,
+    uneven_end,  # a rank that left breaks connections
+    rendezvous_failed,
+    lost_host,
+    connection_lost,  # nothing else explains the broken connections
+)
