@@ -9,8 +9,8 @@ import pytest
 
 from tests.build import DISCONNECT, agent_status, dead, killed, rank_state, snapshot, terminated, waiting, words
 from zmon.detectors import ALL
-from zmon.detectors.hangs.overlap import are_victims
 from zmon.detectors.stall import Stall
+from zmon.job.merging import are_victims
 from zmon.schema.rank import InFlight
 
 SIZE = 16_384

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zmon.detectors.network.network import is_physical
+from zmon.detectors.network import is_physical
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.schema.evidence import Evidence, Fault
 from zmon.schema.finding import Finding

@@ -130,6 +130,7 @@ class Evidence(msgspec.Struct, frozen=True):
     ends: tuple[LaunchEnd, ...] | UnsetType = UNSET  # the last ones of these
     silence: Silence | UnsetType = UNSET  # set if nothing but the lack of progress proves the stall
     joined: tuple[JoinedFault, ...] | UnsetType = UNSET  # further faults, in the order in which they joined
+    victims: str | UnsetType = UNSET  # the exits of ranks that waited for the culprit; the summary ends with them
     # stall, straggler
     device: str | UnsetType | None = UNSET  # a network interface
     links: tuple[HostLink, ...] | UnsetType = UNSET  # between the hosts at fault, or from and to the host at fault

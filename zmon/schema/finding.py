@@ -48,6 +48,11 @@ class Finding:
         return f"{self.summary} (as of {clock(as_of)})"
 
     @property
+    def culprits(self) -> tuple[int | str, ...]:
+        """The ranks at fault, or else the hosts; a fault of the network has no ranks."""
+        return self.ranks or self.hosts
+
+    @property
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
         return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")

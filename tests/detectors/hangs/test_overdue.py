@@ -15,7 +15,7 @@ def training(rank, seconds, lease, **changes):
 
 def overdue(*ranks):
     """Return the numbers of the ranks past their lease."""
-    return [r.rank for r in overdue_ranks(ranks, LEARNED_STEPS)]
+    return [r.rank for r in overdue_ranks(ranks)]
 
 
 def test_rank_with_a_long_lease_shares_the_median_lease():

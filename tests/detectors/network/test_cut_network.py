@@ -7,7 +7,7 @@ import pytest
 from tests.build import flight, pending, waiting
 from tests.detectors.network.hosts import EIGHT, NODES, address, answered, connection, job, mesh
 from tests.detectors.stalls import detect, outside
-from zmon.detectors.network.network import stalled_network
+from zmon.detectors.network.cut_off import stalled_network
 
 RING = ("ab", "bc", "cd", "da")
 

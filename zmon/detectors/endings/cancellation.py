@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from zmon.detectors.endings.deaths import precedes
 from zmon.detectors.endings.ends import Ends, with_first_words
-from zmon.detectors.endings.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
-from zmon.detectors.slow.pressure import pressure_ratio
-from zmon.detectors.endings.signal_sender import Sender, is_one_sweep, lone_target, sender
 from zmon.detectors.wording import ranks_on
+from zmon.job import facts
+from zmon.job.deaths import precedes
+from zmon.job.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
+from zmon.job.signal_sender import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
@@ -23,6 +23,12 @@ from zmon.schema.rank import RankState
 
 _BROKEN = (Death.VICTIM, Death.NOT_MET)
 _LAUNCHERS_STATUS = "signal SIGTERM"
+# If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
+# ranks had a signal tells nothing.
+_BUSY_RATIO = 0.3
+# Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
+# its connections while it handles Ctrl-C leaves its last words after its victims.
+_INTERRUPT_SECONDS = 10.0
 
 
 Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a rank
@@ -93,8 +99,8 @@ def _lone_signal(ends: Ends, culprit: RankState, signalled: Sequence[RankState],
 
 def _runs_at_once(ends: Ends, host: str) -> bool:
     """Return True if a process that gets a signal runs at once: else the order in which ranks had it tells nothing."""
-    pressure = [pressure_ratio(window).get("cpu") for window in ends.snapshot.hardware if window.host == host]
-    return all(ratio is not None and ratio < ends.limits.busy_ratio for ratio in pressure or [None])
+    pressure = [window.pressure_ratio.get("cpu") for window in ends.snapshot.hardware if window.host == host]
+    return all(ratio is not None and ratio < _BUSY_RATIO for ratio in pressure or [None])
 
 
 def _launchers_signal(ends: Ends, signalled: list[RankState]) -> Finding:
@@ -144,7 +150,7 @@ def _is_interrupted(ends: Ends, signalled: list[RankState], broken: list[RankSta
     interrupted = [r for r in signalled if is_interrupted(r)]
     if not interrupted:
         return False
-    if broken and began_seconds(broken[0]) - began_seconds(interrupted[0]) > ends.limits.interrupt_seconds:
+    if broken and began_seconds(broken[0]) - began_seconds(interrupted[0]) > _INTERRUPT_SECONDS:
         return False  # the job had failed before
     others = (r for r in ends.snapshot.ranks if r.rank != interrupted[0].rank)
     return len(interrupted) > 1 or not any(_is_terminated(r) for r in others)
@@ -166,12 +172,11 @@ def _breaks_before(ends: Ends, broken: RankState, signalled: RankState) -> bool:
     Last words have exact times, and a launcher reacts late. Without them, ages that differ little prove nothing. An
     owner's signal makes no watchdog abort a rank, so an aborted rank ended first unless it certainly did not.
     """
-    limits = ends.limits
     if broken.last_words is None:
-        return not precedes(signalled, broken, limits.together_seconds)
+        return not precedes(signalled, broken, facts.TOGETHER_SECONDS)
     if broken.last_words_seconds is None or signalled.last_words_seconds is None:
-        return precedes(broken, signalled, limits.together_seconds)
-    return precedes(broken, signalled, limits.aligned_seconds)
+        return precedes(broken, signalled, facts.TOGETHER_SECONDS)
+    return precedes(broken, signalled, facts.ALIGNED_SECONDS)
 
 
 def _is_alone(ends: Ends, first: list[RankState]) -> bool:
@@ -184,7 +189,7 @@ def _is_alone(ends: Ends, first: list[RankState]) -> bool:
         return bool(ends.living)  # all others have finished, or live on
     if len(signalled) == 1:
         return not _has_launcher_of_its_own(ends, first[0]) and not _signalled_too(ends, first[0])
-    return _leads(ends, first[0], ends.limits.alone_seconds)
+    return _leads(ends, first[0], facts.ALONE_SECONDS)
 
 
 def _signalled_too(ends: Ends, first: RankState) -> bool:
@@ -197,7 +202,7 @@ def _signalled_too(ends: Ends, first: RankState) -> bool:
     if not others or ends.living or any(r.max_restarts is None for r in others):
         return False
     return all(
-        r.exit_status in CANCELLED_STATUS and gone_seconds(first) - gone_seconds(r) <= ends.limits.spared_seconds
+        r.exit_status in CANCELLED_STATUS and gone_seconds(first) - gone_seconds(r) <= facts.SPARED_SECONDS
         for r in _first_gone(ends, others, _launcher)
     )
 
@@ -221,7 +226,7 @@ def _is_exact(state: RankState) -> bool:
 def _lead(ends: Ends, first: RankState, other: RankState) -> float:
     """Return by how much the first signal certainly preceded the other, in seconds."""
     lead = began_seconds(first) - began_seconds(other)
-    return lead if first.host == other.host else lead - ends.limits.together_seconds
+    return lead if first.host == other.host else lead - facts.TOGETHER_SECONDS
 
 
 def _has_launcher_of_its_own(ends: Ends, state: RankState) -> bool:
@@ -242,7 +247,7 @@ def _reach(ends: Ends, signalled: list[RankState]) -> Reach:
     if len(reached) > 1:
         return Reach.ALL
     others = [r for r in ends.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
-    may_be_alone = _leads(ends, signalled[0], ends.limits.ahead_seconds)  # its launcher may have ended the others
+    may_be_alone = _leads(ends, signalled[0], facts.AHEAD_SECONDS)  # its launcher may have ended the others
     if not others:
         return Reach.UNCLEAR if may_be_alone else Reach.ALL
     ended = {r.rank for r in ends.ended}
@@ -268,7 +273,7 @@ def _was_spared(ends: Ends, state: RankState, signalled: RankState, is_first: bo
     is_aborted = state.last_words is None
     if state not in ends.of(*_BROKEN) or not (is_aborted or (is_first and state.exit_status is None)):
         return False
-    return gone_seconds(signalled) - gone_seconds(state) > ends.limits.spared_seconds
+    return gone_seconds(signalled) - gone_seconds(state) > facts.SPARED_SECONDS
 
 
 def _first_gone(ends: Ends, ranks: Sequence[RankState], unit: Unit) -> list[RankState]:
@@ -279,7 +284,7 @@ def _first_gone(ends: Ends, ranks: Sequence[RankState], unit: Unit) -> list[Rank
     firsts: dict[tuple[str, str], RankState] = {}
     for state in sorted(ranks, key=gone_seconds, reverse=True):
         first = firsts.setdefault(unit(state), state)
-        is_together = gone_seconds(first) - gone_seconds(state) <= ends.limits.together_seconds
+        is_together = gone_seconds(first) - gone_seconds(state) <= facts.TOGETHER_SECONDS
         if is_together and _had_signal(first) and state.exit_status is not None and not _had_signal(state):
             firsts[unit(state)] = state
     return list(firsts.values())

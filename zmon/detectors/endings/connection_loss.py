@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zmon.detectors.endings.connection_errors import is_timeout, peer_address
 from zmon.detectors.endings.ends import Ends, with_first_words
-from zmon.detectors.network.host_links import answering_hosts
+from zmon.detectors.network import answering_hosts
 from zmon.detectors.new_finding import drain
-from zmon.detectors.endings.own_death import Death, began_seconds, gone_seconds
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted, listed
+from zmon.job import facts
+from zmon.job.connection_errors import is_timeout, peer_address
+from zmon.job.own_death import Death, began_seconds, gone_seconds
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
@@ -134,7 +135,7 @@ def _pair(ends: Ends, victims: list[RankState]) -> list[RankState]:
         return []
     lead = began_seconds(one) - began_seconds(two)
     is_exact = all(r.last_words_seconds is not None for r in victims)
-    near = ends.limits.pair_seconds if is_exact else ends.limits.together_seconds
+    near = facts.PAIR_SECONDS if is_exact else facts.TOGETHER_SECONDS
     gap = began_seconds(two) - began_seconds(others[0]) if others else near + 1
     if lead > near or gap <= near:
         return []

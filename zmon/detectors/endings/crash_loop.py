@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.format import counted, duration, listed
 from zmon.job.restarts import (
@@ -23,18 +24,9 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
-from zmon.schema.thresholds import Thresholds
+from zmon.schema.names import STALL
 
 MAX_ENDS = 10  # in the evidence; people compare the last ones
-
-
-@dataclass(frozen=True)
-class LoopLimits(Thresholds):
-    """The threshold of the part of the stall detector that judges restarts."""
-
-    # The number of starts that failed one after the other without progress. A second start may fail because the host,
-    # the port or the storage was not ready again; a third one fails for the same reason as the first.
-    num_loop_starts: int = 3
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Repetition:
         )
 
 
-def crash_loop_finding(snapshot: Snapshot, detector: str, fault: Finding | None, limits: LoopLimits) -> Finding | None:
+def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLimits) -> Finding | None:
     """Return a finding if the job's last starts failed without progress; None if they are too few.
 
     `fault` is the finding about this launch, None if there is none. If the launch lives, it belongs to the loop until
@@ -77,7 +69,7 @@ def crash_loop_finding(snapshot: Snapshot, detector: str, fault: Finding | None,
     repeated = Repetition.of(loop)
     finding = new_finding(
         snapshot,
-        detector=detector,
+        detector=STALL,
         cause="crash_loop",
         severity="critical",
         culprits=[r for r in snapshot.reported_ranks if r.rank in repeated.ranks],

@@ -8,86 +8,19 @@ from functools import cached_property
 
 import msgspec
 
-from zmon.detectors.endings.deaths import Dead, culprits, deaths, ended_ranks, ended_unclearly
+from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.endings.own_death import Death, began_seconds, gone_seconds
 from zmon.format import counted, duration
+from zmon.job import facts
+from zmon.job.deaths import Dead, culprits, deaths, ended_ranks, ended_unclearly
+from zmon.job.own_death import Death, began_seconds, death, gone_seconds
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import Severity
+from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
-from zmon.schema.thresholds import Share, Thresholds
-
-
-@dataclass(frozen=True)
-class Limits(Thresholds):
-    """Thresholds in seconds of the part of the stall detector that judges ended ranks."""
-
-    # The wait after a death before the dead ranks are compared. Peers die of a broken connection within 50 ms, and the
-    # launcher ends the other ranks within 200 ms.
-    settle_seconds: float = 0.5
-    # The wait after a death that gloo may have caused while a living rank has not entered the same collective. By then
-    # its agent has reported what it entered: agents look ten times a second, and a report is up to a second late.
-    report_seconds: float = 1.5
-    # Deaths closer together than this count as simultaneous, because the agent looks for dead ranks only every 0.1 s.
-    together_seconds: float = 0.3
-    # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
-    # warning, afterwards it is critical.
-    restart_seconds: float = 30.0
-    # The time that the processes of such a restart have to become ranks that are watched, during which the finding
-    # stays a warning. They import torch first, which takes minutes from a slow file system. It is the shortest lease
-    # that a start learns.
-    start_seconds: float = 120.0
-    # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
-    # connections.
-    lost_seconds: float = 5.0
-    # The wait for a culprit while some ranks have died of broken connections and others live. The launcher ends the
-    # others within this time, and their last words then show what happened.
-    rest_seconds: float = 5.0
-    # No stall is reported for this long after a rank of a cancelled job has ended. torchrun gives its ranks 30 s before
-    # it kills them.
-    ending_seconds: float = 60.0
-    # Last words on two hosts that differ by less than this count as simultaneous: reports travel for milliseconds, and
-    # the shortest of these delays is unknown. A launcher reacts to a rank that raised later: Python takes 0.3 s to end.
-    aligned_seconds: float = 0.02
-    # An owner's signal reaches all ranks of a launcher within milliseconds, on a busy machine within 0.07 s. If one
-    # rank has it this much earlier than all others, the signal may have been sent to that rank alone, and the launcher
-    # ended the others afterwards: torchrun looks for dead ranks every 0.1 s.
-    alone_seconds: float = 0.08
-    # If one rank has the signal this much earlier than all others, on an idle machine, it may have been meant for that
-    # rank alone. torchrun reacts within 0.1 s, and signals all ranks within 0.002 s.
-    ahead_seconds: float = 0.02
-    # If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
-    # ranks had a signal tells nothing.
-    busy_ratio: Share = 0.3
-    # A rank that ended by this much later than one that a signal ended did not have that signal: an owner's signal
-    # reaches all ranks within 0.07 s, agents look every 0.1 s, and the ages of two hosts differ by up to 0.3 s.
-    spared_seconds: float = 0.5
-    # Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that
-    # closes its connections while it handles Ctrl-C leaves its last words after its victims.
-    interrupt_seconds: float = 10.0
-    # Two ranks notice the reset of the connection between them within this time (measured: 0 to 8 ms). Others lose
-    # their connections only when one of the two processes has ended (0.5 s and more).
-    pair_seconds: float = 0.1
-    # A rank that leaves takes the others along only if they have made no step since this long before it left.
-    left_seconds: float = 5.0
-    # A launcher that supervises its ranks is reported as gone after this time. A job that ends as a whole ends within
-    # it.
-    launcher_seconds: float = 5.0
-    # An operation whose sizes may differ must have had the same size on every rank in this many recent steps or more
-    # before a size that differs counts as an error.
-    num_even_steps: int = 10
-    # If all reported ranks ended this long ago, ranks that are missing had ended before them. Agents remove the box of
-    # a dead rank after 15 min, so the ranks of a job vanish one after the other.
-    expiring_seconds: float = 600.0
-    # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
-    num_lag_steps: int = 20
-    # A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ
-    # in no more than this part of its steps. Otherwise the rank does other work than the others.
-    lag_ratio: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -95,8 +28,7 @@ class Ends:
     """The ends of the ranks of one job. A rank has ended if it is dead, or has raised and is about to end."""
 
     snapshot: Snapshot
-    detector: str
-    limits: Limits
+    limits: EndLimits
 
     @cached_property
     def dead(self) -> list[Dead]:
@@ -115,12 +47,12 @@ class Ends:
     @cached_property
     def culprits(self) -> list[RankState]:
         """The ranks that died first and of their own accord."""
-        return [] if self.unclear else culprits(self.dead, self.limits.together_seconds)
+        return [] if self.unclear else culprits(self.dead, facts.TOGETHER_SECONDS)
 
     @cached_property
     def unclear(self) -> bool:
         """True if all ranks have ended, and nothing shows whether the owner ended them or whether they were killed."""
-        if not self.complete or not ended_unclearly(self.dead, self.limits.together_seconds):
+        if not self.complete or not ended_unclearly(self.dead, facts.TOGETHER_SECONDS):
             return False
         return not any(out_of_memory(self.snapshot, state) for state in self.ended)
 
@@ -163,7 +95,7 @@ class Ends:
             next_start = f"no launcher will restart the job, but {started}"
         return new_finding(
             self.snapshot,
-            detector=self.detector,
+            detector=STALL,
             cause=cause,
             severity=severity or expected,
             culprits=culprits,
@@ -176,7 +108,7 @@ class Ends:
         )
 
 
-def restarts(gone: Sequence[RankState], seconds_ago: float, limits: Limits) -> tuple[Severity, str]:
+def restarts(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -> tuple[Severity, str]:
     """Return the severity of the end of these ranks, and what their launcher will do."""
     state = gone[0]
     if state.max_restarts is None:
@@ -206,7 +138,7 @@ def _seconds_until_supervised_start(snapshot: Snapshot) -> float | None:
     return seconds if seconds <= RESTART_GAP_SECONDS else None
 
 
-def outlook_of_gone(snapshot: Snapshot, limits: Limits) -> tuple[Severity, str]:
+def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> tuple[Severity, str]:
     """Return the severity of a proven stall, and the end of its summary.
 
     If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the job
@@ -225,3 +157,14 @@ def outlook_of_gone(snapshot: Snapshot, limits: Limits) -> tuple[Severity, str]:
 def with_first_words(evidence: Evidence, state: RankState) -> Evidence:
     """Return the evidence with the last words and the exit status of the rank that the finding is about."""
     return msgspec.structs.replace(evidence, last_words=state.last_words, exit_status=state.exit_status)
+
+
+def are_unsettled(snapshot: Snapshot, limits: EndLimits) -> bool:
+    """Return True while ranks are about to show how they ended, which is better evidence than that nothing moves."""
+    ended = ended_ranks(snapshot.ranks)
+    if any(not r.alive and gone_seconds(r) < limits.settle_seconds for r in snapshot.ranks):
+        return True
+    if any(r.alive and gone_seconds(r) < limits.rest_seconds for r in ended):
+        return True  # a rank has raised, and the other ranks are about to show why
+    # If the owner has cancelled the job, its end takes a while.
+    return any(death(r) is Death.CANCELLED and gone_seconds(r) < limits.ending_seconds for r in ended)

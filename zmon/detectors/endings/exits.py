@@ -8,34 +8,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from zmon.detectors.collectives import even_ops
 from zmon.detectors.endings.cancellation import is_owners_end, partial_signal
 from zmon.detectors.endings.connection_loss import connection_lost, lost_host
-from zmon.detectors.endings.deaths import hung_ranks
-from zmon.detectors.endings.ends import Ends, Limits, with_first_words
-from zmon.detectors.hangs.even_sizes import even_ops
+from zmon.detectors.endings.ends import Ends, with_first_words
 from zmon.detectors.endings.launcher import launcher_took_ranks
+from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
-from zmon.detectors.endings.own_death import awaits_its_launchers_status, gone_seconds
 from zmon.detectors.endings.rendezvous import rendezvous_failed
 from zmon.detectors.endings.size_mismatch import fatal_mismatch, may_be_unseen
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.unclear_end import unclear_end
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
+from zmon.job.deaths import hung_ranks
+from zmon.job.own_death import awaits_its_launchers_status, gone_seconds
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
+# The wait after a death that gloo may have caused while a living rank has not entered the same collective. By then its
+# agent has reported what it entered: agents look ten times a second, and a report is up to a second late.
+_REPORT_SECONDS = 1.5
+# If all reported ranks ended this long ago, ranks that are missing had ended before them. Agents remove the box of a
+# dead rank after 15 min, so the ranks of a job vanish one after the other.
+_EXPIRING_SECONDS = 600.0
 
-def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
+
+def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
     """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
-    ends = Ends(snapshot, detector, limits)
+    ends = Ends(snapshot, limits)
     if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
         return None
     if ends.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, ends.ended)):
         return None
-    if ends.seconds_ago < limits.report_seconds and may_be_unseen(snapshot.ranks, ends.ended):
+    if ends.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, ends.ended):
         return None
     rules = _FAULTS if is_owners_end(ends) else (*_FAULTS, *_CONSEQUENCES)
     return next((finding for rule in rules if (finding := rule(ends))), None)
@@ -44,11 +52,11 @@ def exit_finding(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
 def _expires(ends: Ends) -> bool:
     """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
     missing, all_ended = ends.snapshot.missing, not ends.living and not ends.snapshot.unwatched
-    return bool(missing) and all_ended and min(map(gone_seconds, ends.ended)) >= ends.limits.expiring_seconds
+    return bool(missing) and all_ended and min(map(gone_seconds, ends.ended)) >= _EXPIRING_SECONDS
 
 
 def _mismatch(ends: Ends) -> Finding | None:
-    even = even_ops(ends.snapshot.steps, ends.limits.num_even_steps)
+    even = even_ops(ends.snapshot.steps)
     mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended, even)
     if mismatch is None:
         return None

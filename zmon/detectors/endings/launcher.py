@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.endings.ends import Ends
+from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.endings.own_death import Death, began_seconds
 from zmon.detectors.wording import ranks_on
+from zmon.job import facts
+from zmon.job.own_death import Death, began_seconds
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL
 from zmon.schema.rank import RankState
 
 _KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # nobody ends a job like this
@@ -25,7 +29,7 @@ def launcher_took_ranks(ends: Ends) -> Finding | None:
         r
         for r in ends.of(Death.CANCELLED, Death.FINISHED)
         if r.launcher_status in _KILLED
-        and (r.launcher_gone_seconds or 0.0) >= began_seconds(r) - ends.limits.together_seconds
+        and (r.launcher_gone_seconds or 0.0) >= began_seconds(r) - facts.TOGETHER_SECONDS
     ]
     if not died_first or ends.culprits:
         return None
@@ -44,14 +48,14 @@ def launcher_took_ranks(ends: Ends) -> Finding | None:
     )
 
 
-def launcher_gone(ends: Ends) -> Finding | None:
+def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
     """Return a warning if a launcher that supervises its ranks has died while they live."""
     orphans = [
         r
-        for r in ends.living
+        for r in Ends(snapshot, limits).living
         if r.max_restarts is not None
         and r.activity != "done"
-        and (r.launcher_gone_seconds or 0.0) >= ends.limits.launcher_seconds
+        and (r.launcher_gone_seconds or 0.0) >= limits.launcher_seconds
     ]
     if not orphans:
         return None
@@ -59,8 +63,8 @@ def launcher_gone(ends: Ends) -> Finding | None:
     gone = max(r.launcher_gone_seconds or 0.0 for r in orphans)
     ended = f" ({first.launcher_status})" if first.launcher_status else ""
     return new_finding(
-        ends.snapshot,
-        detector=ends.detector,
+        snapshot,
+        detector=STALL,
         cause="launcher_gone",
         severity="warning",
         culprits=(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from zmon.detectors.endings.connection_errors import peer_address
 from zmon.detectors.endings.ends import Ends, with_first_words
-from zmon.detectors.endings.own_death import Death
 from zmon.detectors.wording import ranks_on, ranks_text
+from zmon.job.connection_errors import peer_address
+from zmon.job.own_death import Death
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
-from zmon.detectors.endings.deaths import entered_counts, is_aborted_while_waiting
-from zmon.detectors.endings.own_death import launcher_has_ended
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.job.deaths import entered_counts, is_aborted_while_waiting
+from zmon.job.own_death import launcher_has_ended
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState
 

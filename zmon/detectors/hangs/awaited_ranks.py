@@ -7,39 +7,12 @@ end of the chain. Pure; one pass over the ranks.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from zmon.detectors.wording import ranks_text
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
-
-SAME_SIZE_ON_GPUS = ("all_reduce",)
-
-
-class Contribution(NamedTuple):
-    """The collective that one rank entered at one position in a group's sequence."""
-
-    rank: RankState
-    group: str
-    sequence: int
-    op: str
-    num_bytes: int | None  # None if sizes may differ
-
-    @property
-    def kind(self) -> tuple[str, int | None]:
-        """The values that must be equal on all ranks."""
-        return self.op, self.num_bytes
-
-
-class Mismatch(NamedTuple):
-    """The ranks that are in different collectives at the same position in a group's sequence."""
-
-    group: str
-    sequence: int
-    minority: list[RankState]  # empty if no kind of collective has a majority
-    differences: str
 
 
 def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
@@ -83,29 +56,3 @@ def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch |
 def _contribution(rank: RankState, op: InFlight, even: Sequence[str]) -> Contribution:
     same = op.op in (*(SAME_SIZE_OPS if rank.device == "cpu" else SAME_SIZE_ON_GPUS), *even)
     return Contribution(rank, op.group, op.sequence, op.op, op.num_bytes if same else None)
-
-
-def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
-    """Return the first position at which contributions differ. Operations without a sequence have no position."""
-    positions: defaultdict[tuple[str, int], list[Contribution]] = defaultdict(list)
-    for contribution in contributions:
-        if contribution.group and contribution.sequence:
-            positions[contribution.group, contribution.sequence].append(contribution)
-    for (group, sequence), entered in sorted(positions.items(), key=lambda item: item[0]):
-        kinds = Counter(contribution.kind for contribution in entered)
-        if len(kinds) < 2:
-            continue
-        (usual, count), *_ = kinds.most_common()
-        minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
-        parts = [f"{_kind_text(kind)}: {_ranks_of(entered, kind)}" for kind, _ in kinds.most_common()]
-        return Mismatch(group, sequence, minority, "; ".join(parts))
-    return None
-
-
-def _kind_text(kind: tuple[str, int | None]) -> str:
-    op, num_bytes = kind
-    return op if num_bytes is None else f"{op} of {num_bytes} bytes"
-
-
-def _ranks_of(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
-    return ranks_text(sorted(c.rank.rank for c in contributions if c.kind == kind))

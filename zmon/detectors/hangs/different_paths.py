@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zmon.detectors.collectives import even_ops
 from zmon.detectors.hangs import awaited_ranks, flight_records
 from zmon.detectors.hangs.crossed_order import crossed_order
-from zmon.detectors.hangs.diagnosis_result import Diagnosis
-from zmon.detectors.hangs.even_sizes import even_ops
+from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.skipped_collective import skipped_collective
-from zmon.detectors.endings.uneven_end import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
+from zmon.detectors.leavers import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.wording import ranks_on, verb
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
@@ -25,16 +25,16 @@ _PATHS = (
 )
 
 
-def conflict(snapshot: Snapshot, num_even_steps: int) -> Diagnosis | None:
+def conflict(snapshot: Snapshot) -> Diagnosis | None:
     """Return the diagnosis that all ranks are inside collectives that can never end; None if that is not proven."""
     alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
     circle = crossed(snapshot, alive)
-    return mismatch(num_even_steps, snapshot, alive) or (circle and (skipped(snapshot, alive) or circle))
+    return mismatch(snapshot, alive) or (circle and (skipped(snapshot, alive) or circle))
 
 
-def mismatch(num_even_steps: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+def mismatch(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     """Return the diagnosis that ranks are in different collectives at the same position of a group."""
-    even = even_ops(snapshot.steps, num_even_steps)
+    even = even_ops(snapshot.steps)
     conflict = awaited_ranks.mismatch(alive, even) or flight_records.mismatch(snapshot, even)
     if conflict is None:
         return None

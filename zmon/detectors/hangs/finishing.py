@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.diagnosis_result import Diagnosis
-from zmon.detectors.endings.own_death import Death, death
+from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.wording import ranks_on, verb
 from zmon.format import duration
+from zmon.job.own_death import Death, death
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.hangs.awaited_ranks import Contribution, Mismatch, first_mismatch
+from zmon.detectors.collectives import Contribution, Mismatch, first_mismatch
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState

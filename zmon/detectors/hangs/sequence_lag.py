@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from zmon.detectors.endings.ends import Limits
+from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on, verb
 from zmon.format import counted
@@ -21,10 +21,14 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import SAME_SIZE_OPS
+from zmon.schema.names import SAME_SIZE_OPS, STALL
+
+# A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ in
+# no more than this part of its steps. Otherwise the rank does other work than the others.
+_LAG_RATIO = 0.1
 
 
-def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding | None:
+def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     """Return a warning about the ranks whose collectives are shifted by whole steps; None if no rank's are."""
     steps = snapshot.steps
     if not _trains(snapshot):
@@ -34,7 +38,7 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     total = _sent_between(steps[0], steps[-1])
     if not total or min(total) == max(total):
         return None  # unknown, or all ranks have sent the same
-    lags = _lags(steps, total, limits.lag_ratio)
+    lags = _lags(steps, total)
     lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
@@ -46,7 +50,7 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     worst, count = steps[onset], counted(abs(number), "step")
     finding = new_finding(
         snapshot,
-        detector=detector,
+        detector=STALL,
         cause="sequence_lag",
         severity="warning",
         culprits=lagging,
@@ -65,7 +69,7 @@ def sequence_lag(snapshot: Snapshot, detector: str, limits: Limits) -> Finding |
     return replace(finding, step=worst.step)
 
 
-def lasts(snapshot: Snapshot, finding: Finding) -> bool:
+def lag_lasts(snapshot: Snapshot, finding: Finding) -> bool:
     """Return True if a reported shift still exists, although its step is not among the recent ones any more."""
     is_same_launch = launch_began(snapshot) <= finding.onset
     steps = snapshot.steps
@@ -86,7 +90,7 @@ def _sent_between(begin: AlignedStep, end: AlignedStep) -> list[int]:
     return sent if len(sent) == len(pairs) else []
 
 
-def _lags(steps: Sequence[AlignedStep], total: Sequence[int], lag_ratio: float) -> list[int]:
+def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
     """Return for each rank by how many whole steps its collectives are shifted; empty if that explains no rank.
 
     `total` has the bytes that each rank has sent since the first of these steps. A rank whose bytes differ in many
@@ -103,13 +107,13 @@ def _lags(steps: Sequence[AlignedStep], total: Sequence[int], lag_ratio: float) 
     number = sum(step.stands_for for step in steps[1:])
     reference = median(in_steps) if has_majority else min(in_steps, key=lambda amount: abs(amount - number))
     shifts = [amount - reference for amount in in_steps]
-    if any(abs(shift - round(shift)) > lag_ratio for shift in shifts):
+    if any(abs(shift - round(shift)) > _LAG_RATIO for shift in shifts):
         return []
     uneven = [
         sum(amounts[rank] != middle for amounts, middle in zip(sent, medians, strict=True))
         for rank in range(len(total))
     ]
-    if has_majority and max(uneven) > max(1, len(sent) * lag_ratio):
+    if has_majority and max(uneven) > max(1, len(sent) * _LAG_RATIO):
         return []
     return [round(shift) for shift in shifts]
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from zmon.detectors.new_finding import drain, new_finding
-from zmon.detectors.slow.pressure import pressure_ratio, pressure_seconds
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -124,8 +123,8 @@ def starved_host(
     ranks_of_host = {r.rank for r in snapshot.reported_ranks if r.host == window.host}
     waits: list[tuple[str, float, float]] = []  # resource, seconds, and the most seconds elsewhere in as much time
     if ranks_of_host == ranks and others:
-        for resource, seconds in pressure_seconds(window).items():
-            ratios = [pressure_ratio(other).get(resource, 0.0) for other in others]
+        for resource, seconds in window.pressure_seconds.items():
+            ratios = [other.pressure_ratio.get(resource, 0.0) for other in others]
             waits.append((resource, seconds, max(ratios, default=0.0) * window.seconds))
     elsewhere = [s for w in snapshot.hardware for s in _cgroup_seconds(w, snapshot.job_id, outside=ranks)]
     waits += [

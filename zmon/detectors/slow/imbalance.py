@@ -21,8 +21,8 @@ from typing import cast
 
 import numpy as np
 
-from zmon.detectors.slow.jitter import measure
 from zmon.detectors.new_finding import new_finding
+from zmon.detectors.slow.jitter import measure
 from zmon.detectors.slow.plan_text import Column, plan_text
 from zmon.detectors.slow.stages import LongStage, long_stage, stage_finding
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES, UnevenSteps, uneven_finding, uneven_steps

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from zmon.detectors.network.network import NetworkCulprit
+from zmon.detectors.network import NetworkCulprit, slow_network_steps
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.network.slow_network import slow_network_steps
 from zmon.detectors.slow.step_cost import exposed_seconds, ms
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence

@@ -14,7 +14,6 @@ from statistics import median
 from msgspec import UNSET
 
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.slow.pressure import pressure_ratio
 from zmon.job.baseline import is_comparable, step_window
 from zmon.job.columns import middle
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
@@ -111,7 +110,7 @@ class Slowdown(Thresholds):
                 world_size=snapshot.world_size,
                 run_uid=min(r.run_uid for r in snapshot.reported_ranks),
                 grew_seconds={part: round(seconds, 6) for part, seconds in growth.items()},
-                pressure={w.host: pressure for w in snapshot.hardware if (pressure := pressure_ratio(w))},
+                pressure={w.host: pressure for w in snapshot.hardware if (pressure := w.pressure_ratio)},
             ),
         )
         return (finding,)
@@ -144,7 +143,7 @@ class Slowdown(Thresholds):
         reason = f"{_PART_NAMES[part]} grew most, by {growth[part] * 1000:.1f} ms"
         if part != "exposed" and (short_hosts := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
             return "memory", f"{reason}, and {', '.join(short_hosts)} is short of memory"
-        busy = [w.host for w in snapshot.hardware if pressure_ratio(w).get("cpu", 0.0) >= self.processor_ratio]
+        busy = [w.host for w in snapshot.hardware if w.pressure_ratio.get("cpu", 0.0) >= self.processor_ratio]
         if part == "data":
             return "input", reason
         if part == "exposed" and not busy and now.self_seconds < self.over_ratio * baseline.self_seconds:
@@ -156,7 +155,7 @@ class Slowdown(Thresholds):
         if then is None or now is None:
             return False
         swapped = now.swap_used_bytes - then.swap_used_bytes
-        waited_ratio = pressure_ratio(window).get("memory", 0.0)
+        waited_ratio = window.pressure_ratio.get("memory", 0.0)
         return waited_ratio >= self.memory_ratio or swapped >= self.swapped_ratio * now.memory_total_bytes
 
 

@@ -81,7 +81,7 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
-NEXT = {  # cause → next steps; {0} is the host, {1} the process or the network device
+NEXT = {  # cause → next steps; {0} is the host, {1} the process
     "compute_straggler": "On {0}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p {1}` and "
     "`py-spy dump --pid {1}` show the work that the other ranks do not have. Give the rank another host at the next "
     "start: if it is slow there too, its work is the reason.",
@@ -91,8 +91,6 @@ NEXT = {  # cause → next steps; {0} is the host, {1} the process or the networ
     "host_pressure": "On {0}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | head`: "
     "which other processes run there? `cat /sys/fs/cgroup$(cut -d: -f3 /proc/{1}/cgroup)/cpu.stat`: is its share of "
     "cores too small?",
-    "network_slow": "On {0}: `ethtool {1}` (speed), `ethtool -S {1}` (errors, pauses), `tc -s qdisc show dev {1}` (is "
-    "traffic shaped?), `sar -n DEV 2 3` (other traffic); then cable, switch port and the switch's own counters.",
     "unknown": "The rank waits longer for data and also computes longer, as on a slow host or one whose resources are "
     "used up. On {0}: `top`, `vmstat 1 5`, `cat /proc/pressure/*`, `py-spy dump --pid {1}`. Give the rank another host "
     "at the next start.",

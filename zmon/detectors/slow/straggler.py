@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
+from zmon.detectors.network import slow_network
+from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.slow.chance import Chance
 from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
-from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.slow.self_times import Lag, SelfTimes
-from zmon.detectors.network.slow_network import slow_network
 from zmon.detectors.slow.slow_network_finding import slow_network_finding
 from zmon.detectors.slow.step_cost import (
     NEXT,

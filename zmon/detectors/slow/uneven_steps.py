@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.slow.jitter import Jitter
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.slow.pressure import pressure_ratio
+from zmon.detectors.slow.jitter import Jitter
 from zmon.detectors.slow.step_cost import ms
 from zmon.job.lost_time import LastingLoss
 from zmon.schema.aligned_step import AlignedStep
@@ -94,7 +93,7 @@ def _more_samples(steps: Sequence[AlignedStep], ratio: float) -> str:
 
 
 def _busy_hosts(snapshot: Snapshot) -> str:
-    busy = [w.host for w in snapshot.hardware if pressure_ratio(w).get("cpu", 0.0) >= _BUSY_RATIO]
+    busy = [w.host for w in snapshot.hardware if w.pressure_ratio.get("cpu", 0.0) >= _BUSY_RATIO]
     return f"; processes wait for a core on {', '.join(busy[:4])}" if busy else ""
 
 

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zmon.detectors.hangs import flight_records
-from zmon.detectors.hangs.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.hangs import behind_on_device, root_ranks
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
@@ -171,8 +171,8 @@ def _text(entry: StoredEntry) -> str:
 
 def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
     """Return a finding about the ranks that have not issued what the others wait in; None if it is not known."""
-    behind_on_device = flight_records.behind_on_device(snapshot)
-    culprits = flight_records.root_ranks(snapshot) or behind_on_device
+    late_on_device = behind_on_device(snapshot)
+    culprits = root_ranks(snapshot) or late_on_device
     if not culprits:
         return None
     ranks = {r.rank for r in culprits}
@@ -191,7 +191,7 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         if last_done
         else ""
     )
-    state = "has been reached by no GPU of" if culprits is behind_on_device else "was not issued by"
+    state = "has been reached by no GPU of" if culprits is late_on_device else "was not issued by"
     return new_finding(
         snapshot,
         detector=STALL,

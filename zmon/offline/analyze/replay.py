@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from zmon import detectors
-from zmon.detectors.slow.straggler import Straggler
+from zmon.detectors.slow import Straggler
 from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState

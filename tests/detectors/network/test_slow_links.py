@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import rank_state, snapshot
 from tests.detectors.network.hosts import EIGHT, MB, NODES, cluster, job, window
-from zmon.detectors.network.slow_network import slow_network, slow_network_steps
+from zmon.detectors.network.slow_links import slow_network, slow_network_steps
 
 
 def slow(windows):

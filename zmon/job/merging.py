@@ -1,7 +1,8 @@
-"""Join faults of one job that overlap: a rank is killed while another one is frozen, or while a link is down.
+"""Merge findings about one job, in one pass (`overlap`) and from pass to pass (`updated`): one incident is one alert.
 
-Each of them has its own proof. A fault that only follows from another one does not join it: its ranks are victims. The
-finding keeps the cause of the fault that began first, because one incident is one alert.
+A rank may be killed while another one is frozen, or while a link is down. Each fault has its own proof then, and joins.
+A fault that only follows from another one does not join it: its ranks are victims. The finding keeps the cause of the
+fault that began first. Pure.
 """
 
 from __future__ import annotations
@@ -11,8 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from zmon.detectors.endings.connection_errors import is_broken_connection
-from zmon.detectors.hangs.silence import without_outlook
+from zmon.job.connection_errors import is_broken_connection
 from zmon.schema.evidence import FlightRow, JoinedFault
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -48,8 +48,40 @@ def raised(finding: Finding, severity: str) -> Finding:
     """Return the finding with this severity if it is the higher one, and with a summary that agrees with it."""
     if severity_order(severity) <= severity_order(finding.severity):
         return finding
-    summary = without_outlook(finding.summary) if severity == "critical" else finding.summary
+    silence, summary = finding.evidence.silence, finding.summary
+    if silence and severity == "critical":  # the time after which silence is critical does not matter any more
+        summary = summary.replace(f"; {silence.reason}", "")
     return replace(finding, severity=severity, summary=summary)
+
+
+def updated(current: Finding, later: Finding, publish: bool) -> Finding:
+    """Return the published finding, updated with a later report about the same fault; `publish`: also its culprits."""
+    severity = max(current.severity, later.severity, key=severity_order)
+    if later.cause == "unknown" != current.cause:  # a known cause stays
+        source = later if severity != current.severity else current  # the text says why the severity rose
+        return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
+    if follows(current, later):
+        return joined(current, later)
+    loses_fault = set(later.ranks) < set(current.ranks) and current.evidence.joined
+    if loses_fault or (later.cause == current.cause and current.culprits and not later.culprits):
+        return raised(current, severity)  # a proof may be gone with its process, or with a sample
+    if are_victims(current, later):
+        return _with_victims(raised(current, severity), later.summary)
+    if set(later.ranks) > set(current.ranks) and current.ranks and later.evidence.joined:
+        later, publish = replace(later, cause=current.cause, runbook=current.runbook), True
+    if severity == current.severity and not publish:
+        return current
+    return replace(
+        raised(later, severity), id=current.id, onset=current.onset, detected=current.detected,
+        evidence=current.evidence.updated(later.evidence), capsule=current.capsule,
+    )  # fmt: skip
+
+
+def _with_victims(finding: Finding, exits: str) -> Finding:
+    """Return the finding with the newest account of the ranks that waited for its culprits and have ended."""
+    summary = finding.summary.removesuffix(f"; victims: {finding.evidence.victims or ''}")
+    evidence = msgspec.structs.replace(finding.evidence, victims=exits)
+    return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
 
 
 def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.build import NOW, dead, finding, killed, rank_state, snapshot, waiting, words
 from tests.detectors.stalls import STALL, detect, stopped
-from zmon.detectors.hangs.overlap import follows, joined
+from zmon.job.merging import follows, joined
 from zmon.schema.names import severity_order
 
 

@@ -20,9 +20,9 @@ from tests.build import (
     waiting,
     words,
 )
-from zmon.detectors.endings.deaths import culprits
-from zmon.detectors.endings.own_death import Death, death
 from zmon.detectors.stall import Stall
+from zmon.job.deaths import culprits
+from zmon.job.own_death import Death, death
 
 TOGETHER = 0.3
 

@@ -3,8 +3,8 @@
 import random
 
 from tests.build import dead, words
-from zmon.detectors.endings.beginnings import Beginnings
-from zmon.detectors.endings.deaths import precedes
+from zmon.job.beginnings import Beginnings
+from zmon.job.deaths import precedes
 
 
 def random_rank(number, chance):

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from zmon.detectors.network.cut_off import SHOWN, NetworkCulprit, next_steps
 from zmon.detectors.network.host_links import Pair, host_links, pair, used_device
-from zmon.detectors.network.network import SHOWN, NetworkCulprit, next_steps
 from zmon.detectors.new_finding import drain
-from zmon.detectors.slow.step_cost import NEXT
 from zmon.schema.evidence import HostLink
 from zmon.schema.job_snapshot import Snapshot
 
@@ -80,7 +79,13 @@ def slow_network_steps(culprit: NetworkCulprit) -> str:
             f"each of them and a third host. {next_steps(culprit)}"
         )
     (host,) = culprit.hosts
-    return NEXT["network_slow"].format(host, culprit.device or "IFACE") + f" If it does not improve: {drain(host)}."
+    device = culprit.device or "IFACE"
+    return (
+        f"On {host}: `ethtool {device}` (speed), `ethtool -S {device}` (errors, pauses), "
+        f"`tc -s qdisc show dev {device}` (is traffic shaped?), `sar -n DEV 2 3` (other traffic); then cable, switch "
+        "port and the switch's own counters. "
+        f"If it does not improve: {drain(host)}."
+    )
 
 
 def _slow_host(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float, busy_seconds: float) -> str | None:

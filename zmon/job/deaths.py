@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.endings.beginnings import Beginnings
-from zmon.detectors.endings.connection_errors import is_timeout
-from zmon.detectors.endings.own_death import (
+from zmon.job.beginnings import Beginnings
+from zmon.job.connection_errors import is_timeout
+from zmon.job.own_death import (
     Death,
     began_seconds,
     death,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import agent_status, disconnected, rank_state, snapshot, waiting
 from tests.detectors.network.hosts import NODES, cluster, job, window
-from zmon.detectors.network.network import stalled_network
+from zmon.detectors.network.cut_off import stalled_network
 from zmon.detectors.stall import Stall
 from zmon.schema.host import NicSample, TcpSample
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.build import DISCONNECT, dead, words
-from zmon.detectors.endings.connection_errors import is_broken_connection, is_timeout, peer_address
-from zmon.detectors.endings.own_death import Death, death
+from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_address
+from zmon.job.own_death import Death, death
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from zmon.detectors.endings.own_death import began_seconds
+from zmon.job.own_death import began_seconds
 from zmon.schema.rank import RankState
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from zmon.detectors.endings.connection_errors import could_not_meet, is_broken_connection
 from zmon.job.cancellation import CANCELLED_CODES, is_cancellation
+from zmon.job.connection_errors import could_not_meet, is_broken_connection
 from zmon.schema.rank import RankState
 
 
