@@ -79,8 +79,13 @@ def waiting(rank: int, seconds: float = 5.0, op: str = "all_to_all", **changes: 
 
 
 def dead(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """Return a rank whose process ended `gone` seconds ago, without last words or exit status."""
-    return rank_state(rank, **{"alive": False, "process_state": None, "gone_seconds": gone, **changes})
+    """Return a rank whose process ended `gone` seconds ago, by default without last words or exit status.
+
+    Last words have their age by the clock of the host, which agrees with the hub's.
+    """
+    last_words = changes.get("last_words")
+    state = {"alive": False, "process_state": None, "gone_seconds": gone}
+    return rank_state(rank, **{**state, "last_words_seconds": last_words and NOW - last_words.time, **changes})
 
 
 def killed(rank: int, gone: float = 1.0, **changes: Any) -> RankState:

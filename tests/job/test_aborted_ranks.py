@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import agent_status, dead, finished, killed, rank_state, terminated, waiting
 from tests.detectors.stalls import detect
-from zmon.job.deaths import hung_ranks
+from zmon.job.ends import hung_ranks
 from zmon.schema.rank import EnteredCollective
 
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}

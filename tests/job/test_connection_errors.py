@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import DISCONNECT, dead, words
 from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_address
-from zmon.job.own_death import Death, death
+from zmon.job.ends import Way, way_of
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 
@@ -56,8 +56,8 @@ def test_timeout_of_a_collective_is_told_from_a_reset():
 
 def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_the_others():
     last_words = error(STORE, "torch.distributed.DistNetworkError")
-    assert death(dead(0, activity="init", steps=0, last_words=last_words)) is Death.NOT_MET
-    assert death(dead(0, last_words=last_words)) is Death.VICTIM  # it has trained
+    assert way_of(dead(0, activity="init", steps=0, last_words=last_words)) is Way.NOT_MET
+    assert way_of(dead(0, last_words=last_words)) is Way.DISCONNECTED  # it has trained
 
 
 @pytest.mark.parametrize(

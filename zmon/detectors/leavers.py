@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted
-from zmon.job.own_death import Death, death
+from zmon.job.ends import Way, way_of
 from zmon.schema.rank import RankState
 
 ADVICE = (
@@ -19,7 +19,7 @@ ADVICE = (
 def missed_leavers(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the ranks that have finished although others are in a collective that they never entered."""
     waiting = [r for r in ranks if r.alive and r.activity != "done"]
-    left = [r for r in ranks if (r.alive and r.activity == "done") or (not r.alive and death(r) is Death.FINISHED)]
+    left = [r for r in ranks if (r.alive and r.activity == "done") or (not r.alive and way_of(r) is Way.FINISHED)]
     return [leaver for leaver in left if any(waits_for(r, leaver) for r in waiting)]
 
 

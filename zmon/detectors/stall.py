@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from zmon.detectors import endings, hangs
-from zmon.job.deaths import ended_ranks
+from zmon.job.ends import ended_ranks
+from zmon.job.facts import gone_seconds
 from zmon.job.merging import joined, overlap
-from zmon.job.own_death import gone_seconds
 from zmon.job.restarts import is_over
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

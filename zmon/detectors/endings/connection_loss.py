@@ -9,32 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zmon.detectors.endings.ends import Ends, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.network import answering_hosts
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted, listed
-from zmon.job import facts
 from zmon.job.connection_errors import is_timeout, peer_address
-from zmon.job.own_death import Death, began_seconds, gone_seconds
+from zmon.job.ends import Way
+from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
 
-def lost_host(ends: Ends) -> Finding | None:
+def lost_host(end: JobEnd) -> Finding | None:
     """Return a finding if all watched ranks are victims, and the agents of all other ranks have been silent."""
-    snapshot, unwatched = ends.snapshot, ends.snapshot.unwatched
-    if not unwatched or ends.living or not ends.of(Death.VICTIM):
+    snapshot, unwatched = end.snapshot, end.snapshot.unwatched
+    if not unwatched or end.living or not end.of(Way.DISCONNECTED):
         return None
     silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
-    if not all(silent.get(r.host, 0.0) >= ends.limits.lost_seconds for r in unwatched):
+    if not all(silent.get(r.host, 0.0) >= end.limits.lost_seconds for r in unwatched):
         return None
-    hosts = sorted(_lost_hosts(ends, silent))
+    hosts = sorted(_lost_hosts(end, silent))
     if not hosts:
-        return _unwatched_culprit(ends)
+        return _unwatched_culprit(end)
     lost = [r for r in unwatched if r.host in hosts]
-    return ends.finding(
+    return end.finding(
         cause="host_lost",
         summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
         f"connections at step {snapshot.ranks[0].step}",
@@ -46,23 +46,23 @@ def lost_host(ends: Ends) -> Finding | None:
     )
 
 
-def _lost_hosts(ends: Ends, silent: Mapping[str | None, float]) -> set[str]:
+def _lost_hosts(end: JobEnd, silent: Mapping[str | None, float]) -> set[str]:
     """Return the silent hosts that may be down: they answer no other host, and the job has made no step without them.
 
     An agent that fell silent while its ranks trained on had died alone.
     """
-    snapshot = ends.snapshot
+    snapshot = end.snapshot
     last_step = min(max(r.step_seconds, gone_seconds(r)) for r in snapshot.ranks)
-    longest = max(ends.limits.lost_seconds, *(r.lease_seconds or 0.0 for r in snapshot.ranks))
+    longest = max(end.limits.lost_seconds, *(r.lease_seconds or 0.0 for r in snapshot.ranks))
     hosts = {r.host for r in snapshot.unwatched} - answering_hosts(snapshot)
     return {host for host in hosts if silent[host] - last_step <= longest}
 
 
-def _unwatched_culprit(ends: Ends) -> Finding:
+def _unwatched_culprit(end: JobEnd) -> Finding:
     """Return the finding about ranks whose culprit no agent reports, on hosts that are probably up."""
-    victims, unwatched = ends.of(Death.VICTIM), ends.snapshot.unwatched
+    victims, unwatched = end.of(Way.DISCONNECTED), end.snapshot.unwatched
     hosts = sorted({r.host for r in unwatched})
-    return ends.finding(
+    return end.finding(
         cause="unknown",
         summary=f"{counted(len(victims), 'rank')} died of broken connections at step {victims[0].step}, and the agents "
         f"of {listed(hosts, 4)} do not answer: {counted(len(unwatched), 'rank')} there may have failed first",
@@ -73,28 +73,28 @@ def _unwatched_culprit(ends: Ends) -> Finding:
     )
 
 
-def connection_lost(ends: Ends) -> Finding | None:
+def connection_lost(end: JobEnd) -> Finding | None:
     """Return a finding about the connection that broke first, or about the victims if nothing shows which one did."""
-    victims = ends.of(Death.VICTIM)
-    if not victims or ends.snapshot.unwatched:
+    victims = end.of(Way.DISCONNECTED)
+    if not victims or end.snapshot.unwatched:
         return None  # the culprit may be a rank of the silent agent
-    if ends.living and ends.seconds_ago < ends.limits.rest_seconds:
+    if end.living and end.seconds_ago < end.limits.rest_seconds:
         return None  # the culprit is about to end
-    number, total = len(victims), len(ends.snapshot.ranks)
+    number, total = len(victims), len(end.snapshot.ranks)
     many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
     first = with_first_words(Evidence(), victims[0])
-    if ends.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
-        waited = not ends.snapshot.missing
+    if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
+        waited = not end.snapshot.missing
         how = "of a timeout in a collective" if waited else "of broken connections"
         reason = "no rank is known to have hung" if waited else "because a rank that no agent reports ended first"
-        return ends.finding(
+        return end.finding(
             cause="unknown",
             summary=f"{many} died {how} at step {victims[0].step}, {reason}",
             detail="Look for the first error in the job's log, and for a host of the job that has no agent.",
             confidence=0.3,
             evidence=first,
         )
-    pair = _pair(ends, victims)
+    pair = _pair(end, victims)
     hosts = tuple(sorted({r.host for r in pair}))
     text = _error(victims[0])
     between = (
@@ -102,7 +102,7 @@ def connection_lost(ends: Ends) -> Finding | None:
     )
     rest = "" if pair else f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
     link = " and ".join(hosts) or "the hosts of the ranks with the first errors"
-    return ends.finding(
+    return end.finding(
         cause="connection_lost",
         summary=f"{between} at step {victims[0].step}{rest}: {text}; no rank had failed before, and {many} died of it",
         detail="No rank is at fault. Look for what ended the connection: a firewall or NAT that forgets connections "
@@ -124,22 +124,21 @@ def _error(state: RankState) -> str:
     return (words.root if is_wrapped else words.message).partition("\n")[0][:160]
 
 
-def _pair(ends: Ends, victims: list[RankState]) -> list[RankState]:
+def _pair(end: JobEnd, victims: list[RankState]) -> list[RankState]:
     """Return the two ranks whose connection broke first; empty if nothing proves which two."""
     if len(victims) < 2:
         return []
     one, two, *others = victims
-    if not others and len(ends.snapshot.ranks) == 2:
-        return [] if _are_peers(ends, one, two) is False else _sorted([one, two])
-    if ends.living:
+    if not others and len(end.snapshot.ranks) == 2:
+        return [] if _are_peers(end, one, two) is False else _sorted([one, two])
+    if end.living:
         return []
-    lead = began_seconds(one) - began_seconds(two)
     is_exact = all(r.last_words_seconds is not None for r in victims)
-    near = facts.PAIR_SECONDS if is_exact else facts.TOGETHER_SECONDS
-    gap = began_seconds(two) - began_seconds(others[0]) if others else near + 1
-    if lead > near or gap <= near:
+    spread = RESET_SPREAD_SECONDS if is_exact else 0.0
+    first, second = began_to_end(one), began_to_end(two)
+    if before(first, second, spread) or (others and not before(second, began_to_end(others[0]), spread)):
         return []
-    proven = _are_peers(ends, one, two)
+    proven = _are_peers(end, one, two)
     is_proven = proven if proven is not None else is_exact and one.host == two.host
     return _sorted([one, two]) if is_proven else []
 
@@ -148,12 +147,12 @@ def _sorted(ranks: list[RankState]) -> list[RankState]:
     return sorted(ranks, key=lambda r: r.rank)
 
 
-def _are_peers(ends: Ends, one: RankState, two: RankState) -> bool | None:
+def _are_peers(end: JobEnd, one: RankState, two: RankState) -> bool | None:
     """Return True if the error of each rank names an address of the other's host; None if that is not known.
 
     The connections of dead ranks are gone, so earlier samples count as well.
     """
-    windows = ends.snapshot.hardware
+    windows = end.snapshot.hardware
     samples = [(w.host, tcp) for w in windows for tcp in (w.before.tcp, w.recent, w.now.tcp) if tcp]
     owners: dict[str, set[str]] = {}
     for host, tcp in samples:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.endings.ends import Ends
+from zmon.detectors.endings.job_end import JobEnd
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
-from zmon.job import facts
-from zmon.job.own_death import Death, began_seconds
+from zmon.job.ends import Way
+from zmon.job.facts import LOOK_SECONDS, began_to_end
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -23,20 +23,19 @@ _KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS"
 _MAX_PIDS = 8  # ranks of one host; a host seldom has more GPUs
 
 
-def launcher_took_ranks(ends: Ends) -> Finding | None:
+def launcher_took_ranks(end: JobEnd) -> Finding | None:
     """Return a finding if the launcher was killed, and its ranks ended with it as if they had been cancelled."""
     died_first = [
         r
-        for r in ends.of(Death.CANCELLED, Death.FINISHED)
-        if r.launcher_status in _KILLED
-        and (r.launcher_gone_seconds or 0.0) >= began_seconds(r) - facts.TOGETHER_SECONDS
+        for r in end.of(Way.CANCELLED, Way.FINISHED)
+        if r.launcher_status in _KILLED and -(r.launcher_gone_seconds or 0.0) <= began_to_end(r).latest + LOOK_SECONDS
     ]
-    if not died_first or ends.culprits:
+    if not died_first or end.culprits:
         return None
     first = died_first[0]
-    if any((r.host, r.launcher) == (first.host, first.launcher) for r in ends.living):
+    if any((r.host, r.launcher) == (first.host, first.launcher) for r in end.living):
         return None  # its ranks go on; those of other launchers may wait for them
-    return ends.finding(
+    return end.finding(
         cause="launcher_gone",
         summary=f"the launcher (process {_pid(first)} on {first.host}) was ended by "
         f"{(first.launcher_status or '').removeprefix('signal ')}, and its {len(died_first)} ranks ended with it at "
@@ -52,7 +51,7 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
     """Return a warning if a launcher that supervises its ranks has died while they live."""
     orphans = [
         r
-        for r in Ends(snapshot, limits).living
+        for r in JobEnd(snapshot, limits).living
         if r.max_restarts is not None
         and r.activity != "done"
         and (r.launcher_gone_seconds or 0.0) >= limits.launcher_seconds

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from zmon.detectors.endings.ends import Ends, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.connection_errors import peer_address
-from zmon.job.own_death import Death
+from zmon.job.ends import Way
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -34,28 +34,28 @@ _RESTART_ADVICE = (
 )
 
 
-def rendezvous_failed(ends: Ends) -> Finding | None:
+def rendezvous_failed(end: JobEnd) -> Finding | None:
     """Return a finding about the ranks that could not connect, and the address that they tried."""
-    unmet = ends.of(Death.NOT_MET)
+    unmet = end.of(Way.NOT_MET)
     if not unmet:
         return None
     refused = [r for r in unmet if not _waited(r)]
     is_mesh = any(_says(r, _MESH) for r in refused)
     is_stale = is_mesh and any(r.restart_count for r in refused)
-    if not refused and ends.living and ends.seconds_ago < ends.limits.rest_seconds:
+    if not refused and end.living and end.seconds_ago < end.limits.rest_seconds:
         return None  # the others may have waited as well, and be about to give up
     numbers = {r.rank for r in unmet}
-    absent = _without_host_of_store([r for r in ends.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
+    absent = _without_host_of_store([r for r in end.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
     first = (refused or unmet)[0]
     words = first.last_words
     address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
-    missing = ends.snapshot.missing
-    everyone = len(refused) == len(ends.snapshot.ranks) and not ends.snapshot.unwatched
+    missing = end.snapshot.missing
+    everyone = len(refused) == len(end.snapshot.ranks) and not end.snapshot.unwatched
     if refused:
         who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
         who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
     elif missing:
-        who = f"{ranks_text(missing, ends.snapshot.num_missing)} never appeared, "
+        who = f"{ranks_text(missing, end.snapshot.num_missing)} never appeared, "
         who += f"and {ranks_on(unmet)} waited for them in vain"
     elif absent:
         who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
@@ -64,7 +64,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
     else:
         who = f"{ranks_on(unmet)} waited in vain for the other ranks"
     host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
-    return ends.finding(
+    return end.finding(
         cause="rendezvous_failed",
         summary=f"the ranks never met: {who} ({_first_line(first)})",
         detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
@@ -73,7 +73,7 @@ def rendezvous_failed(ends: Ends) -> Finding | None:
         confidence=0.9 if refused else 0.6,
         culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
         hosts=sorted({r.host for r in refused or unmet}),
-        evidence=with_first_words(_missing_ranks(ends.snapshot), first),
+        evidence=with_first_words(_missing_ranks(end.snapshot), first),
     )
 
 

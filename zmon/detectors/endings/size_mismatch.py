@@ -15,8 +15,8 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
-from zmon.job.deaths import entered_counts, is_aborted_while_waiting
-from zmon.job.own_death import launcher_has_ended
+from zmon.job.ends import entered_counts, is_aborted_while_waiting
+from zmon.job.facts import launcher_lead
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState
 
@@ -31,7 +31,7 @@ _MISMATCH_ERROR = re.compile(
 def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()) -> Mismatch | None:
     """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
 
-    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    `even`: further operations whose size must be the same on every rank; see `even_ops`.
     """
     if any(map(is_aborted_while_waiting, ended)):
         return _proven_mismatch(ranks, SAME_SIZE_ON_GPUS)
@@ -72,7 +72,7 @@ def _probable_mismatch(
     """
     at_positions = _at([r.entered[0] for r in wordless], ranks)
     proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in at_positions)
-    if proven is not None or len(wordless) < 2 or all(map(launcher_has_ended, wordless)):
+    if proven is not None or len(wordless) < 2 or all(launcher_lead(r) is not None for r in wordless):
         return proven
     probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
     return None if probable is None else probable._replace(minority=[])

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.wording import ranks_on, verb
 from zmon.format import duration
-from zmon.job.own_death import Death, death
+from zmon.job.ends import Way, way_of
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -25,7 +25,7 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
     rest = [r for r in snapshot.ranks if r.rank not in unfinished]
     if not rest or not alive or snapshot.missing or snapshot.unwatched:
         return None
-    if not all(r.activity == "done" and (r.alive or death(r) is Death.FINISHED) for r in rest):
+    if not all(r.activity == "done" and (r.alive or way_of(r) is Way.FINISHED) for r in rest):
         return None
     if any(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive):
         return None

@@ -98,7 +98,7 @@ def test_stall_reports_nothing_when_all_ranks_are_terminated():
 
 
 def test_stall_reports_nothing_when_terminated_ranks_lose_their_peers():
-    assert detect(terminated(0), terminated(1, 1.1), disconnected(2, 1.05), disconnected(3)) is None
+    assert detect(terminated(0), terminated(1, 1.01), disconnected(2, 1.005), disconnected(3)) is None
 
 
 def test_stall_reports_nothing_after_ctrl_c_for_any_mix_of_deaths():

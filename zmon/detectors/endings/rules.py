@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from zmon.detectors.collectives import even_ops
-from zmon.detectors.endings.cancellation import is_owners_end, partial_signal
 from zmon.detectors.endings.connection_loss import connection_lost, lost_host
-from zmon.detectors.endings.ends import Ends, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.launcher import launcher_took_ranks
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
+from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import fatal_mismatch, may_be_unseen
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.unclear_end import unclear_end
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
-from zmon.job.deaths import hung_ranks
-from zmon.job.own_death import awaits_its_launchers_status, gone_seconds
+from zmon.job.ends import awaits_its_launchers_status, hung_ranks
+from zmon.job.facts import gone_seconds
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -38,31 +38,31 @@ _EXPIRING_SECONDS = 600.0
 
 def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
     """Return a finding about the death that ended the job; None if no death did, or if that is not clear yet."""
-    ends = Ends(snapshot, limits)
-    if not ends.dead or ends.seconds_ago < limits.settle_seconds or _expires(ends):
+    end = JobEnd(snapshot, limits)
+    if not end.ends or end.seconds_ago < limits.settle_seconds or _expires(end):
         return None
-    if ends.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, ends.ended)):
+    if end.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, end.ended)):
         return None
-    if ends.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, ends.ended):
+    if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
         return None
-    rules = _FAULTS if is_owners_end(ends) else (*_FAULTS, *_CONSEQUENCES)
-    return next((finding for rule in rules if (finding := rule(ends))), None)
+    rules = _FAULTS if is_owners_end(end) else (*_FAULTS, *_CONSEQUENCES)
+    return next((finding for rule in rules if (finding := rule(end))), None)
 
 
-def _expires(ends: Ends) -> bool:
+def _expires(end: JobEnd) -> bool:
     """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
-    missing, all_ended = ends.snapshot.missing, not ends.living and not ends.snapshot.unwatched
-    return bool(missing) and all_ended and min(map(gone_seconds, ends.ended)) >= _EXPIRING_SECONDS
+    missing, all_ended = end.snapshot.missing, not end.living and not end.snapshot.unwatched
+    return bool(missing) and all_ended and min(map(gone_seconds, end.ended)) >= _EXPIRING_SECONDS
 
 
-def _mismatch(ends: Ends) -> Finding | None:
-    even = even_ops(ends.snapshot.steps)
-    mismatch = fatal_mismatch(ends.snapshot.ranks, ends.ended, even)
+def _mismatch(end: JobEnd) -> Finding | None:
+    even = even_ops(end.snapshot.steps)
+    mismatch = fatal_mismatch(end.snapshot.ranks, end.ended, even)
     if mismatch is None:
         return None
-    if not mismatch.minority and ends.culprits and out_of_memory(ends.snapshot, ends.culprits[0]):
+    if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
         return None  # several ranks were killed
-    return ends.finding(
+    return end.finding(
         cause="collective_mismatch" if mismatch.minority else "unknown",
         summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
         f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
@@ -75,23 +75,23 @@ def _mismatch(ends: Ends) -> Finding | None:
     )
 
 
-def _first_fault(ends: Ends) -> Finding | None:
+def _first_fault(end: JobEnd) -> Finding | None:
     """Return a finding about the ranks that were killed or raised first."""
-    if not ends.culprits:
+    if not end.culprits:
         return None
-    first = ends.culprits[0]
-    all_done = all(r.activity == "done" for r in ends.snapshot.ranks)  # torch's teardown aborts a rank now and then
-    memory = out_of_memory(ends.snapshot, first)
+    first = end.culprits[0]
+    all_done = all(r.activity == "done" for r in end.snapshot.ranks)  # torch's teardown aborts a rank now and then
+    memory = out_of_memory(end.snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
-    if first in hung_ranks(ends.snapshot.ranks):
+    if first in hung_ranks(end.snapshot.ranks):
         note = " (the others had waited for it, and ended first)"
-    return ends.finding(
+    return end.finding(
         cause="rank_exited",
         summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
         f"{_last_message(first)}{f' ({memory})' if memory else note}",
         detail=_next_steps(first, all_done, memory),
         confidence=0.95,
-        culprits=ends.culprits,
+        culprits=end.culprits,
         severity="warning" if all_done else None,
         outlook="the training had finished" if all_done else None,
         evidence=with_first_words(Evidence(out_of_memory=memory), first),
@@ -122,7 +122,7 @@ def _last_message(state: RankState) -> str:
     return state.exit_status or "killed without last words"
 
 
-Rule = Callable[[Ends], Finding | None]
+Rule = Callable[[JobEnd], Finding | None]
 
 # What a rank or the launcher did by itself, whatever the owner did afterwards.
 _FAULTS: tuple[Rule, ...] = (

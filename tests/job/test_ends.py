@@ -1,7 +1,6 @@
 """Tests of deaths: which ranks died by themselves, and which are victims of another rank or were cancelled."""
 
 import itertools
-from dataclasses import replace
 
 import pytest
 
@@ -21,10 +20,7 @@ from tests.build import (
     words,
 )
 from zmon.detectors.stall import Stall
-from zmon.job.deaths import culprits
-from zmon.job.own_death import Death, death
-
-TOGETHER = 0.3
+from zmon.job.ends import End, Way, first_to_end, way_of
 
 
 def last_words(kind, type_="", message="", status=None):
@@ -35,29 +31,29 @@ def last_words(kind, type_="", message="", status=None):
 @pytest.mark.parametrize(
     ("state", "expected"),
     [
-        (dead(0), Death.KILLED),
-        (killed(0), Death.KILLED),
-        (dead(0, exit_status="signal SIGSEGV"), Death.KILLED),
-        (dead(0, exit_status="exit code 1"), Death.KILLED),  # os._exit(1): no last words
-        (last_words("exception", "builtins.SystemExit", "143"), Death.CANCELLED),
-        (last_words("exception", "builtins.SystemExit", "3"), Death.RAISED),
-        (dead(0, exit_status="signal SIGTERM"), Death.CANCELLED),
-        (dead(0, exit_status="signal SIGINT"), Death.CANCELLED),
-        (raised(0), Death.RAISED),
-        (last_words("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Death.RAISED),
-        (disconnected(0), Death.VICTIM),
-        (terminated(0), Death.CANCELLED),
-        (last_words("signal", "SIGTERM"), Death.CANCELLED),
-        (last_words("signal", "SIGTERM", status="signal SIGKILL"), Death.KILLED),  # it outlived SIGTERM
-        (interrupted(0), Death.CANCELLED),
-        (last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Death.CANCELLED),
-        (finished(0), Death.FINISHED),
-        (last_words("exit"), Death.FINISHED),  # its exit code is unknown, so there is no guess
-        (last_words("exit", status="exit code 3"), Death.RAISED),
+        (dead(0), Way.KILLED),
+        (killed(0), Way.KILLED),
+        (dead(0, exit_status="signal SIGSEGV"), Way.KILLED),
+        (dead(0, exit_status="exit code 1"), Way.KILLED),  # os._exit(1): no last words
+        (last_words("exception", "builtins.SystemExit", "143"), Way.CANCELLED),
+        (last_words("exception", "builtins.SystemExit", "3"), Way.RAISED),
+        (dead(0, exit_status="signal SIGTERM"), Way.CANCELLED),
+        (dead(0, exit_status="signal SIGINT"), Way.CANCELLED),
+        (raised(0), Way.RAISED),
+        (last_words("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Way.RAISED),
+        (disconnected(0), Way.DISCONNECTED),
+        (terminated(0), Way.CANCELLED),
+        (last_words("signal", "SIGTERM"), Way.CANCELLED),
+        (last_words("signal", "SIGTERM", status="signal SIGKILL"), Way.KILLED),  # it outlived SIGTERM
+        (interrupted(0), Way.CANCELLED),
+        (last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Way.CANCELLED),
+        (finished(0), Way.FINISHED),
+        (last_words("exit"), Way.FINISHED),  # its exit code is unknown, so there is no guess
+        (last_words("exit", status="exit code 3"), Way.RAISED),
     ],
 )
 def test_death_follows_from_last_words_and_exit_status(state, expected):
-    assert death(state) is expected
+    assert way_of(state) is expected
 
 
 @pytest.mark.parametrize(
@@ -73,12 +69,12 @@ def test_death_follows_from_last_words_and_exit_status(state, expected):
     ],
 )
 def test_rank_with_a_broken_connection_is_a_victim(message):
-    assert death(last_words("exception", "builtins.RuntimeError", message)) is Death.VICTIM
+    assert way_of(last_words("exception", "builtins.RuntimeError", message)) is Way.DISCONNECTED
 
 
 @pytest.mark.parametrize("type_", ["torch.distributed.DistNetworkError", "torch.distributed.DistBackendError"])
 def test_rank_with_a_network_error_of_torch_is_a_victim(type_):
-    assert death(last_words("exception", type_, "")) is Death.VICTIM
+    assert way_of(last_words("exception", type_, "")) is Way.DISCONNECTED
 
 
 @pytest.mark.parametrize(
@@ -91,13 +87,12 @@ def test_rank_with_a_network_error_of_torch_is_a_victim(type_):
     ],
 )
 def test_rank_with_an_error_of_its_own_is_no_victim(message):
-    assert death(last_words("exception", "builtins.RuntimeError", message)) is Death.RAISED
+    assert way_of(last_words("exception", "builtins.RuntimeError", message)) is Way.RAISED
 
 
 def culprit_ranks(*states):
     """Return the ranks of the culprits."""
-    deaths = [(state, how) for state in states if (how := death(state))]
-    return [state.rank for state in culprits(deaths, TOGETHER)]
+    return [state.rank for state in first_to_end([End(state, way_of(state)) for state in states])]
 
 
 @pytest.mark.parametrize("order", [*itertools.permutations([1.00, 1.03, 1.06, 1.10])])
@@ -113,15 +108,15 @@ def test_two_ranks_killed_at_once_are_both_named():
 
 
 def test_first_of_two_exceptions_is_named():
-    late = replace(raised(0, 1.2), last_words=words("exception", "builtins.KeyError", "x", NOW - 1.1))
-    early = replace(raised(1, 1.1), last_words=words("exception", "builtins.ValueError", "y", NOW - 1.2))
+    late = raised(0, 1.2, last_words=words("exception", "builtins.KeyError", "x", NOW - 1.1))
+    early = raised(1, 1.1, last_words=words("exception", "builtins.ValueError", "y", NOW - 1.2))
     assert culprit_ranks(late, early, disconnected(2), disconnected(3)) == [1]
 
 
 @pytest.mark.parametrize("gone", [1.0, 1.1, 1.2])
 def test_exception_is_named_although_the_launcher_ended_the_others(gone):
     error = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.25)
-    states = [terminated(0, 1.1), replace(raised(1, gone), last_words=error), terminated(2, 1.1), terminated(3, 1.1)]
+    states = [terminated(0, 1.1), raised(1, gone, last_words=error), terminated(2, 1.1), terminated(3, 1.1)]
     assert culprit_ranks(*states) == [1]
 
 
@@ -130,9 +125,9 @@ def test_rank_that_raises_after_a_cancellation_is_no_culprit():
     assert culprit_ranks(terminated(0, 1.2), terminated(1, 1.2), raised(2, 1.0), terminated(3, 1.2)) == []
 
 
-def test_error_that_a_rank_survived_is_no_death():
+def test_error_that_a_rank_survived_is_no_way_of():
     """The error was printed, and the script went on and exited with code 0."""
-    assert death(raised(0, exit_status="exit code 0")) is Death.FINISHED
+    assert way_of(raised(0, exit_status="exit code 0")) is Way.FINISHED
 
 
 def test_no_rank_is_named_after_a_cancellation():
@@ -143,7 +138,7 @@ def test_no_rank_is_named_after_a_cancellation():
 
 def test_victims_alone_have_no_culprit():
     assert culprit_ranks(*map(disconnected, range(4))) == []
-    assert culprits([], TOGETHER) == []
+    assert first_to_end([]) == []
 
 
 def test_rank_that_the_launcher_killed_later_is_no_culprit():
@@ -153,20 +148,24 @@ def test_rank_that_the_launcher_killed_later_is_no_culprit():
 
 def test_rank_that_raised_is_named_although_its_process_ended_last():
     """The interpreter takes seconds to end after the excepthook, so the peers may end first."""
-    slow = replace(raised(1, 1.0), last_words=words("exception", "builtins.ValueError", "bad batch 17", NOW - 4.0))
+    slow = raised(1, 1.0, last_words=words("exception", "builtins.ValueError", "bad batch 17", NOW - 4.0))
     assert culprit_ranks(slow, *(disconnected(r, 3.5) for r in (0, 2, 3))) == [1]
 
 
 def test_finished_rank_that_the_launcher_terminates_is_no_culprit():
     """Its last words are an exit. While it was ending, the launcher sent SIGTERM because of another death."""
-    goodbye = replace(terminated(3, 1.0), last_words=words("exit", time=NOW - 60))
+    goodbye = terminated(3, 1.0, last_words=words("exit", time=NOW - 60))
     assert culprit_ranks(raised(1, 1.1), goodbye, terminated(0), terminated(2)) == [1]
 
 
 def test_exception_on_a_host_whose_clock_is_ahead_is_named():
     """Times of last words can be compared on one host only."""
     ahead = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
-    states = [replace(raised(1, 1.2), host="node-b", last_words=ahead), terminated(0, 1.0), terminated(2, 1.0)]
+    states = [
+        raised(1, 1.2, host="node-b", last_words=ahead, last_words_seconds=1.2),
+        terminated(0, 1.0),
+        terminated(2, 1.0),
+    ]
     assert culprit_ranks(*states) == [1]
 
 

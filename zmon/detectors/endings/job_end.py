@@ -1,4 +1,4 @@
-"""The ends of a job's ranks, as the rules of `exits.py` judge them, and what all findings about them have in common."""
+"""The end of a job, as the rules of `rules.py` judge it, and what all findings about it have in common."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.new_finding import new_finding
 from zmon.format import counted, duration
-from zmon.job import facts
-from zmon.job.deaths import Dead, culprits, deaths, ended_ranks, ended_unclearly
-from zmon.job.own_death import Death, began_seconds, death, gone_seconds
+from zmon.job.ends import End, Way, end_unclearly, ended_ranks, ends_of, first_to_end, way_of
+from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -24,35 +23,36 @@ from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
-class Ends:
-    """The ends of the ranks of one job. A rank has ended if it is dead, or has raised and is about to end."""
+class JobEnd:
+    """The end of a job: the ends of its ranks so far."""
 
     snapshot: Snapshot
     limits: EndLimits
 
     @cached_property
-    def dead(self) -> list[Dead]:
-        """Each rank that has ended, with the way in which it ended."""
-        return deaths(self.snapshot.ranks)
+    def ends(self) -> list[End]:
+        """The end of each rank that is dead, or that has raised and is about to end."""
+        return ends_of(self.snapshot.ranks)
 
     @cached_property
     def ended(self) -> list[RankState]:
         """The ranks that have ended."""
-        return ended_ranks(self.snapshot.ranks)
+        return [end.rank for end in self.ends]
 
-    def of(self, *kinds: Death) -> list[RankState]:
+    def of(self, *ways: Way) -> list[RankState]:
         """Return the ranks that ended in one of these ways, the first to begin first."""
-        return sorted((r for r, kind in self.dead if kind in kinds), key=began_seconds, reverse=True)
+        ranks = [end.rank for end in self.ends if end.way in ways]
+        return sorted(ranks, key=lambda r: began_to_end(r).latest)
 
     @cached_property
     def culprits(self) -> list[RankState]:
-        """The ranks that died first and of their own accord."""
-        return [] if self.unclear else culprits(self.dead, facts.TOGETHER_SECONDS)
+        """The ranks that ended first and by themselves."""
+        return [] if self.unclear else first_to_end(self.ends)
 
     @cached_property
     def unclear(self) -> bool:
         """True if all ranks have ended, and nothing shows whether the owner ended them or whether they were killed."""
-        if not self.complete or not ended_unclearly(self.dead, facts.TOGETHER_SECONDS):
+        if not self.complete or not end_unclearly(self.ends):
             return False
         return not any(out_of_memory(self.snapshot, state) for state in self.ended)
 
@@ -70,8 +70,8 @@ class Ends:
     @cached_property
     def seconds_ago(self) -> float:
         """The time since the first rank was seen dead; ranks that finished count only if no other rank has ended."""
-        failed = [gone_seconds(r) for r, kind in self.dead if kind is not Death.FINISHED]
-        return max(failed or [gone_seconds(r) for r, _ in self.dead], default=0.0)
+        failed = [gone_seconds(end.rank) for end in self.ends if end.way is not Way.FINISHED]
+        return max(failed or map(gone_seconds, self.ended), default=0.0)
 
     def finding(
         self,
@@ -167,4 +167,4 @@ def are_unsettled(snapshot: Snapshot, limits: EndLimits) -> bool:
     if any(r.alive and gone_seconds(r) < limits.rest_seconds for r in ended):
         return True  # a rank has raised, and the other ranks are about to show why
     # If the owner has cancelled the job, its end takes a while.
-    return any(death(r) is Death.CANCELLED and gone_seconds(r) < limits.ending_seconds for r in ended)
+    return any(way_of(r) is Way.CANCELLED and gone_seconds(r) < limits.ending_seconds for r in ended)
