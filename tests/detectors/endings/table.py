@@ -8,10 +8,9 @@ exception.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tests.build import DISCONNECT, NOW, rank_state, waiting, words
+from tests.build import DISCONNECT, NOW, rank_state, words
 from zmon.schema.rank import LastWords, RankState
 
 RANK = 1  # the rank that ends first
@@ -80,7 +79,7 @@ WAYS = (
 )  # fmt: skip
 
 
-def _dead(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
+def dead_(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
     """Return a rank that began to end and was seen dead so many seconds ago."""
     state = {
         "alive": False,
@@ -103,11 +102,11 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
         if ended_by:
             last_words = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
             last_words = replace(last_words, sender_pid=LAUNCHER_PID)
-            return _dead(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
+            return dead_(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
         last_words = words("exception", "torch.distributed.DistStoreError", STORE_TIMEOUT, NOW - broken)
-        return _dead(rank, broken, broken - 0.8, status, last_words, **changes)
+        return dead_(rank, broken, broken - 0.8, status, last_words, **changes)
     last_words = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken)
-    return _dead(
+    return dead_(
         rank, broken, broken - (0.1 if ended_by else 0.8), status, replace(last_words, in_collective=True), **changes
     )
 
@@ -123,11 +122,11 @@ def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
     place = {"max_restarts": launcher.restarts, "activity": activity, "steps": 0 if when == "init" else 118}
     if when == "teardown":
         done = way.says is None or way.says[0] != "exception"
-        first = _dead(RANK, AGO, AGO - delay, way.status, own, **{**place, "activity": "done" if done else "train"})
+        first = dead_(RANK, AGO, AGO - delay, way.status, own, **{**place, "activity": "done" if done else "train"})
         last_words = words("exit", "", "", NOW - AGO - 0.5)
         finished = {**place, "activity": "done", "lease_seconds": None}
-        return [first, *(_dead(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))]
-    first = _dead(RANK, AGO, AGO - delay, way.status, own, **place)
+        return [first, *(dead_(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))]
+    first = dead_(RANK, AGO, AGO - delay, way.status, own, **place)
     return [first, *(_survivor(r, delay, when, launcher, way.fails, **place) for r in (0, 2, 3))]
 
 
@@ -140,134 +139,3 @@ def expected(way: Way, when: str, launcher: Launcher) -> tuple[str | None, str |
     if when == "teardown" and way.at_the_end == "warning":
         severity = "warning"
     return way.cause, severity, (RANK,)
-
-
-@dataclass(frozen=True)
-class JobEnd:
-    """One way in which a whole job ends, or in which no rank is at fault."""
-
-    name: str
-    cause: str | None  # None: quiet
-    severity: str | None
-    culprits: str
-    note: str
-    ranks: Sequence[RankState]
-
-
-def _gave_up(
-    rank: int, text: str = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1", type_: str = STORE_ERROR
-) -> RankState:
-    last_words = words("exception", type_, text, NOW - AGO + rank * 0.1)
-    began = AGO - rank * 0.1
-    return _dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
-
-
-def _signalled(rank: int, name: str = "SIGTERM", late: float = 0.0, **changes) -> RankState:
-    last_words = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
-    return _dead(rank, AGO - late, AGO - 0.1, f"signal {name}", last_words, **changes)
-
-
-def _interrupted(rank: int, late: float = 0.0) -> RankState:
-    last_words = words("exception", "builtins.KeyboardInterrupt", "", NOW - AGO + late)
-    return _dead(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", last_words)
-
-
-def _broken(rank: int, late: float, status: str = "exit code 1") -> RankState:
-    last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + late), in_collective=True)
-    return _dead(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, last_words)
-
-
-def _exits(rank: int, code: int, late: float = 0.0) -> RankState:
-    kind = ("exception", "builtins.SystemExit", str(code)) if code else ("exit", "", "")
-    activity = "train" if code else "done"
-    return _dead(rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity)
-
-
-def _led(state: RankState) -> RankState:
-    """Return the rank of a launcher that a signal ended first."""
-    return replace(state, launcher_status="signal SIGTERM", launcher_gone_seconds=AGO)
-
-
-def _not_met(rank: int) -> RankState:
-    last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
-    began = AGO - rank * 0.01
-    return _dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
-
-
-ALL = range(4)
-LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
-JOB_ENDS = (
-    JobEnd("all ranks return", None, None, "–", "", [_exits(r, 0, r * 0.1) for r in ALL]),
-    JobEnd("Ctrl-C (SIGINT to the process group)", None, None, "–", "", [_interrupted(r, r * 0.003) for r in ALL]),
-    JobEnd("Ctrl-C on a busy machine: some ranks raise broken connections for seconds", None, None, "–",
-           "no launcher sends SIGINT because a rank failed",
-           [_interrupted(0), _broken(1, 0.9), _interrupted(2, 1.5), _broken(3, 2.0)]),
-    JobEnd("SIGTERM to the launcher, `scancel`, `kubectl delete`", None, None, "–", "",
-           [_signalled(r, late=r * 0.001) for r in ALL]),
-    JobEnd("SIGTERM to one rank in init; its launcher ends the others, and the senders are unknown", "unknown",
-           "warning", "–", "the owner may have ended all ranks, and the host may have let one handle the signal first",
-           [_signalled(RANK), *(_signalled(r, late=LATE) for r in ALL if r != RANK)]),
-    JobEnd("SIGTERM to all; SIGKILL after a grace to ranks that go on", None, None, "–", "",
-           [_signalled(0), _signalled(1), _signalled(2), _dead(3, 0.6, 0.6, "signal SIGKILL", None)]),
-    JobEnd("SIGTERM to a launcher that passes it to nobody; SIGKILL to its ranks after a grace", None, None, "–",
-           "a container's or a user's `kill`", [_led(_dead(r, 0.6, 0.6, "signal SIGKILL", None)) for r in ALL]),
-    JobEnd("SIGTERM to the first process of a container: the kernel kills its ranks at once", None, None, "–",
-           "the launcher was seen dead one look earlier",
-           [_led(_dead(r, AGO - 0.1, AGO - 0.1, "signal SIGKILL", None)) for r in ALL]),
-    JobEnd("SIGTERM to the first process of a container, seen in the same look as its ranks", None, None, "–",
-           "all ranks were killed, and none has the signal",
-           [_led(_dead(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL]),
-    JobEnd("SIGTERM to the first process of a container, seen after one of its ranks and before the others", None, None,
-           "–", "all ranks were killed, and none has the signal",
-           [_led(_dead(r, AGO + (0.1 if r == 1 else -0.1), AGO + (0.1 if r == 1 else -0.1), "signal SIGKILL", None))
-            for r in ALL]),
-    JobEnd("SIGTERM to the first process of a container: the kernel kills its ranks while they leave", None, None, "–",
-           "they were interrupted before, and either may be seen dead first",
-           [_led(_dead(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2),
-                       activity="done")) for r in ALL]),
-    JobEnd("SIGKILL to a rank; the script that started the ranks ends all with `kill 0`", "rank_exited", "critical",
-           "that rank", "both are seen dead in one look",
-           [_led(_dead(1, AGO, AGO, "signal SIGKILL", None)), *(_led(_signalled(r, late=0.01)) for r in (0, 2, 3))]),
-    JobEnd("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", None, None, "–",
-           "its processes are interrupted, and exit with code 0",
-           [_led(_exits(0, 0)), *(_led(waiting(r, 9.0)) for r in (1, 2, 3))]),
-    JobEnd("Ctrl-C; SIGKILL to a rank that hangs in its teardown", None, None, "–", "",
-           [*(_interrupted(r) for r in (0, 1, 2)),
-            _dead(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),
-    JobEnd("SIGHUP: the terminal was closed", None, None, "–", "",
-           [_dead(r, AGO, AGO, "signal SIGHUP", None) for r in ALL]),
-    JobEnd("SIGTERM, and the job's handler saves and exits 0", None, None, "–", "", [_exits(r, 0) for r in ALL]),
-    JobEnd("SIGTERM, and the job's handler saves and exits 143", None, None, "–", "", [_exits(r, 143) for r in ALL]),
-    JobEnd("SIGTERM, and the job's handler exits 1", "rank_exited", "critical", "the first to exit",
-           "cannot be told from a job that calls `sys.exit(1)`", [_exits(r, 1, r * 0.01) for r in ALL]),
-    JobEnd("SIGKILL to the launcher's process group", "rank_exited", "critical", "all ranks",
-           "cannot be told from a fault", [_dead(r, AGO, AGO, "signal SIGKILL", None) for r in ALL]),
-    JobEnd("SIGKILL to a launcher whose ranks end with it", "launcher_gone", "critical", "–",
-           "multiprocessing interrupts its children (prctl PR_SET_PDEATHSIG)",
-           [replace(_exits(r, 0), launcher_status="signal SIGKILL", launcher_gone_seconds=AGO + 0.1) for r in ALL]),
-    JobEnd("all ranks end with their launcher, without last words, and no exit status is known", "unknown", "warning",
-           "–", "an older kernel, or an agent that was down: the owner or a fault",
-           [replace(_dead(r, 6.0, 6.0, None, None), launcher_gone_seconds=6.0) for r in ALL]),
-    JobEnd("SIGKILL to torchrun, and its ranks live", "launcher_gone", "warning", "–", "the job moves",
-           [rank_state(r, launcher_status="signal SIGKILL", launcher_gone_seconds=9.0) for r in ALL]),
-    JobEnd("a shell or nohup ends, and its ranks live", None, None, "–", "it supervises nothing",
-           [rank_state(r, max_restarts=None, launcher_gone_seconds=9.0) for r in ALL]),
-    JobEnd("a thread raises", None, None, "–", "the rank goes on; what it then lacks is found as a stall",
-           [rank_state(r) for r in ALL]),
-    JobEnd("the connection between two ranks is reset", "connection_lost", "critical", "nobody; the pair is named",
-           "", [_broken(0, 0.0), _broken(2, 0.004), _broken(1, 0.9, "signal SIGTERM"),
-                _broken(3, 0.95, "signal SIGTERM")]),
-    JobEnd("no rank reaches the store", "rendezvous_failed", "critical", "nobody", "", [_not_met(r) for r in ALL]),
-    JobEnd("one rank does not reach the store, torchrun ends the others", "rendezvous_failed", "critical", "that rank",
-           "", [_signalled(0, late=1.0), replace(_not_met(1)), _signalled(2, late=1.0), _signalled(3, late=1.0)]),
-    JobEnd("one rank hangs on its way to the store, the others give up", "rendezvous_failed", "critical", "that rank",
-           "", [_gave_up(0), _signalled(1, late=2.0, activity="init", steps=0), _gave_up(2), _gave_up(3)]),
-    JobEnd("the ranks reach the store, but one does not reach another", "rendezvous_failed", "critical", "nobody", "",
-           [_gave_up(0, MESH_ERROR, "builtins.RuntimeError"),
-            *(_signalled(r, late=2.0, activity="init", steps=0) for r in (1, 2, 3))]),
-    JobEnd("a rank has one batch more than the others", "uneven_end", "critical", "the rank that went on", "",
-           [_exits(0, 0), _exits(1, 0), _exits(2, 0), _broken(3, 0.9)]),
-)  # fmt: skip
-CULPRITS = {  # name → the ranks that the finding names
-    "the first to exit": (0,), "all ranks": (0, 1, 2, 3), "that rank": (1,), "the rank that went on": (3,),
-}  # fmt: skip

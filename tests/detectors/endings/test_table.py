@@ -1,9 +1,14 @@
-"""Tests of every row of docs/endings.md: how a process ended, when, and under which launcher."""
+"""Tests of every row of docs/endings.md: how a process ended, when, and under which launcher; how a job ended."""
 
 import pytest
 
 from scripts.endings_page import endings_page
-from tests.detectors.endings.table import CULPRITS, JOB_ENDS, LAUNCHERS, WAYS, WHENS, expected, ranks_after
+from tests.detectors.endings.abort_rows import NCCL, SIZES
+from tests.detectors.endings.job_rows import WHOLE_JOB
+from tests.detectors.endings.one_rank_rows import ONE_RANK, ORDERS
+from tests.detectors.endings.signal_rows import SIGNALS
+from tests.detectors.endings.store_rows import STORE
+from tests.detectors.endings.table import LAUNCHERS, WAYS, WHENS, expected, ranks_after
 from tests.detectors.stalls import detect
 from tests.places import REPOSITORY
 
@@ -19,11 +24,11 @@ def test_end_of_one_rank_has_its_cause_severity_and_culprit(way, when, launcher)
     )
 
 
-@pytest.mark.parametrize("end", JOB_ENDS, ids=lambda end: end.name)
-def test_end_of_the_job_has_its_cause_severity_and_culprits(end):
-    finding = detect(*end.ranks)
-    due = (end.cause, end.severity, CULPRITS.get(end.culprits, ())) if end.cause else None
-    assert (finding and (finding.cause, finding.severity, finding.ranks)) == due
+@pytest.mark.parametrize(
+    "row", [*WHOLE_JOB, *ORDERS, *ONE_RANK, *SIGNALS, *STORE, *NCCL, *SIZES], ids=lambda row: row.name
+)
+def test_end_of_the_job_has_its_cause_severity_and_culprits(row):
+    assert row.judged() == row.due
 
 
 def test_page_of_the_docs_has_these_rows():
