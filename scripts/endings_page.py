@@ -64,8 +64,6 @@ def endings_page() -> str:
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
     sections = [f"\n## {heading}\n\n{page_rows(rows_)}" for heading, rows_ in SECTIONS.items()]
     return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *sections])
-        [HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), jobs, SIGNAL_TEXT, page_rows(SIGNALS)]
-    )
 
 
 def _cell(way: Way, when: str) -> str:

@@ -2,12 +2,8 @@
 
 import pytest
 
-from scripts.endings_page import endings_page
-from tests.detectors.endings.abort_rows import NCCL, SIZES
-from tests.detectors.endings.job_rows import WHOLE_JOB
-from tests.detectors.endings.one_rank_rows import ONE_RANK, ORDERS
-from tests.detectors.endings.signal_rows import SIGNALS
-from tests.detectors.endings.store_rows import STORE
+from scripts.endings_page import SECTIONS, endings_page
+from tests.detectors.endings.one_rank_rows import ORDERS
 from tests.detectors.endings.table import LAUNCHERS, WAYS, WHENS, expected, ranks_after
 from tests.detectors.stalls import detect
 from tests.places import REPOSITORY
@@ -25,7 +21,7 @@ def test_end_of_one_rank_has_its_cause_severity_and_culprit(way, when, launcher)
 
 
 @pytest.mark.parametrize(
-    "row", [*WHOLE_JOB, *ORDERS, *ONE_RANK, *SIGNALS, *STORE, *NCCL, *SIZES], ids=lambda row: row.name
+    "row", [*ORDERS, *(row for rows in SECTIONS.values() for row in rows)], ids=lambda row: row.name
 )
 def test_end_of_the_job_has_its_cause_severity_and_culprits(row):
     assert row.judged() == row.due
