@@ -13,7 +13,9 @@ from tests.build import (
     terminated,
     words,
 )
-from zmon.job.ends import End, Way, first_to_end, hung_ranks, way_of
+from zmon.job.aborts import hung_ranks
+from zmon.job.ends import End, first_to_end
+from zmon.job.way import Way, way_of
 
 
 def last_words(kind, type_="", message="", status=None):

@@ -15,8 +15,8 @@ from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted, listed
 from zmon.job.connection_errors import is_timeout, peer_address
-from zmon.job.ends import Way
 from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
+from zmon.job.way import Way
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState

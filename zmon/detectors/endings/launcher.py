@@ -11,8 +11,8 @@ from zmon.detectors.endings.job_end import JobEnd
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
-from zmon.job.ends import Way
 from zmon.job.facts import LOOK_SECONDS, began_to_end
+from zmon.job.way import Way
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -21,8 +21,9 @@ from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.unclear_end import unclear_end
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
-from zmon.job.ends import awaits_its_launchers_status, hung_ranks
+from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
+from zmon.job.way import awaits_its_launchers_status
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -9,7 +9,6 @@ from enum import Enum
 from functools import cached_property
 
 from zmon.detectors.endings.job_end import JobEnd
-from zmon.job.ends import CANCELLED_EXIT, CANCELLED_STATUS, Way
 from zmon.job.facts import (
     ENDED_SPREAD_SECONDS,
     HOSTS_SPREAD_SECONDS,
@@ -21,6 +20,7 @@ from zmon.job.facts import (
     ended,
 )
 from zmon.job.signal_sender import Sender, is_one_sweep, sender
+from zmon.job.way import CANCELLED_EXIT, CANCELLED_STATUS, Way
 from zmon.schema.rank import RankState
 
 _LAUNCHERS_STATUS = "signal SIGTERM"

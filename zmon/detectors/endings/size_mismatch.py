@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
-from zmon.job.ends import entered_counts, is_aborted_while_waiting
+from zmon.job.aborts import entered_counts, is_aborted_while_waiting
 from zmon.job.facts import launcher_lead
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState

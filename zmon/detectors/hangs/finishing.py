@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.wording import ranks_on, verb
 from zmon.format import duration
-from zmon.job.ends import Way, way_of
+from zmon.job.way import Way, way_of
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 

@@ -16,7 +16,7 @@ from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.network import NetworkCulprit, answering_hosts, next_steps, stalled_network
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on, ranks_text, verb
-from zmon.job.ends import hung_ranks
+from zmon.job.aborts import hung_ranks
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
