@@ -25,11 +25,11 @@ from tests.build import (
     waiting,
 )
 from tests.detectors.slow.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
-from tests.detectors.test_imbalance import SKEWED_STEPS
-from tests.detectors.test_input_bound import job as starved
-from tests.detectors.test_input_bound import waiting_for_data
-from tests.detectors.test_slowdown import HEALTHY, steps_for
-from tests.detectors.test_slowdown import job_with as slowed
+from tests.detectors.slow.test_imbalance import SKEWED_STEPS
+from tests.detectors.slow.test_input_bound import job as starved
+from tests.detectors.slow.test_input_bound import waiting_for_data
+from tests.detectors.slow.test_slowdown import HEALTHY, steps_for
+from tests.detectors.slow.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point

@@ -22,9 +22,10 @@ from zmon.hub.journal import Journal
 from zmon.job.own_frame import own_frame
 from zmon.job.standing_out import standing_out
 from zmon.schema.api import RankEvidence
-from zmon.schema.evidence import Evidence, RankStack, StderrTail
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
+from zmon.schema.gathered import RankStack, StderrTail
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown

@@ -15,7 +15,7 @@ from zmon.hub.incidents.collector import COLLECT_INTERVAL_SECONDS, Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 from zmon.hub.stall_evidence import StallEvidence
-from zmon.schema.evidence import RankStack
+from zmon.schema.gathered import RankStack
 
 
 class Scene:

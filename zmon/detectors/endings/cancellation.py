@@ -16,7 +16,7 @@ from zmon.job import facts
 from zmon.job.deaths import precedes
 from zmon.job.own_death import CANCELLED_EXIT, CANCELLED_STATUS, Death, began_seconds, gone_seconds
 from zmon.job.signal_sender import Sender, is_one_sweep, lone_target, sender
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
@@ -93,7 +93,7 @@ def _lone_signal(ends: Ends, culprit: RankState, signalled: Sequence[RankState],
         confidence=0.8 if is_proven else 0.5,
         culprits=[culprit],
         severity=severity,
-        evidence=with_first_words(Evidence(), culprit),
+        evidence=with_first_words(StallEvidence(), culprit),
     )
 
 
@@ -120,7 +120,7 @@ def _launchers_signal(ends: Ends, signalled: list[RankState]) -> Finding:
         "(`journalctl --since -10min`).",
         confidence=0.8 if is_part else 0.3,
         culprits=signalled[:1] if is_part else [],
-        evidence=with_first_words(Evidence(), first),
+        evidence=with_first_words(StallEvidence(), first),
     )
 
 

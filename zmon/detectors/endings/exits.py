@@ -23,7 +23,7 @@ from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.deaths import hung_ranks
 from zmon.job.own_death import awaits_its_launchers_status, gone_seconds
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -71,7 +71,7 @@ def _mismatch(ends: Ends) -> Finding | None:
         "a table, its split sizes. A restart will end the same way.",
         confidence=0.9 if mismatch.minority else 0.3,
         culprits=mismatch.minority,
-        evidence=Evidence(group=mismatch.group, sequence=mismatch.sequence),
+        evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
     )
 
 
@@ -94,7 +94,7 @@ def _first_fault(ends: Ends) -> Finding | None:
         culprits=ends.culprits,
         severity="warning" if all_done else None,
         outlook="the training had finished" if all_done else None,
-        evidence=with_first_words(Evidence(out_of_memory=memory), first),
+        evidence=with_first_words(StallEvidence(out_of_memory=memory), first),
     )
 
 
