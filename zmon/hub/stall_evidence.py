@@ -34,7 +34,7 @@ from zmon.web import client
 _AHEAD_SECONDS = 1.5  # flight records are gathered this long before a lease ends: time for a pass and the answers
 
 
-class StallEvidence:
+class EvidenceGatherer:
     """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:
