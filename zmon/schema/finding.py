@@ -47,7 +47,7 @@ class Finding:
         object.__setattr__(self, "evidence", narrowed(self.evidence, self.detector))
 
     def evidence_of(self, kind: type[E]) -> E:
-        """Return the evidence if it is of this class; otherwise the finding is of another detector: return none."""
+        """Return the evidence as this class; without a field if the finding is of another detector."""
         return self.evidence if isinstance(self.evidence, kind) else kind()
 
     def text(self, now: float) -> str:

@@ -1,4 +1,4 @@
-"""What the hub gathers from the agents about the ranks of a stalled job. Frozen data only."""
+"""The rows that the hub gathers from the agents about the ranks of a stalled job. Frozen data only."""
 
 from __future__ import annotations
 
