@@ -13,7 +13,7 @@ from tests.steps import Measures, OpTotals, StepRecord, aligned, steps_of, total
 from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import AnyEvidence, StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
@@ -215,21 +215,22 @@ def add_records(history: History, records: Mapping[int, Sequence[StepRecord]]) -
     return history.add([steps], {str(rank): rank for rank in records})
 
 
-def evidence(**fields: Any) -> Evidence:
-    """Return evidence with these fields, written as in JSON."""
-    return msgspec.convert(fields, Evidence)
+def evidence(**fields: Any) -> StallEvidence:
+    """Return evidence of a stall with these fields, written as in JSON."""
+    return msgspec.convert(fields, StallEvidence)
 
 
 def finding(**changes: Any) -> Finding:
     """Return a critical finding about rank 2; `evidence` may be written as in JSON."""
-    if isinstance(changes.get("evidence"), dict):
-        changes["evidence"] = evidence(**changes["evidence"])
+    given = changes.pop("evidence", {"pids": [1002]})
+    if isinstance(given, dict):
+        given = msgspec.convert(given, AnyEvidence)
     frozen = Finding(
         id="f1", job_id=JOB, detector="stall", cause="rank_frozen", severity="critical", ranks=(2,), hosts=("node-a",),
         step=100, onset=NOW - 2, detected=NOW, confidence=0.97, summary="rank 2 on node-a froze", detail="kill -CONT",
-        runbook="docs/runbooks.md#rank_frozen", evidence=Evidence(pids=(1002,)),
+        runbook="docs/runbooks.md#rank_frozen",
     )  # fmt: skip
-    return replace(frozen, **changes)
+    return replace(frozen, evidence=given, **changes)
 
 
 def ended_job(**changes: Any) -> EndedJob:

@@ -224,8 +224,8 @@ def vitals(context: ViewContext) -> None:
         "Loss": _reported(job.report if job else {}, "loss"),
         "Ranks watched": ranks_watched(job),
     }
-    if job is not None and rate.endswith("(inferred)"):
-        notes += f'<p class="zmon-unknown">Samples/s: {escape(job.samples_inference)}.</p>'
+    if inference := shown_inference(job, context):
+        notes += f'<p class="zmon-unknown">Samples/s: {escape(inference)}.</p>'
     items = "".join(f"<div><dt>{label}</dt><dd>{escape(value)}</dd></div>" for label, value in numbers.items())
     st.html(f'<dl class="zmon-vitals" data-testid="zmon-vitals">{items}</dl>{notes}')
 
@@ -240,13 +240,20 @@ def speed(job: JobView | None, context: ViewContext) -> tuple[str, str]:
     if job is None or context.now.hub_is_blind or job.state == "unknown":
         return UNKNOWN, UNKNOWN
     if job.state == "train":
-        inferred = " (inferred)" if job.samples_inference and job.samples_per_second is not None else ""
+        inferred = " (inferred)" if shown_inference(job, context) else ""
         return duration(job.step_seconds), f"{number(job.samples_per_second)}{inferred}"
     if job.state != "stalled":
         return NONE, NONE
     stalls = [each for each in (*context.now.findings, *context.now.elsewhere) if each.is_stall]
     since = [stall.onset for stall in stalls if stall.job_id == job.job_id]
     return f"none for {duration(max(0.0, context.now.as_of - min(since)))}" if since else "none", "0"
+
+
+def shown_inference(job: JobView | None, context: ViewContext) -> str:
+    """Return the source of the samples per second that `speed` shows; empty if they are not inferred, or not shown."""
+    if job is None or context.now.hub_is_blind or job.state != "train" or job.samples_per_second is None:
+        return ""
+    return job.samples_inference
 
 
 def ranks_watched(job: JobView | None) -> str:

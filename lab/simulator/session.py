@@ -24,8 +24,7 @@ def play_many(seed: int, first: int, number: int, on_play: Callable[[Play], None
 
 def outcome(play: Play) -> Outcome:
     """Return what the tally counts."""
-    fault = play.faults[0].partition(" ")[0] if play.faults else "none"
-    return Outcome(fault, play.evidence, play.verdict, play.confidence, play.skipped)
+    return Outcome(play.first_fault, play.evidence, play.verdict, play.confidence, play.skipped)
 
 
 def line(play: Play) -> str:

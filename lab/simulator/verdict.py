@@ -30,6 +30,7 @@ class Play(msgspec.Struct, frozen=True):
     summary: str = ""
     composition: str = ""
     skipped: str | None = None  # the reason why it was not played
+    first_fault: str = "none"  # what struck first
 
 
 def judge(
@@ -61,6 +62,7 @@ def judge(
     return msgspec.structs.replace(
         play,
         faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
+        first_fault=first.strike.what,
         culprits=tuple(sorted(allowed)),
         evidence=first.evidence,
         verdict=_verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted, is_mended),

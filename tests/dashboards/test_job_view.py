@@ -9,7 +9,7 @@ from dashboards.panels.scaling import EFFICIENCY
 from dashboards.views.pauses import MAX_PAUSES
 from tests.build import ended_job
 from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.pause import HealedPause, Place, Silence
 
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
@@ -41,7 +41,7 @@ def test_stalled_job_shows_culprit_cause_and_next_step(open_page, world):
 def test_stall_that_only_silence_shows_is_a_stall_with_its_summary_and_no_page(open_page, world):
     silence = Silence(5.0, 20.0, (Place("data", "loader.py:40, read"),), None)
     summary = "rank 1 waits for its data loader; it becomes critical after 20 s"
-    evidence = Evidence(silence=silence)
+    evidence = StallEvidence(silence=silence)
     world.findings = [changed(STALL, cause="input_stall", severity="warning", summary=summary, evidence=evidence)]
     world.jobs = [changed(JOB, state="stalled")]
     page = page_text(open_page())

@@ -25,11 +25,11 @@ from tests.build import (
     waiting,
 )
 from tests.detectors.slow.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
-from tests.detectors.test_imbalance import SKEWED_STEPS
-from tests.detectors.test_input_bound import job as starved
-from tests.detectors.test_input_bound import waiting_for_data
-from tests.detectors.test_slowdown import HEALTHY, steps_for
-from tests.detectors.test_slowdown import job_with as slowed
+from tests.detectors.slow.test_imbalance import SKEWED_STEPS
+from tests.detectors.slow.test_input_bound import job as starved
+from tests.detectors.slow.test_input_bound import waiting_for_data
+from tests.detectors.slow.test_slowdown import HEALTHY, steps_for
+from tests.detectors.slow.test_slowdown import job_with as slowed
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
@@ -135,7 +135,10 @@ def fill_journal(hub: Hub) -> None:
     hub.journal.record_capsule(
         replace(filed, capsule="incidents/0ver")
     )  # only the capsule has its bulky evidence from now on
-    late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
+    late = finding(
+        id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info",
+        evidence={"num_steps": 64, "step_seconds": 0.5, "saved_seconds": 0.1},
+    )  # fmt: skip
     hub.journal.open_or_update(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
     for now in (NOW - 80, NOW - 79, NOW - 77, NOW - 75):

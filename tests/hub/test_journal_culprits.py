@@ -11,7 +11,8 @@ from tests.build import NOW, finding, rank_state, words
 from zmon.detectors.new_finding import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
 from zmon.job.merging import joined
-from zmon.schema.evidence import Evidence, FlightRow
+from zmon.schema.evidence import Evidence
+from zmon.schema.gathered import FlightRow
 from zmon.schema.names import severity_order
 from zmon.schema.pause import Silence
 

@@ -34,7 +34,7 @@ from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
-from zmon.hub.stall_evidence import StallEvidence
+from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
@@ -70,7 +70,7 @@ class Hub:
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
-        self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
+        self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()

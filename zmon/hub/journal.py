@@ -23,7 +23,7 @@ from msgspec import UNSET
 
 from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.job import merging
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
 from zmon.steplog.files import append_line, replace_file
 
@@ -240,7 +240,7 @@ class Journal:
 
 def _key(finding: Finding) -> tuple[object, ...]:
     """Return the parts of a finding whose change is worth a line in the file."""
-    return finding.cause, finding.severity, finding.ranks, bool(finding.evidence.victims)
+    return finding.cause, finding.severity, finding.ranks, bool(finding.evidence_of(StallEvidence).victims)
 
 
 def _without_bulk(finding: Finding) -> Finding:

@@ -13,8 +13,9 @@ from dataclasses import replace
 import msgspec
 
 from zmon.job.connection_errors import is_broken_connection
-from zmon.schema.evidence import FlightRow, JoinedFault
+from zmon.schema.evidence import JoinedFault, StallEvidence
 from zmon.schema.finding import Finding
+from zmon.schema.gathered import FlightRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import severity_order
 from zmon.schema.rank import RankState, RankStatus
@@ -32,6 +33,7 @@ def joined(first: Finding, second: Finding) -> Finding:
     hosts = tuple(host_of[rank] for rank in ranks if rank in host_of)
     hosts += tuple(host for host in dict.fromkeys((*first.hosts, *second.hosts)) if host not in hosts)
     fault = JoinedFault(second.cause, second.ranks, second.hosts, second.severity, second.onset, second.summary)
+    earlier = first.evidence_of(StallEvidence).joined or ()
     evidence = second.evidence.updated(first.evidence)
     first, second = raised(first, second.severity), raised(second, first.severity)
     return replace(
@@ -40,7 +42,7 @@ def joined(first: Finding, second: Finding) -> Finding:
         hosts=hosts,
         summary=f"{first.summary}; also: {second.summary}",
         detail=f"{first.detail} Also, about {second.cause}: {second.detail}",
-        evidence=msgspec.structs.replace(evidence, joined=(*(first.evidence.joined or ()), fault)),
+        evidence=msgspec.structs.replace(evidence, joined=(*earlier, fault)),
     )
 
 
@@ -48,7 +50,7 @@ def raised(finding: Finding, severity: str) -> Finding:
     """Return the finding with this severity if it is the higher one, and with a summary that agrees with it."""
     if severity_order(severity) <= severity_order(finding.severity):
         return finding
-    silence, summary = finding.evidence.silence, finding.summary
+    silence, summary = finding.evidence_of(StallEvidence).silence, finding.summary
     if silence and severity == "critical":  # the time after which silence is critical does not matter any more
         summary = summary.replace(f"; {silence.reason}", "")
     return replace(finding, severity=severity, summary=summary)
@@ -62,12 +64,12 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
         return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
     if follows(current, later):
         return joined(current, later)
-    loses_fault = set(later.ranks) < set(current.ranks) and current.evidence.joined
+    loses_fault = set(later.ranks) < set(current.ranks) and current.evidence_of(StallEvidence).joined
     if loses_fault or (later.cause == current.cause and current.culprits and not later.culprits):
         return raised(current, severity)  # a proof may be gone with its process, or with a sample
     if are_victims(current, later):
         return _with_victims(raised(current, severity), later.summary)
-    if set(later.ranks) > set(current.ranks) and current.ranks and later.evidence.joined:
+    if set(later.ranks) > set(current.ranks) and current.ranks and later.evidence_of(StallEvidence).joined:
         later, publish = replace(later, cause=current.cause, runbook=current.runbook), True
     if severity == current.severity and not publish:
         return current
@@ -79,7 +81,8 @@ def updated(current: Finding, later: Finding, publish: bool) -> Finding:
 
 def _with_victims(finding: Finding, exits: str) -> Finding:
     """Return the finding with the newest account of the ranks that waited for its culprits and have ended."""
-    summary = finding.summary.removesuffix(f"; victims: {finding.evidence.victims or ''}")
+    earlier = finding.evidence_of(StallEvidence).victims or ""
+    summary = finding.summary.removesuffix(f"; victims: {earlier}")
     evidence = msgspec.structs.replace(finding.evidence, victims=exits)
     return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
 
@@ -128,7 +131,7 @@ def are_victims(current: Finding, finding: Finding) -> bool:
     """
     if finding.cause != "rank_exited" or not current.ranks or set(finding.ranks) & set(current.ranks):
         return False
-    words = finding.evidence.last_words or None
+    words = finding.evidence_of(StallEvidence).last_words or None
     if words is not None and words.kind == "exception" and not is_broken_connection(words):
         return False
     exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}

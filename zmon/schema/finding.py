@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
 from zmon.format import clock
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import AnyEvidence, Evidence, narrowed
 from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
 
 _FRESH_SECONDS = 3.0  # the hub rewrites the summary at each pass, and people ask it every two seconds
+E = TypeVar("E", bound=Evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,18 @@ class Finding:
     sequence: int | None = None  # its sequence in the group
     resolved: float | None = None  # None: the finding is open
     lost_gpu_hours: float | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: AnyEvidence = field(default_factory=Evidence)  # of the class of the detector, once it is in a finding
     capsule: str | None = None  # the directory of the incident
     as_of: float | None = None  # when the summary was written; ages in it are those of that time. None: unknown
     schema: int = SCHEMA
+
+    def __post_init__(self) -> None:
+        """Turn decoded or empty evidence into the class of the detector."""
+        object.__setattr__(self, "evidence", narrowed(self.evidence, self.detector))
+
+    def evidence_of(self, kind: type[E]) -> E:
+        """Return the evidence as this class; without a field if the finding is of another detector."""
+        return self.evidence if isinstance(self.evidence, kind) else kind()
 
     def text(self, now: float) -> str:
         """Return the summary, with the time of its figures if it was written more than a few seconds before `now`."""

@@ -17,7 +17,7 @@ from zmon.format import counted, listed
 from zmon.job.connection_errors import is_timeout, peer_address
 from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
 from zmon.job.way import Way
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
@@ -42,7 +42,7 @@ def lost_host(end: JobEnd) -> Finding | None:
         "job elsewhere.",
         confidence=0.8,
         culprits=lost,
-        evidence=Evidence(hosts=tuple(hosts)),
+        evidence=StallEvidence(hosts=tuple(hosts)),
     )
 
 
@@ -69,7 +69,7 @@ def _unwatched_culprit(end: JobEnd) -> Finding:
         detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
         "reports how its ranks ended.",
         confidence=0.3,
-        evidence=with_first_words(Evidence(), victims[0]),
+        evidence=with_first_words(StallEvidence(), victims[0]),
     )
 
 
@@ -82,7 +82,7 @@ def connection_lost(end: JobEnd) -> Finding | None:
         return None  # the culprit is about to end
     number, total = len(victims), len(end.snapshot.ranks)
     many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
-    first = with_first_words(Evidence(), victims[0])
+    first = with_first_words(StallEvidence(), victims[0])
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
         waited = not end.snapshot.missing
         how = "of a timeout in a collective" if waited else "of broken connections"
@@ -178,5 +178,7 @@ def _peer(state: RankState) -> str:
     return _address(state) or "see the first error"
 
 
-def _with_pair(evidence: Evidence, pair: list[RankState], hosts: tuple[str, ...]) -> Evidence:
-    return evidence.updated(Evidence(hosts=hosts, pair=tuple(r.rank for r in pair)) if pair else Evidence(hosts=hosts))
+def _with_pair(evidence: StallEvidence, pair: list[RankState], hosts: tuple[str, ...]) -> StallEvidence:
+    return evidence.updated(
+        StallEvidence(hosts=hosts, pair=tuple(r.rank for r in pair)) if pair else StallEvidence(hosts=hosts)
+    )

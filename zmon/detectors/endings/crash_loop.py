@@ -20,7 +20,7 @@ from zmon.job.restarts import (
     launch_end,
     without_progress,
 )
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
@@ -78,7 +78,7 @@ def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLim
         confidence=0.95 if repeated.step is not None or repeated.error else 0.8,
         summary=_summary(loop, repeated) + _outlook(snapshot),
         detail=_next_steps(repeated),
-        evidence=Evidence(num_starts=len(loop), ends=loop[-MAX_ENDS:]),
+        evidence=StallEvidence(num_starts=len(loop), ends=loop[-MAX_ENDS:]),
         lasting_fault=f"crash_loop|{loop[0].start}",
     )
     return replace(finding, step=max(end.step for end in loop))

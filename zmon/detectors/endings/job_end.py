@@ -16,7 +16,7 @@ from zmon.job.ends import End, end_unclearly, ended_ranks, ends_of, first_to_end
 from zmon.job.facts import began_to_end, gone_seconds
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
 from zmon.job.way import Way, way_of
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
@@ -83,7 +83,7 @@ class JobEnd:
         culprits: Sequence[RankState] = (),
         hosts: Sequence[str] = (),
         severity: Severity | None = None,
-        evidence: Evidence | None = None,
+        evidence: StallEvidence | None = None,
         outlook: str | None = None,
     ) -> Finding:
         """Return a finding about the end of the job.
@@ -105,7 +105,7 @@ class JobEnd:
             confidence=confidence,
             summary=f"{summary}; {outlook or next_start}",
             detail=detail,
-            evidence=evidence or Evidence(),
+            evidence=evidence or StallEvidence(),
         )
 
 
@@ -155,7 +155,7 @@ def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> tuple[Severity, st
     return critical, ""
 
 
-def with_first_words(evidence: Evidence, state: RankState) -> Evidence:
+def with_first_words(evidence: StallEvidence, state: RankState) -> StallEvidence:
     """Return the evidence with the last words and the exit status of the rank that the finding is about."""
     return msgspec.structs.replace(evidence, last_words=state.last_words, exit_status=state.exit_status)
 

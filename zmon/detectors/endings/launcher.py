@@ -13,7 +13,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.job.facts import LOOK_SECONDS, began_to_end
 from zmon.job.way import Way
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
@@ -75,7 +75,7 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` and `journalctl --since -1h` show what ended "
         f"it. The ranks may train on. At the next checkpoint end them ({_kill_commands(orphans)}), and start the job "
         "again.",
-        evidence=Evidence(pids=tuple(r.pid for r in orphans)),
+        evidence=StallEvidence(pids=tuple(r.pid for r in orphans)),
         stalled=False,
     )
 

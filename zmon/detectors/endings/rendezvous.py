@@ -8,7 +8,7 @@ from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.connection_errors import peer_address
 from zmon.job.way import Way
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -77,8 +77,12 @@ def rendezvous_failed(end: JobEnd) -> Finding | None:
     )
 
 
-def _missing_ranks(snapshot: Snapshot) -> Evidence:
-    return Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing) if snapshot.missing else Evidence()
+def _missing_ranks(snapshot: Snapshot) -> StallEvidence:
+    return (
+        StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing)
+        if snapshot.missing
+        else StallEvidence()
+    )
 
 
 def _waited(state: RankState) -> bool:

@@ -24,7 +24,7 @@ from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
 from zmon.job.way import awaits_its_launchers_status
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -72,7 +72,7 @@ def _mismatch(end: JobEnd) -> Finding | None:
         "a table, its split sizes. A restart will end the same way.",
         confidence=0.9 if mismatch.minority else 0.3,
         culprits=mismatch.minority,
-        evidence=Evidence(group=mismatch.group, sequence=mismatch.sequence),
+        evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
     )
 
 
@@ -95,7 +95,7 @@ def _first_fault(end: JobEnd) -> Finding | None:
         culprits=end.culprits,
         severity="warning" if all_done else None,
         outlook="the training had finished" if all_done else None,
-        evidence=with_first_words(Evidence(out_of_memory=memory), first),
+        evidence=with_first_words(StallEvidence(out_of_memory=memory), first),
     )
 
 

@@ -12,7 +12,7 @@ from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
 from zmon.detectors.wording import ranks_on
 from zmon.job.signal_sender import lone_target
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
@@ -81,7 +81,7 @@ def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState]
         confidence=0.8 if is_proven else 0.5,
         culprits=[culprit],
         severity=severity,
-        evidence=with_first_words(Evidence(), culprit),
+        evidence=with_first_words(StallEvidence(), culprit),
     )
 
 
@@ -108,5 +108,5 @@ def _launchers_signal(end: JobEnd, signals: Signals) -> Finding:
         "(`journalctl --since -10min`).",
         confidence=0.8 if is_part else 0.3,
         culprits=[first] if is_part else [],
-        evidence=with_first_words(Evidence(), first),
+        evidence=with_first_words(StallEvidence(), first),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.wording import ranks_on
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 
 
@@ -23,5 +23,5 @@ def unclear_end(end: JobEnd) -> Finding | None:
         "tail -50` (out of memory?) and `journalctl --since -10min`. Since Linux 6.15 an agent that watches a rank "
         "knows how it ended.",
         confidence=0.3,
-        evidence=with_first_words(Evidence(), first),
+        evidence=with_first_words(StallEvidence(), first),
     )

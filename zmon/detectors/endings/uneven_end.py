@@ -10,7 +10,7 @@ from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.leavers import ADVICE, left_text, odd_ranks, ran_exit_handlers
 from zmon.job.facts import LOOK_SECONDS, Fact, Kind, before, began_to_end
 from zmon.job.way import Way
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
@@ -34,7 +34,7 @@ def uneven_end(end: JobEnd) -> Finding | None:
         else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",
         confidence=0.9,
         culprits=odd_ranks(caused, end.snapshot.ranks),
-        evidence=with_first_words(Evidence(), caused[0]),
+        evidence=with_first_words(StallEvidence(), caused[0]),
     )
 
 

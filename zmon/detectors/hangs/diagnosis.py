@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.rank import RankState
 
 
@@ -20,4 +20,4 @@ class Diagnosis:
     culprits: Sequence[RankState] = ()
     hosts: Sequence[str] = ()
     proven: bool = False  # False: only silence shows that the job will not go on
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: StallEvidence = field(default_factory=StallEvidence)

@@ -14,7 +14,7 @@ from zmon.detectors.hangs.diagnosis import Diagnosis
 from zmon.detectors.hangs.skipped_collective import skipped_collective
 from zmon.detectors.leavers import ADVICE, left_text, missed_leavers, odd_ranks, waits_for
 from zmon.detectors.wording import ranks_on, verb
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -95,5 +95,5 @@ def _proven_conflict(
         confidence=confidence if culprits else 0.3,
         culprits=culprits,
         proven=True,
-        evidence=Evidence(group=group, sequence=sequence),
+        evidence=StallEvidence(group=group, sequence=sequence),
     )

@@ -7,7 +7,7 @@ from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.hangs.silence import judge
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.wording import ranks_on
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
@@ -23,7 +23,7 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         return None
     first = frozen[0]
     severity: Severity = "critical"
-    evidence, reason = Evidence(pids=tuple(r.pid for r in frozen)), ""
+    evidence, reason = StallEvidence(pids=tuple(r.pid for r in frozen)), ""
     if stopped:  # a stopped process goes on only if somebody wakes it
         seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
         summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
@@ -34,7 +34,7 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         )
     else:  # storage that is slow may answer at any moment
         severity, silence = judge(snapshot, frozen, limits)
-        evidence = Evidence(pids=evidence.pids, silence=silence)
+        evidence = StallEvidence(pids=evidence.pids, silence=silence)
         seconds_ago, reason = max(r.step_seconds for r in frozen), f"; {silence.reason}"
         summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {seconds_ago:.1f} s"
         detail = (

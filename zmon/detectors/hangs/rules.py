@@ -17,7 +17,7 @@ from zmon.detectors.network import NetworkCulprit, answering_hosts, next_steps, 
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on, ranks_text, verb
 from zmon.job.aborts import hung_ranks
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -80,7 +80,7 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
-            evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
+            evidence=StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(

@@ -18,7 +18,7 @@ from zmon.detectors.wording import ranks_on, verb
 from zmon.format import counted
 from zmon.job.restarts import launch_began
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAME_SIZE_OPS, STALL
@@ -63,7 +63,7 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         "different steps are averaged, and at the end the ranks will not finish together. Look at its log at that "
         "step. Let the exception end the job, or let all ranks skip the step: `all_reduce` a flag before the backward "
         "pass.",
-        evidence=Evidence(num_steps=sum(step.stands_for for step in steps)),
+        evidence=StallEvidence(num_steps=sum(step.stands_for for step in steps)),
         stalled=False,
     )
     return replace(finding, step=worst.step)

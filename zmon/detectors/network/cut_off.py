@@ -17,7 +17,7 @@ from msgspec import UNSET
 from zmon.detectors.network.cut_hosts import cut_hosts
 from zmon.detectors.network.host_links import Pair, host_links, pair, pairs_with_lost_data, reached_pairs, used_device
 from zmon.format import listed
-from zmon.schema.evidence import Evidence, HostLink
+from zmon.schema.evidence import HostLink, StallEvidence
 from zmon.schema.host import HostWindow, NicSample
 from zmon.schema.job_snapshot import Snapshot
 
@@ -35,9 +35,9 @@ class NetworkCulprit(NamedTuple):
     links: tuple[HostLink, ...] = ()
 
     @property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> StallEvidence:
         """The evidence of a finding about these hosts."""
-        return Evidence(device=self.device, links=self.links or UNSET)
+        return StallEvidence(device=self.device, links=self.links or UNSET)
 
     @property
     def place(self) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from zmon.detectors.new_finding import new_finding
 from zmon.schema.curve import EfficiencySample
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import EfficiencyEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Range, Share, Thresholds
@@ -74,7 +74,7 @@ class EfficiencyLow(Thresholds):
             detail=f"`zmon status --job {snapshot.job_id}` shows which part of a step grew, `zmon compare GOOD_JOB "
             f"{snapshot.job_id}` by how much beyond chance. Did it begin when the job was started? Compare what was "
             "deployed then.",
-            evidence=Evidence(
+            evidence=EfficiencyEvidence(
                 reached_ratio=round(ratio, 4),
                 recorded_efficiency_ratio=newest.recorded,
                 scaling=newest.scaling,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.wording import ranks_on
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import CgroupSample, GpuSample, HostWindow
 from zmon.schema.job_snapshot import Snapshot
@@ -96,7 +96,7 @@ def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | N
         summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by {cost_ratio:.0%} of a "
         "step yet",
         detail=hot[0].advice,
-        evidence=Evidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
+        evidence=StragglerEvidence(throttled={rank.gpu.uuid: tuple(rank.reasons) for rank in hot[:SHOWN]}),
     )
 
 

@@ -30,7 +30,7 @@ from zmon.job.columns import middle, values
 from zmon.job.lost_time import lasting_loss
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
@@ -227,7 +227,7 @@ class Imbalance(Thresholds):
             f"(threshold {self.cost_ratio:.0%}){text.summary}",
             detail=f"{tables} Move some to other ranks, or split the hot one by rows or columns; then compare "
             f"samples/s.{status} The plan is at fault, not the host: do not drain it.",
-            evidence=Evidence(
+            evidence=ImbalanceEvidence(
                 uneven_ratio=uneven if isfinite(uneven) else None,
                 cost_ratio=cost_seconds / seconds,
                 num_steps=len(shares),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zmon.detectors.new_finding import new_finding
 from zmon.schema.aligned_step import StepWindow
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import InputBoundEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Share, Thresholds
@@ -66,7 +66,7 @@ class InputBound(Thresholds):
             detail="Use more loader workers (`num_workers`, as many as there are free cores), `prefetch_factor`, "
             "`persistent_workers`, `pin_memory`. Do less work per sample (decode and tokenize beforehand). Move the "
             "data nearer, or cache it on the host's disk. `zmon_phase_seconds_total` shows each rank.",
-            evidence=Evidence(data_ratio=round(data / seconds, 3), num_steps=num_steps),
+            evidence=InputBoundEvidence(data_ratio=round(data / seconds, 3), num_steps=num_steps),
         )
         return (finding,)
 

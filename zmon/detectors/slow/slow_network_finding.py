@@ -9,7 +9,7 @@ from zmon.detectors.network import NetworkCulprit, slow_network_steps
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.slow.step_cost import exposed_seconds, ms
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 
@@ -36,7 +36,7 @@ def slow_network_finding(
         f"{quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"
         f"{baseline_text}, and no rank is late for them",
         detail=slow_network_steps(culprit),
-        evidence=Evidence(
+        evidence=StragglerEvidence(
             device=culprit.device,
             links=culprit.links,
             step_seconds=seconds,

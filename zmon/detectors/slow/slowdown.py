@@ -17,7 +17,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.job.baseline import is_comparable, step_window
 from zmon.job.columns import middle
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import SlowdownEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import Snapshot
@@ -61,7 +61,7 @@ class Slowdown(Thresholds):
 
         A hub that has restarted learns the baseline again, and may learn it from the slow steps of the same launch.
         """
-        evidence, baseline = finding.evidence, snapshot.baseline
+        evidence, baseline = finding.evidence_of(SlowdownEvidence), snapshot.baseline
         if baseline is None:
             return False
         earlier = evidence.baseline_seconds
@@ -104,7 +104,7 @@ class Slowdown(Thresholds):
             f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {baseline.seconds * 1000:.1f} ms, for "
             f"{slow_seconds:.0f} s; {reason}",
             detail=_NEXT[cause],
-            evidence=Evidence(
+            evidence=SlowdownEvidence(
                 baseline_seconds=baseline.seconds,
                 samples=baseline.samples,
                 world_size=snapshot.world_size,

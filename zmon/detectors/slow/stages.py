@@ -10,7 +10,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.detectors.slow.step_cost import SHOWN, ms
 from zmon.job.roles import Role
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 
@@ -76,7 +76,7 @@ def stage_finding(
         f"stages of equal length each step of {ms(stage.step_seconds)} would be {ms(stage.saved_seconds)} shorter, "
         f"{stage.saved_seconds / stage.step_seconds:.0%} (threshold {cost_ratio:.0%})",
         detail=_NEXT,
-        evidence=Evidence(
+        evidence=ImbalanceEvidence(
             own_seconds_by_role={name: stage.by_role[name] for name in longest_first},
             role=stage.role.name,
             step_seconds=stage.step_seconds,

@@ -33,7 +33,7 @@ from zmon.detectors.slow.step_cost import (
 from zmon.detectors.wording import ranks_on, verb
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -235,7 +235,7 @@ class Straggler(Thresholds):
             f"(+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; if {verb(culprits, 'it', 'they')} were as "
             f"fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
             detail=detail,
-            evidence=Evidence(
+            evidence=StragglerEvidence(
                 own_seconds=slowest(times.steps[-num_steps:]),
                 lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
                 lag_by_phase_seconds={name: round(late, 6) for name, late in phases.items()},

@@ -10,7 +10,7 @@ from zmon.detectors.slow.jitter import Jitter
 from zmon.detectors.slow.step_cost import ms
 from zmon.job.lost_time import LastingLoss
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
@@ -64,7 +64,7 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
         f"took equally long, each step of {ms(step)} would be {ms(saved)} shorter"
         f"{_more_samples(snapshot.steps, uneven.ratio)}{_busy_hosts(snapshot)}",
         detail=_NEXT[uneven.cause],
-        evidence=Evidence(
+        evidence=ImbalanceEvidence(
             cost_ratio=round(uneven.ratio, 4),
             lost_ratio_by_phase={name: round(share, 4) for name, share in jitter.by_phase.items()},
             worked_ratio=round(jitter.worked_ratio, 4),

@@ -17,7 +17,7 @@ from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
 from zmon.offline.analyze.rank_states import rank_state
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
@@ -141,7 +141,7 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
         "those lines for a branch on the rank, an uneven number of batches, or an exception that was swallowed.",
-        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+        evidence=StallEvidence(group=conflict.group, sequence=conflict.sequence),
     )
 
 
@@ -206,5 +206,5 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         f"{f', from {first.where}' if first.where else ''}{last_text}",
         detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
         "Its stack or its log has the reason: the records show where it was last.",
-        evidence=Evidence(group=stuck.group, sequence=stuck.sequence),
+        evidence=StallEvidence(group=stuck.group, sequence=stuck.sequence),
     )
