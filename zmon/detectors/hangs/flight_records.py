@@ -75,7 +75,7 @@ def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
 def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
     """Return the first position at which ranks have different collectives pending, or other sizes of the same one.
 
-    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    `even`: further operations whose size must be the same on every rank; see even_ops.
     """
     if not complete(snapshot):
         return None
