@@ -1,14 +1,55 @@
-"""Run the stall detector on ranks, and build ranks that stall."""
+"""Run the stall detector on jobs, build ranks that stall, and write down what is due as rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
-from zmon.schema.rank import InFlight
+from zmon.detectors.wording import ranks_text
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import InFlight, RankState
 
 STALL = Stall()
 
 
+@dataclass(frozen=True)
+class Row:
+    """What the ranks of a job do, and the finding that is due; `make generate` writes it into a page."""
+
+    scene: str
+    due: str  # cause, severity and culprits, such as `compute_hang, warning, rank 1`; or `quiet`
+    job: Snapshot
+    says: str = ""  # parts of the summary, separated by " … "
+    note: str = ""  # the reason
+
+    def __str__(self) -> str:
+        return self.scene
+
+
+def judged(job: Snapshot) -> tuple[str, str]:
+    """Return what zmon reports about a job, as in a row, and the summary."""
+    finding = next(iter(STALL.detect(job)), None)
+    return (in_words(finding), finding.summary) if finding else ("quiet", "")
+
+
+def in_words(finding: Finding) -> str:
+    """Return cause, severity and culprits as in a row."""
+    culprits = ranks_text(finding.ranks) if finding.ranks else " and ".join(finding.hosts) or "nobody"
+    return f"{finding.cause}, {finding.severity}, {culprits}"
+
+
 def detect(*ranks, **changes):
     return next(iter(STALL.detect(snapshot(*ranks, **changes))), None)
+
+
+def job(*ranks, rest: Callable[[int], RankState] | None = waiting, unwatched=(), agents=None, **changes) -> Snapshot:
+    """Return a job of four ranks: these, and by default others that wait in a collective."""
+    numbers = {r.rank for r in (*ranks, *unwatched)}
+    others = [rest(rank) for rank in range(4) if rest and rank not in numbers]
+    return replace(snapshot(*ranks, *others, unwatched=unwatched, agents=agents), **changes)
 
 
 def others(but, state=waiting):
