@@ -17,7 +17,7 @@ STALL = Stall()
 
 @dataclass(frozen=True)
 class Row:
-    """What the ranks of a job do, and the finding that is due; `make generate` writes it into a page."""
+    """A scene of a job and the finding that is due; tests judge it, and `make generate` writes it into a page."""
 
     scene: str
     due: str  # cause, severity and culprits, such as `compute_hang, warning, rank 1`; or `quiet`

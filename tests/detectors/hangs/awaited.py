@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from tests.build import finished, killed, rank_state, waiting
+from tests.build import finished, flight, killed, pending, rank_state, waiting
 from tests.detectors.stalls import Row, inside, job, outside
 
 PAIR = {"group": "tp", "sequence": 41, "sequences": {"0": 300, "tp": 41}}
@@ -115,10 +115,10 @@ FINISHED = (
 )  # fmt: skip
 
 
-def alone(seconds, *rest):
+def alone(seconds, *rest, **changes):
     """Return a job whose first rank has gone on for this time; the others have finished, but for `rest`."""
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": seconds - 1.5}
-    return job(outside(0, "other", **times), *rest, rest=partial(finished, gone=seconds - 1))
+    return job(outside(0, "other", **times), *rest, rest=partial(finished, gone=seconds - 1), **changes)
 
 
 ALONE = (
@@ -127,6 +127,9 @@ ALONE = (
     Row("for 61 s", "compute_hang, warning, rank 0", alone(61.0), "all 3 others have finished"),
     Row("for 299 s", "compute_hang, warning, rank 0", alone(299.0)),
     Row("for 301 s", "compute_hang, critical, rank 0", alone(301.0)),
+    Row("for 30 s, and its flight record has nothing pending", "quiet", alone(30.0, flights={0: flight()})),
+    Row("for 30 s, and its flight record has a collective pending", "unknown, critical, nobody",
+        alone(30.0, flights={0: flight(pending(301))})),
     Row("for 30 s, and another rank waits for those that left", "uneven_end, critical, ranks 2, 3",
         alone(30.0, inside(1, sequences=AHEAD, seconds=30.0))),
     Row("for 30 s, and another rank was killed", "rank_exited, critical, rank 3", alone(30.0, killed(3, 29.0))),

@@ -85,6 +85,8 @@ RECORDS = (
     Row("the same without records", UNKNOWN, records(rest=partial(gpu, device="cpu"), records_of_rest=None)),
     Row("a rank on a CPU is in no collective, and its record has one pending", UNKNOWN,
         records(outside(2, "backward"), rest=waiting)),
+    Row("the same, its record has none pending, and another record is missing", "compute_hang, warning, rank 2",
+        records(outside(2, "backward"), rest=waiting, r2=flight(), r3=None)),
     Row("the rank that has not issued it evaluates within its lease", "quiet",
         records(gpu(0, activity="eval", lease_seconds=1800.0, overdue_seconds=0.0), r0=flight())),
     *(Row(f"one rank has {what} pending", "collective_mismatch, critical, rank 1", records(r1=flight(other)),

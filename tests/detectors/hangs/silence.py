@@ -41,7 +41,6 @@ EVERYWHERE = dict.fromkeys(range(4), LOADING.frame)
 SILENCE = (
     *(Row(f"a rank loads for {seconds:g} s", READS.format(severity), loading(seconds))
       for seconds, severity in ((1.6, "warning"), (19.9, "warning"), (20.0, "critical"), (600.0, "critical"))),
-    Row("a rank computes, and still moves after 5 s", "compute_hang, warning, rank 0", job(outside(0))),
     *(Row(f"all ranks are in a collective for {seconds:g} s", f"unknown, {severity}, nobody",
           job(rest=partial(waiting, seconds=seconds))) for seconds, severity in ((5.0, "warning"), (21.0, "critical"))),
     Row("all ranks wait for 151 s, after a lease of 150 s", "unknown, critical, nobody",
@@ -54,7 +53,7 @@ PAUSES = (
           (6.0, 2.0, "info"), (6.0, 9.0, "info"), (6.0, 9.1, "warning"), (6.0, 19.9, "warning"),
           (6.0, 20.0, "critical"), (10.0, 15.1, "warning"), (10.0, 29.9, "warning"), (10.0, 30.0, "critical"),
           (250.0, 299.0, "info"), (250.0, 300.0, "critical"))),
-    Row("the reason says which pause healed", READS.format("info"), loading(3.0, healed(10.0)),
+    Row("a rank loads for 3 s, and 10 s healed there", READS.format("info"), loading(3.0, healed(10.0)),
         "; it becomes critical after 30 s (a pause of 10 s at this place healed before)"),
     Row("a pause healed at another line", WARNS, loading(5.0, healed(60.0, Place("data", "loader.py:41, read")))),
     Row("a pause healed in another phase", WARNS, loading(5.0, healed(60.0, Place("forward", LOADING.frame)))),
@@ -118,11 +117,11 @@ FROZEN = (
         job(waiting(1, process_state="D", blocked_seconds=0.1), outside(2))),
 )  # fmt: skip
 PLACES = (
-    *(Row(f"a rank stands in {phase}, and all stacks are known", f"{cause}, warning, rank 3",
+    *(Row(f"a rank stands in {phase}, and stacks are known", f"{cause}, warning, rank 3",
           standing({3: LOADING.frame, 0: STEP}, outside(3, phase)), f"; rank 3 stands in {LOADING.frame};")
       for phase, cause in (("data", "input_stall"), ("forward", "compute_hang"))),
-    Row("a stopped rank stands", "rank_frozen, critical, rank 3", standing({3: LOADING.frame}, stopped(3)),
-        f"; rank 3 stands in {LOADING.frame}"),
+    Row("a rank is stopped, and stacks are known", "rank_frozen, critical, rank 3",
+        standing({3: LOADING.frame}, stopped(3)), f"; rank 3 stands in {LOADING.frame}"),
     Row("all ranks stand in the same line", "unknown, warning, nobody", standing(dict.fromkeys(range(4), STEP)),
         f"; all 4 ranks stand in {STEP}"),
     Row("the ranks stand in two lines", "unknown, warning, nobody",

@@ -98,7 +98,7 @@ def test_culprit_has_rates_and_links():
         in host.summary
     )
     assert pair.place == "the network between node-b and node-c"
-    assert "the connections between the two carry 4.0 MB/s while they are busy" in pair.summary
+    assert "between the two carry 4.0 MB/s while they are busy, those between all other hosts 40.0 MB/s" in pair.summary
     links = [(link.host, link.peer, link.device) for link in pair.links]
     assert sorted(links) == [("node-b", "node-c", "eth1"), ("node-c", "node-b", "eth1")]
 
