@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
 from zmon.detectors.wording import ranks_text
-from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import InFlight, RankState
 
@@ -29,16 +28,16 @@ class Row:
         return self.scene
 
 
-def judged(job: Snapshot) -> tuple[str, str]:
-    """Return what zmon reports about a job, as in a row, and the summary."""
-    finding = next(iter(STALL.detect(job)), None)
-    return (in_words(finding), finding.summary) if finding else ("quiet", "")
-
-
-def in_words(finding: Finding) -> str:
-    """Return cause, severity and culprits as in a row."""
+def judged(row: Row) -> tuple[str, list[str]]:
+    """Return what zmon reports about the job, as in a row, and the parts of the row that its summary lacks."""
+    finding = next(iter(STALL.detect(row.job)), None)
+    if finding is None:
+        return "quiet", []
     culprits = ranks_text(finding.ranks) if finding.ranks else " and ".join(finding.hosts) or "nobody"
-    return f"{finding.cause}, {finding.severity}, {culprits}"
+    lacks = [part for part in row.says.split(" … ") if part not in finding.summary]
+    if finding.severity == "critical" and "it becomes critical" in finding.summary:
+        lacks.append("it is critical now")
+    return f"{finding.cause}, {finding.severity}, {culprits}", lacks
 
 
 def detect(*ranks, **changes):

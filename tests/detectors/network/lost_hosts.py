@@ -16,19 +16,20 @@ AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
 FAR = [waiting(rank, host="node-c", in_flight=None) for rank in (4, 5)]
 
 
-def silent(seconds, *ranks, host_is_up=False):
+def silent(seconds, *ranks, host_is_up=False, **changes):
     """Return a job of four whose ranks 2 and 3 are on node-b, whose agent has been silent for so long."""
     agents = [agent_status("node-a"), replace(agent_status("node-b", seconds), host_is_up=host_is_up)]
-    return snapshot(*(ranks or (waiting(0), waiting(1))), unwatched=AWAY, agents=agents)
+    away = [replace(r, **changes) for r in AWAY]
+    return snapshot(*(ranks or (waiting(0), waiting(1))), unwatched=away, agents=agents)
 
 
 def silent_hosts(answers, *ranks, addresses=ADDRESSES, seconds=(3.0, 3.0)):
     """Return a job of six; the agents of node-b and node-c are silent, and node-a asked both hosts for an answer."""
     tcp = TcpSample(0, (), ("10.0.0.1",), ("eth1",), answers=answers)
-    asked = HostWindow("node-a", 60.0, HostSample(), HostSample(tcp=tcp))
+    window = HostWindow("node-a", 60.0, HostSample(), HostSample(tcp=tcp))
     agents = [agent_status(f"node-{host}", time) for host, time in zip("abc", (0.0, *seconds), strict=True)]
     ranks = ranks or tuple(waiting(rank, world_size=6) for rank in (0, 1))
-    return replace(snapshot(*ranks, unwatched=[*AWAY, *FAR], agents=agents, hardware=[asked]), addresses=addresses)
+    return replace(snapshot(*ranks, unwatched=[*AWAY, *FAR], agents=agents, hardware=[window]), addresses=addresses)
 
 
 def died(answers=None, seconds=(8.0, 8.0)):
@@ -62,6 +63,7 @@ HOSTS = (
     *(Row(f"the agent is silent for {seconds:g} s, and the last step was {step:g} s ago", LOST,
           silent(seconds, *(inside(rank, seconds=step) for rank in (0, 1))), note="the contact ended within a step")
       for seconds, step in ((5.0, 5.2), (5.0, 4.1))),
+    Row("the ranks of the host had finished", UNKNOWN, silent(5.0, activity="done")),
     Row("a watched rank is behind", UNKNOWN, silent(5.0, waiting(0), outside(1))),
     Row("the ranks trained on for an hour after the agent fell silent", UNKNOWN,
         silent(3600.0, waiting(0, 7.0), waiting(1, 7.0))),
