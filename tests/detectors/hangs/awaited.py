@@ -115,10 +115,14 @@ FINISHED = (
 )  # fmt: skip
 
 
-def alone(seconds, *rest, **changes):
-    """Return a job whose first rank has gone on for this time; the others have finished, but for `rest`."""
+def goes_on(rank, seconds, **changes):
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": seconds - 1.5}
-    return job(outside(0, "other", **times), *rest, rest=partial(finished, gone=seconds - 1), **changes)
+    return outside(rank, "other", **times, **changes)
+
+
+def alone(seconds, *rest, device="cpu", **changes):
+    """Return a job whose first rank has gone on for this time; the others have finished, but for `rest`."""
+    return job(goes_on(0, seconds, device=device), *rest, rest=partial(finished, gone=seconds - 1), **changes)
 
 
 ALONE = (
@@ -127,6 +131,10 @@ ALONE = (
     Row("for 61 s", "compute_hang, warning, rank 0", alone(61.0), "all 3 others have finished"),
     Row("for 299 s", "compute_hang, warning, rank 0", alone(299.0)),
     Row("for 301 s", "compute_hang, critical, rank 0", alone(301.0)),
+    Row("two ranks have gone on for 59 s", "quiet", alone(59.0, goes_on(1, 59.0))),
+    Row("for 59 s, on a GPU", "quiet", alone(59.0, device="GPU-0")),
+    Row("two ranks have gone on for 59 s, on GPUs", "unknown, critical, nobody",
+        alone(59.0, goes_on(1, 59.0, device="GPU-1"), device="GPU-0"), note="they may wait for each other"),
     Row("for 30 s, and its flight record has nothing pending", "quiet", alone(30.0, flights={0: flight()})),
     Row("for 30 s, and its flight record has a collective pending", "unknown, critical, nobody",
         alone(30.0, flights={0: flight(pending(301))})),

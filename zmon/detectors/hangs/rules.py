@@ -72,13 +72,13 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     not_training = [r for r in alive if r.activity != "train" and not r.in_flight]
     if not not_training:
         return None
-    first = max(not_training, key=lambda r: r.overdue_seconds)
+    longest = max(not_training, key=lambda r: r.overdue_seconds)
     if snapshot.missing and len(not_training) == len(alive):
         missing = ranks_text(snapshot.missing, snapshot.num_missing)
         return Diagnosis(
             cause="lease_overrun",
-            summary=f"{missing} never started; all others have been in {first.activity} for "
-            f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s)",
+            summary=f"{missing} never started; all others have been in {longest.activity} for "
+            f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s)",
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
@@ -87,10 +87,10 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(
         cause="lease_overrun",
-        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {first.activity} for "
-        f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s){others}",
+        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {longest.activity} for "
+        f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s){others}",
         detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
-        f"{first.host}: `df`, `cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a "
+        f"{longest.host}: `df`, `cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile, or wait for a "
         "rank that never started?",
         confidence=0.8,
         culprits=not_training,
@@ -118,7 +118,7 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     culprits = outlived or awaited_ranks(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
-    if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
+    if any(flight_records.waits(snapshot, r) for r in culprits):
         return None  # the rank itself waits, in a collective that C++ issued
     them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
     reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
@@ -152,7 +152,7 @@ def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | Non
         return None
     if not all(r.activity == "done" and (r.alive or death(r) is Death.FINISHED) for r in rest):
         return None
-    if any(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive):
+    if any(flight_records.waits(snapshot, r) for r in alive):
         return None
     if len(alive) > 1 and any(r.device != "cpu" for r in alive):
         return None  # on a GPU a rank issues a collective and goes on, so these may wait for each other
