@@ -57,6 +57,21 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     return judged("warning", f"{pages}{at_place}")
 
 
+def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
+    """Return the frame of each culprit, or, without a culprit, of the ranks that live; empty if none is known.
+
+    The frames are those of the stacks that the hub has; they arrive some seconds after the finding opened.
+    """
+    alive = movers(snapshot)
+    by_frame: dict[str, list[int]] = {}
+    for r in culprits or alive:
+        if frame := snapshot.frames.get(r.rank):
+            by_frame.setdefault(frame, []).append(r.rank)
+    if len(by_frame) > _MAX_PLACES:
+        return ""
+    return "".join(f"; {_subject(ranks, len(alive))} in {frame}" for frame, ranks in by_frame.items())
+
+
 def _still_seconds(state: RankState) -> float:
     """Return the time since the last progress of a rank: a step in training, the begin of any other activity."""
     return state.step_seconds if state.activity == "train" else state.activity_seconds
@@ -84,21 +99,6 @@ def _may_be_ordinary(snapshot: Snapshot, awaited: Sequence[RankState], seconds: 
 
 def _has_moved(state: RankState) -> bool:
     return state.state_seconds < _MOVED_SECONDS
-
-
-def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
-    """Return the frame of each culprit, or, without a culprit, of the ranks that live; empty if none is known.
-
-    The frames are those of the stacks that the hub has; they arrive some seconds after the finding opened.
-    """
-    alive = movers(snapshot)
-    by_frame: dict[str, list[int]] = {}
-    for r in culprits or alive:
-        if frame := snapshot.frames.get(r.rank):
-            by_frame.setdefault(frame, []).append(r.rank)
-    if len(by_frame) > _MAX_PLACES:
-        return ""
-    return "".join(f"; {_subject(ranks, len(alive))} in {frame}" for frame, ranks in by_frame.items())
 
 
 def _subject(ranks: list[int], num_alive: int) -> str:
