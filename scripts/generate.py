@@ -19,6 +19,7 @@ from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from scripts import imports
 from scripts.endings_page import endings_page
+from scripts.hangs_page import hangs_page
 from scripts.openapi import openapi
 from trainer.config import Config
 from trainer.presets import demo
@@ -187,6 +188,7 @@ if __name__ == "__main__":
     page = DOCS / "architecture.md"
     page.write_text(architecture_page(page.read_text()))
     (DOCS / "endings.md").write_text(endings_page())
+    (DOCS / "hangs.md").write_text(hangs_page())
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "thresholds.md").write_text(thresholds_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())

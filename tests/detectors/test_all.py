@@ -18,7 +18,7 @@ ENDINGS = (
     "unclear_end",
     "uneven_end",
 )
-HANGS = ("different_paths", "finishing", "frozen", "rules", "sequence_lag")
+HANGS = ("diagnosis", "different_paths", "frozen", "rules", "sequence_lag")
 FILES = {  # detector → files with its causes
     "stall": (*(f"endings/{file}" for file in ENDINGS), *(f"hangs/{file}" for file in HANGS)),
     "straggler": ("slow/straggler", "slow/slow_network_finding"),

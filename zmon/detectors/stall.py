@@ -70,8 +70,7 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def _proven(self, snapshot: Snapshot) -> Finding | None:
         """Return one finding for all faults that locks, process states and links prove."""
-        found = (endings.exit_finding(snapshot, self), hangs.frozen_finding(snapshot, self))
-        faults = [fault for fault in found if fault]
+        faults = [*filter(None, (endings.exit_finding(snapshot, self), hangs.frozen_finding(snapshot, self)))]
         culprits = {rank for fault in faults for rank in fault.ranks}
         able = snapshot
         if culprits:  # a rank that is gone or frozen is in no collective, so it says nothing about a link

@@ -67,7 +67,12 @@ def answered(window, silent=None):
         if silent is not None
         else None
     )
-    return replace(window, now=replace(window.now, tcp=replace(window.now.tcp, answers=answers)))
+    return with_tcp(window, answers=answers)
+
+
+def with_tcp(window, **changes):
+    """Return the host with another sample of its sockets."""
+    return replace(window, now=replace(window.now, tcp=replace(window.now.tcp, **changes)))
 
 
 def _host_of_mesh(host, pairs, cut, timeouts):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import rank_state, snapshot
-from tests.detectors.network.hosts import EIGHT, MB, NODES, cluster, job, window
+from tests.detectors.network.hosts import EIGHT, MB, NODES, cluster, job, window, with_tcp
 from zmon.detectors.network.slow_links import slow_network, slow_network_steps
 
 
@@ -14,26 +14,55 @@ def slow(windows):
     return slow_network(job(windows), 2.5, 0.1, 1.6)
 
 
-@pytest.mark.parametrize("host", NODES)
-def test_host_behind_a_slow_link_is_named_with_its_device(host):
-    culprit = slow(cluster(slow=[host]))
-    assert (culprit.hosts, culprit.device) == ((host,), "eth1")
-    assert (
-        "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
-        in culprit.summary
-    )
+def changed(host, rates, **cluster_of):
+    """Return the cluster, of which one host sends to the others at these rates, in MB/s."""
+    rate_of = {f"node-{peer}": rate * MB for peer, rate in rates.items()}
+    return [window(w.host, rate_of) if w.host == host else w for w in cluster(**cluster_of)]
 
 
-def test_host_whose_sending_alone_is_slow_is_named():
-    windows = cluster()
-    windows[2] = window("node-c", dict.fromkeys(("node-a", "node-b", "node-d"), 2 * MB))
-    assert slow(windows).hosts == ("node-c",)
+def ring(*rates):
+    """Return hosts that send to the next one only, at these rates, in MB/s."""
+    return [window(h, {NODES[(i + 1) % 4]: rate * MB}) for i, (h, rate) in enumerate(zip(NODES, rates, strict=True))]
 
 
-def test_slow_host_is_named_in_a_ring():
-    rates = {"node-a": 40, "node-b": 4, "node-c": 4, "node-d": 40}  # c is slow in both directions
-    windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
-    assert slow(windows).hosts == ("node-c",)
+def reopened():
+    windows = cluster(slow=["node-b"])
+    peers = tuple(replace(peer, num_sockets=3) for peer in windows[1].now.tcp.peers)
+    return [windows[0], with_tcp(windows[1], peers=peers), *windows[2:]]
+
+
+B, C, BC = ("node-b",), ("node-c",), ("node-b", "node-c")
+
+
+@pytest.mark.parametrize(
+    ("windows", "hosts"),
+    [
+        *((cluster(slow=[host]), (host,)) for host in NODES),
+        (changed("node-c", dict.fromkeys("abd", 2)), C),
+        (ring(40, 4, 4, 40), C),
+        (changed("node-c", {"a": 8, "b": 2, "d": 8}, slow=C, slow_rate=8 * MB), C),
+        (cluster(slow=B, rate=1e12), B),
+        (reopened(), B),
+        *((cluster(hosts, slow_pairs=[BC]), BC) for hosts in (NODES[:3], NODES, EIGHT)),
+        (changed("node-a", {"b": 2, "c": 40, "d": 40}), ("node-a", "node-b")),
+        (ring(40, 4, 40, 40), BC),
+    ],
+    ids=[*NODES, "only its sending is slow", "a ring", "one of its links is slower than the rest",
+         "the others are hardly busy", "its connections were reopened, and those to it were not",
+         "a pair of 3 hosts", "a pair of 4", "a pair of 8", "a pair, in one direction", "a pair in a ring"],
+)  # fmt: skip
+def test_slow_host_or_pair_is_the_culprit(windows, hosts):
+    assert slow(windows).hosts == hosts
+
+
+def short_messages():
+    """Return a cluster whose node-a sends messages to node-b that wait for each other, and long ones to the others."""
+    short = window("node-a", {"node-b": 1 * MB}, num_bytes=0.1 * MB)
+    first, *others = cluster()
+    peers = (*short.now.tcp.peers, *first.now.tcp.peers[1:])
+    before = replace(first.recent, peers=(*short.recent.peers, *first.recent.peers[1:]))
+    long = [window(w.host, {n: 40 * MB for n in NODES if n != w.host}, num_bytes=20 * MB) for w in others]
+    return [replace(with_tcp(first, peers=peers), recent=before), *long]
 
 
 @pytest.mark.parametrize(
@@ -41,96 +70,41 @@ def test_slow_host_is_named_in_a_ring():
     [
         cluster(),
         cluster(rate=4 * MB),
-        cluster(hosts=NODES[:2], slow=["node-b"]),
-        [replace(w, recent=None) for w in cluster(slow=["node-b"])],
-        [replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=["node-b"])],
-        [],
+        cluster(rate=1e12),
+        cluster(hosts=NODES[:2], slow=B),
+        [replace(w, recent=None) for w in cluster(slow=B)],
+        [replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=B)],
+        cluster(slow_pairs=[("node-a", "node-b"), ("node-c", "node-d")]),
+        cluster(slow_pairs=[(a, b) for a in ("node-a", "node-d") for b in BC]),
+        short_messages(),
     ],
-    ids=["all well", "all slow", "two hosts", "just seen", "source down", "nothing known"],
-)
-def test_no_host_is_named_without_a_single_slow_host(windows):
-    assert slow_network(snapshot(rank_state(0), hardware=windows), 2.5, 0.1, 1.6) is None
+    ids=["all well", "all slow", "hardly busy", "two hosts", "just seen", "source down", "two pairs are slow",
+         "two halves", "short messages"],
+)  # fmt: skip
+def test_quiet_without_a_single_slow_host_or_pair(windows):
+    assert slow(windows) is None
 
 
-def test_links_that_are_hardly_busy_are_not_slow():
-    assert slow(cluster(rate=1e12)) is None
-    assert slow(cluster(slow=["node-b"], rate=1e12)).hosts == ("node-b",)
+def test_quiet_without_hosts_and_about_connections_of_other_jobs():
+    assert slow_network(snapshot(rank_state(0)), 2.5, 0.1, 1.6) is None
+    assert slow_network(replace(job(cluster(slow=B)), job_id="another"), 2.5, 0.1, 1.6) is None
 
 
-def test_reopened_connections_are_not_compared():
-    windows = cluster(slow=["node-b"])
-    reopened = replace(windows[1].now.tcp, peers=tuple(replace(p, num_sockets=3) for p in windows[1].now.tcp.peers))
-    windows[1] = replace(windows[1], now=replace(windows[1].now, tcp=reopened))
-    assert slow(windows).hosts == ("node-b",)  # the traffic of the other hosts to node-b shows it
-
-
-def test_connections_of_other_jobs_are_ignored():
-    assert slow_network(replace(job(cluster(slow=["node-b"])), job_id="another"), 2.5, 0.1, 1.6) is None
-
-
-# -- a pair ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("hosts", [NODES[:3], NODES, EIGHT], ids=["3 hosts", "4 hosts", "8 hosts"])
-def test_pair_with_slow_connections_is_named_and_neither_host_alone(hosts):
-    culprit = slow(cluster(hosts, slow_pairs=[("node-b", "node-c")]))
-    assert (culprit.hosts, culprit.place) == (("node-b", "node-c"), "the network between node-b and node-c")
-    assert "the connections between the two carry 4.0 MB/s while they are busy" in culprit.summary
-    assert {(link.host, link.peer, link.device) for link in culprit.links} == {
-        ("node-b", "node-c", "eth1"),
-        ("node-c", "node-b", "eth1"),
-    }
-
-
-def test_pair_that_is_slow_in_one_direction_is_named():
-    windows = cluster()
-    windows[0] = window("node-a", {"node-b": 2 * MB, "node-c": 40 * MB, "node-d": 40 * MB})
-    assert slow(windows).hosts == ("node-a", "node-b")
-
-
-def test_pair_is_named_in_a_ring():
-    rates = {"node-a": 40, "node-b": 4, "node-c": 40, "node-d": 40}
-    windows = [window(h, {NODES[(i + 1) % 4]: rates[h] * MB}) for i, h in enumerate(NODES)]
-    assert slow(windows).hosts == ("node-b", "node-c")
-
-
-def test_host_is_named_although_one_of_its_links_is_slower_than_the_rest():
-    windows = cluster(slow=["node-c"], slow_rate=8 * MB)
-    windows[2] = window("node-c", {"node-a": 8 * MB, "node-b": 2 * MB, "node-d": 8 * MB})
-    assert slow(windows).hosts == ("node-c",)
-
-
-@pytest.mark.parametrize(
-    "slow_pairs",
-    [
-        [("node-a", "node-b"), ("node-c", "node-d")],
-        [(a, b) for a in ("node-a", "node-d") for b in ("node-b", "node-c")],
-    ],
-    ids=["two pairs", "two halves"],
-)
-def test_nobody_is_named_if_several_pairs_without_a_common_host_are_slow(slow_pairs):
-    assert slow(cluster(slow_pairs=slow_pairs)) is None
-
-
-def test_healthy_pair_with_short_messages_is_not_slow():
-    windows = cluster()
-    short = window("node-a", {"node-b": 1 * MB}, num_bytes=0.1 * MB)  # 0.1 s for messages that wait for each other
-    peers = (*short.now.tcp.peers, *windows[0].now.tcp.peers[1:])
-    before = (*short.recent.peers, *windows[0].recent.peers[1:])
-    windows[0] = replace(
-        windows[0],
-        now=replace(windows[0].now, tcp=replace(windows[0].now.tcp, peers=peers)),
-        recent=replace(windows[0].recent, peers=before),
+def test_culprit_has_rates_and_links():
+    host, pair = slow(cluster(slow=B)), slow(cluster(slow_pairs=[BC]))
+    assert host.device == "eth1"
+    assert (
+        "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
+        in host.summary
     )
-    long = [
-        window(w.host, dict.fromkeys([n for n in NODES if n != w.host], 40 * MB), num_bytes=20 * MB)
-        for w in windows[1:]
-    ]
-    assert slow([windows[0], *long]) is None
+    assert pair.place == "the network between node-b and node-c"
+    assert "between the two carry 4.0 MB/s while they are busy, those between all other hosts 40.0 MB/s" in pair.summary
+    links = [(link.host, link.peer, link.device) for link in pair.links]
+    assert sorted(links) == [("node-b", "node-c", "eth1"), ("node-c", "node-b", "eth1")]
 
 
 def test_steps_for_a_pair_concern_both_hosts_and_drain_neither():
-    steps = slow_network_steps(slow(cluster(slow_pairs=[("node-b", "node-c")])))
+    steps = slow_network_steps(slow(cluster(slow_pairs=[BC])))
     assert "On node-b, and likewise on node-c: `ip route get 10.0.0.3`" in steps
     assert "drain" not in steps
-    assert "state=drain" in slow_network_steps(slow(cluster(slow=["node-b"])))
+    assert "state=drain" in slow_network_steps(slow(cluster(slow=B)))

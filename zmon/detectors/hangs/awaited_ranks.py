@@ -11,8 +11,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import InFlight, RankState
+
+
+def movers(snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks that live and have not finished."""
+    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
 
 
 def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
@@ -48,7 +54,7 @@ def have_issued_alike(ranks: Sequence[RankState]) -> bool:
 def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch | None:
     """Return the first position at which ranks wait for different collectives, or for other sizes of the same one.
 
-    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    `even`: further operations whose size must be the same on every rank; see even_ops.
     """
     return first_mismatch(_contribution(r, r.in_flight, even) for r in ranks if r.in_flight)
 

@@ -27,7 +27,7 @@ _PATHS = (
 
 def conflict(snapshot: Snapshot) -> Diagnosis | None:
     """Return the diagnosis that all ranks are inside collectives that can never end; None if that is not proven."""
-    alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+    alive = awaited_ranks.movers(snapshot)
     circle = crossed(snapshot, alive)
     return mismatch(snapshot, alive) or (circle and (skipped(snapshot, alive) or circle))
 

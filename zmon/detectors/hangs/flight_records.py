@@ -37,7 +37,7 @@ def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
 
 def root_ranks(snapshot: Snapshot) -> list[RankState]:
     """Return the awaited ranks that wait for nothing themselves, by flight record and box."""
-    return [r for r in awaited_ranks(snapshot) if not snapshot.flights[r.rank].num_pending and not r.in_flight]
+    return [r for r in awaited_ranks(snapshot) if not waits(snapshot, r)]
 
 
 def behind_on_device(snapshot: Snapshot) -> list[RankState]:
@@ -69,13 +69,19 @@ def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
 
     If only two hosts cannot reach each other, a collective may end on the others.
     """
-    return all(r.in_flight or (r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending) for r in alive)
+    return all(waits(snapshot, r) for r in alive)
+
+
+def waits(snapshot: Snapshot, state: RankState) -> bool:
+    """Return True if a rank is in a collective, or has one pending that C++ issued."""
+    flight = snapshot.flights.get(state.rank)
+    return state.in_flight is not None or (flight is not None and flight.num_pending > 0)
 
 
 def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
     """Return the first position at which ranks have different collectives pending, or other sizes of the same one.
 
-    `even`: further operations whose size must be the same on every rank; see even_sizes.py.
+    `even`: further operations whose size must be the same on every rank; see even_ops.
     """
     if not complete(snapshot):
         return None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from zmon.detectors.hangs.code_places import places_text
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.hangs.silence import judge
+from zmon.detectors.hangs.silence import judge, places_text
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import StallEvidence

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from zmon.detectors.hangs import different_paths, flight_records
-from zmon.detectors.hangs.awaited_ranks import awaited_ranks, have_issued_alike
-from zmon.detectors.hangs.diagnosis import Diagnosis
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks, have_issued_alike, movers
+from zmon.detectors.hangs.diagnosis import Diagnosis, hang, network_stall, unknown
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.network import NetworkCulprit, answering_hosts, next_steps, stalled_network
+from zmon.detectors.network import answering_hosts, stalled_network
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on, ranks_text, verb
+from zmon.format import duration
 from zmon.job.aborts import hung_ranks
+from zmon.job.way import Way, way_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
@@ -28,7 +30,7 @@ _UNSEEN_SECONDS = 5.0
 
 def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
     """Return the diagnosis of the first rule that applies, or `unknown`."""
-    alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+    alive = movers(snapshot)
     rules = (
         different_paths.mismatch,
         different_paths.skipped,
@@ -41,7 +43,7 @@ def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
         _outside,
     )
     diagnoses = (rule(snapshot, alive) for rule in rules)
-    return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or _unknown(snapshot, alive)
+    return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or unknown(snapshot, alive)
 
 
 def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -52,8 +54,8 @@ def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None  # no rank waits, or the others wait for a watched rank
     hosts = sorted({r.host for r in lost})
     silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
-    moved_seconds = silent - min(r.step_seconds for r in alive)  # steps went on while the host's ranks were unwatched
-    if moved_seconds > max(_UNSEEN_SECONDS, *(r.lease_seconds or 0.0 for r in alive)):
+    steps_went_on_seconds = silent - min(r.step_seconds for r in alive)
+    if steps_went_on_seconds > max(_UNSEEN_SECONDS, *(r.lease_seconds or 0.0 for r in alive)):
         return None
     return Diagnosis(
         cause="host_lost",
@@ -70,13 +72,13 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     not_training = [r for r in alive if r.activity != "train" and not r.in_flight]
     if not not_training:
         return None
-    first = max(not_training, key=lambda r: r.overdue_seconds)
+    longest = max(not_training, key=lambda r: r.overdue_seconds)
     if snapshot.missing and len(not_training) == len(alive):
         missing = ranks_text(snapshot.missing, snapshot.num_missing)
         return Diagnosis(
             cause="lease_overrun",
-            summary=f"{missing} never started; all others have been in {first.activity} for "
-            f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s)",
+            summary=f"{missing} never started; all others have been in {longest.activity} for "
+            f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s)",
             detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
             "without an agent would look the same.",
             confidence=0.5,
@@ -85,10 +87,10 @@ def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     others = ", and the others wait" if len(not_training) < len(alive) else ""
     return Diagnosis(
         cause="lease_overrun",
-        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {first.activity} for "
-        f"{first.activity_seconds:.1f} s (lease {first.lease_seconds or 0.0:.0f} s){others}",
+        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {longest.activity} for "
+        f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s){others}",
         detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
-        f"{first.host}: `df`, `cat /proc/{first.pid}/wchan`)? In init: does it load data or compile, or wait for a "
+        f"{longest.host}: `df`, `cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile, or wait for a "
         "rank that never started?",
         confidence=0.8,
         culprits=not_training,
@@ -99,11 +101,11 @@ def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if culprits := flight_records.root_ranks(snapshot):
         has = verb(culprits, "it has", "they have")
         reason = f"the flight records show that {has} not issued the collective in which the others wait"
-        return _hang(culprits, reason, 0.8 if len(culprits) == 1 else 0.6)
+        return hang(culprits, reason, 0.8 if len(culprits) == 1 else 0.6)
     if culprits := flight_records.behind_on_device(snapshot):
         has = verb(culprits, "its GPU has", "their GPUs have")
         reason = f"the flight records show that {has} not reached the collective in which the other GPUs are"
-        return _hang(culprits, reason, 0.7)
+        return hang(culprits, reason, 0.7)
     return None
 
 
@@ -116,7 +118,7 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     culprits = outlived or awaited_ranks(alive)
     if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
         culprits = alive
-    if any(r.rank in snapshot.flights and snapshot.flights[r.rank].num_pending for r in culprits):
+    if any(flight_records.waits(snapshot, r) for r in culprits):
         return None  # the rank itself waits, in a collective that C++ issued
     them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
     reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
@@ -124,43 +126,7 @@ def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for {them} and are gone"
     elif not num_waiting:
         reason = "no rank is in a collective"
-    return _hang(culprits, reason, 0.8)
-
-
-def _loads(state: RankState) -> bool:
-    """Return True if the rank has waited for its loader for most of the stall, and not only since a hang has ended."""
-    return state.phase == "data" and state.activity != "done" and state.state_seconds >= state.step_seconds / 2
-
-
-def _hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
-    """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data."""
-    loading = [r for r in culprits if _loads(r)]
-    if not culprits or len(loading) not in (0, len(culprits)):
-        return None
-    first = culprits[0]
-    if loading:
-        waited = verb(culprits, "has waited for its", "have waited for their")
-        return Diagnosis(
-            cause="input_stall",
-            summary=f"{ranks_on(culprits)} {waited} data loader for {first.state_seconds:.1f} s; {reason}",
-            detail=f"Its stack is in the finding. On {first.host}: are the loader's workers alive (`ps --ppid "
-            f"{first.pid}`), and does the storage answer that they read from (`cat /proc/{first.pid}/wchan`, "
-            "`dmesg -T | tail`)?",
-            confidence=confidence,
-            culprits=culprits,
-        )
-    seconds = f"{first.state_seconds:.1f} s"
-    has = verb(culprits, "has", "have")
-    outside = f"{has} been in no collective for {seconds} (phase {first.phase})"
-    return Diagnosis(
-        cause="compute_hang",
-        summary=f"{ranks_on(culprits)} "
-        f"{f'{has} finished, {seconds} ago' if first.activity == 'done' else outside}; {reason}",
-        detail=f"Its stack is in the finding, or run `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, "
-        "a sleep, native code that does not return, or a rank that has left the training loop.",
-        confidence=confidence,
-        culprits=culprits,
-    )
+    return hang(culprits, reason, 0.8)
 
 
 def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
@@ -174,43 +140,30 @@ def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> D
     return network_stall(culprit)
 
 
-def network_stall(culprit: NetworkCulprit) -> Diagnosis:
-    """Return the diagnosis that all ranks wait because of the network of one host, or between hosts."""
-    device = culprit.device or "IFACE"
-    detail = (
-        f"On {culprit.hosts[0]}: `ip -s link`, `ss -tni state established`, `ethtool {device}`; then cable, switch "
-        "port and the switch's own log."
-        if len(culprit.hosts) == 1
-        else next_steps(culprit)
-    )
-    return Diagnosis(
-        cause="network_stall",
-        summary=f"every rank is inside a collective, and {culprit.summary}",
-        detail=f"{detail} TCP goes on by itself when packets pass again; RDMA does not.",
-        confidence=culprit.confidence,
-        hosts=culprit.hosts,
-        proven=True,
-        evidence=culprit.evidence,
-    )
+def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | None:
+    """Return the diagnosis of ranks that go on after all others have finished; None if there are none, or if they wait.
 
-
-def _unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
-    outside = [r for r in alive if not r.in_flight]
-    done = [r for r in snapshot.ranks if r.activity == "done"]
-    summary = (
-        "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside[:8])
-        if outside
-        else "every rank is inside a collective"
-    )
-    if done:
-        summary += f"; {ranks_on(done)} {verb(done, 'has', 'have')} finished"
-    if awaited := flight_records.awaited_ranks(snapshot):
-        wait = verb(awaited, "itself waits", "wait themselves")
-        summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which {wait}"
+    They upload a model, draw plots, write a report. No rank waits for them, so nothing is lost meanwhile, and it may
+    take minutes. A rank that hangs in its teardown looks the same. `alive` has the ranks that have not finished.
+    """
+    unfinished = {r.rank for r in alive}
+    rest = [r for r in snapshot.ranks if r.rank not in unfinished]
+    if not rest or not alive or snapshot.missing or snapshot.unwatched:
+        return None
+    if not all(r.activity == "done" and (r.alive or way_of(r) is Way.FINISHED) for r in rest):
+        return None
+    if any(flight_records.waits(snapshot, r) for r in alive):
+        return None
+    if len(alive) > 1 and any(r.device != "cpu" for r in alive):
+        return None  # on a GPU a rank issues a collective and goes on, so these may wait for each other
+    first = alive[0]
     return Diagnosis(
-        cause="unknown",
-        summary=summary,
-        detail="`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
-        "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
-        confidence=0.3,
+        cause="compute_hang",
+        summary=f"{ranks_on(alive)} {verb(alive, 'has', 'have')} gone on alone for {duration(first.step_seconds)} "
+        f"since the last step, and all {len(rest)} others have finished",
+        detail=f"No rank waits for it. It may upload a model or write a report: its stack is in the finding, or run "
+        f"`py-spy dump --native --pid {first.pid}` on {first.host}. If it hangs in its teardown, check that its last "
+        "checkpoint is complete, and end it.",
+        confidence=0.6,
+        culprits=alive,
     )

@@ -2,13 +2,15 @@
 
 The finding opens as a warning when the leases end, because nothing tells a pause from a hang then. It becomes critical
 once the job has stood still for longer than pauses do. A pause that stays within those that healed at the same place
-before is reported as `info`: it is visible at once and alerts nobody. Pure.
+before is reported as `info`: it is visible at once and alerts nobody. The summary says at which lines of the job's code
+the ranks stand. Pure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
 from zmon.format import duration
@@ -20,6 +22,7 @@ from zmon.schema.rank import RankState
 # The time after the end of a lease in which the stacks of the awaited ranks arrive. py-spy takes 20 ms, the worker
 # server up to 2 s.
 _PLACE_SECONDS = 2.0
+_MAX_PLACES = 3  # more differ from rank to rank; the stacks are in the finding
 # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not over
 # yet. It is less than the shortest lease of training.
 _MOVED_SECONDS = 1.0
@@ -27,7 +30,7 @@ _MOVED_SECONDS = 1.0
 
 def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) -> tuple[Severity, Silence]:
     """Judge the silence of a job whose ranks all stand still; they wait for the `awaited` ranks."""
-    moving = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
+    moving = movers(snapshot)
     seconds = min((_still_seconds(r) for r in moving), default=0.0)
     overdue = max((r.overdue_seconds for r in moving), default=0.0)
     places = tuple(sorted({Place(_phase(r), frame) for r in awaited if (frame := snapshot.frames.get(r.rank))}))
@@ -52,6 +55,21 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if not known and overdue < _PLACE_SECONDS and _may_be_ordinary(snapshot, awaited, seconds, limits):
         return judged("info", f"{pages} (pauses of this length healed before)")
     return judged("warning", f"{pages}{at_place}")
+
+
+def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
+    """Return the frame of each culprit, or, without a culprit, of the ranks that live; empty if none is known.
+
+    The frames are those of the stacks that the hub has; they arrive some seconds after the finding opened.
+    """
+    alive = movers(snapshot)
+    by_frame: dict[str, list[int]] = {}
+    for r in culprits or alive:
+        if frame := snapshot.frames.get(r.rank):
+            by_frame.setdefault(frame, []).append(r.rank)
+    if len(by_frame) > _MAX_PLACES:
+        return ""
+    return "".join(f"; {_subject(ranks, len(alive))} in {frame}" for frame, ranks in by_frame.items())
 
 
 def _still_seconds(state: RankState) -> float:
@@ -81,3 +99,9 @@ def _may_be_ordinary(snapshot: Snapshot, awaited: Sequence[RankState], seconds: 
 
 def _has_moved(state: RankState) -> bool:
     return state.state_seconds < _MOVED_SECONDS
+
+
+def _subject(ranks: list[int], num_alive: int) -> str:
+    if 1 < len(ranks) == num_alive:
+        return f"all {num_alive} ranks stand"
+    return f"{ranks_text(ranks)} {verb(ranks, 'stands', 'stand')}"

@@ -74,12 +74,12 @@ class _Places:
 
 def _by_order(state: RankState, places: _Places) -> Skipped | None:
     """Return what the rank skipped if the ranks in the same collective entered it just before, and the rank did not."""
-    own = _op_before(state)
-    if own is None:
+    before = _op_before(state)
+    if before is None:
         return None
     ops = {kind.op_before for kind in places.peers(state)}
     for inside in places.awaiting(state):
-        if own != inside.op and ops == {inside.op}:
+        if before != inside.op and ops == {inside.op}:
             reason = f"the ranks that are there with it entered {inside.op} before"
             return Skipped(state, inside.op, inside.group, inside.sequence, reason)
     return None
@@ -90,9 +90,9 @@ def _by_number(state: RankState, places: _Places) -> Skipped | None:
     peers = places.peers(state)
     if len(peers) != 1:
         return None  # nobody is there with it, or those who are there have different roles
-    usual, own = next(iter(peers)).numbers, _numbers(state)
-    fewer = sum(usual) - sum(own)
-    if len(usual) != len(own) or fewer <= 0 or fewer * _STEPS_PER_SKIP > state.step:
+    usual, numbers = next(iter(peers)).numbers, _numbers(state)
+    fewer = sum(usual) - sum(numbers)
+    if len(usual) != len(numbers) or fewer <= 0 or fewer * _STEPS_PER_SKIP > state.step:
         return None  # it has another role, in which a step has fewer collectives
     for other in places.ranks:
         behind = [group for group, count in other.sequences.items() if 0 < state.sequences.get(group, count) < count]

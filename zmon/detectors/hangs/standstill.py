@@ -12,13 +12,12 @@ from dataclasses import replace
 import msgspec
 
 from zmon.detectors.hangs import different_paths
-from zmon.detectors.hangs.code_places import places_text
-from zmon.detectors.hangs.diagnosis import Diagnosis
-from zmon.detectors.hangs.finishing import finishing
+from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.hangs.overdue import overdue_ranks
-from zmon.detectors.hangs.rules import diagnose, network_stall
-from zmon.detectors.hangs.silence import judge
+from zmon.detectors.hangs.rules import diagnose, finishing
+from zmon.detectors.hangs.silence import judge, places_text
 from zmon.detectors.network import cut_off_host
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
@@ -49,7 +48,7 @@ def conflict_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
 
 def _inside_seconds(snapshot: Snapshot) -> float:
     """Return for how long all living ranks have been inside collectives; 0 if they are not."""
-    moving = _movers(snapshot)
+    moving = movers(snapshot)
     if snapshot.unwatched or any(r.in_flight is None for r in moving):
         return 0.0
     return min((r.state_seconds for r in moving), default=0.0)
@@ -64,7 +63,7 @@ def is_overdue(snapshot: Snapshot) -> bool:
 
     A rank within its lease moves, or the others wait while it evaluates or saves.
     """
-    moving = _movers(snapshot)
+    moving = movers(snapshot)
     return bool(moving) and len(overdue_ranks(moving)) == len(moving)
 
 
@@ -76,11 +75,11 @@ def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity
     silent = {a.host: a.silent_seconds for a in snapshot.agents}
     if any(silent.get(r.host, 0.0) < limits.silent_seconds for r in snapshot.unwatched):
         return None  # wait until the silent agent answers again or its host counts as lost
-    moving = _movers(snapshot)
-    first = max(moving, key=lambda r: r.overdue_seconds)
+    moving = movers(snapshot)
+    longest = max(moving, key=lambda r: r.overdue_seconds)
     diagnosis = diagnose(snapshot, limits)
     alone = None if diagnosis.proven else finishing(snapshot, moving)
-    if alone is not None and first.step_seconds < limits.finishing_seconds:
+    if alone is not None and longest.step_seconds < limits.finishing_seconds:
         return None
     diagnosis = alone or diagnosis
     patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
@@ -91,9 +90,9 @@ def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
     dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
     who = f"{ranks_text(dead)} {verb(dead, 'is', 'are')} gone, and no other rank" if dead else "no rank"
-    since = f"{first.step_seconds:.1f} s, since step {first.step} (lease {first.lease_seconds or 0.0:.1f} s)"
+    since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
     beginning = f"{who} has finished a step for {since}"
-    return _finding(snapshot, diagnosis, severity, first.step_seconds, beginning, f"{reason}{outlook}")
+    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, f"{reason}{outlook}")
 
 
 def _finding(
@@ -113,10 +112,6 @@ def _finding(
         detail=diagnosis.detail,
         evidence=diagnosis.evidence,
     )
-
-
-def _movers(snapshot: Snapshot) -> list[RankState]:
-    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]
 
 
 def _awaited(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:

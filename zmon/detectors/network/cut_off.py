@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
-from zmon.detectors.network.cut_hosts import cut_hosts
-from zmon.detectors.network.host_links import Pair, host_links, pair, pairs_with_lost_data, reached_pairs, used_device
+from zmon.detectors.network.cut_hosts import cut_hosts, pairs_with_lost_data, reached_pairs
+from zmon.detectors.network.host_links import Pair, host_links, pair, used_device
 from zmon.format import listed
 from zmon.schema.evidence import HostLink, StallEvidence
 from zmon.schema.host import HostWindow, NicSample
@@ -67,12 +67,12 @@ def stalled_network(snapshot: Snapshot, num_timeouts: int) -> NetworkCulprit | N
     cut = stuck | silent
     idle = {pair(link) for link in links} - cut
     hosts = cut_hosts(cut, idle, reached - cut)
-    own_device = next((link.device for link in waiting if (link.host,) == hosts), None)
+    used = next((link.device for link in waiting if (link.host,) == hosts), None)
     if len(cut) == 1:
         summary, confidence = _pair_text(hosts, waiting, idle, reached)
     else:
         summary, confidence = _cut_text(hosts, waiting, cut)
-    return NetworkCulprit(hosts, summary, confidence, own_device, tuple(waiting[:SHOWN]))
+    return NetworkCulprit(hosts, summary, confidence, used, tuple(waiting[:SHOWN]))
 
 
 def cut_off_host(snapshot: Snapshot) -> NetworkCulprit | None:
@@ -119,7 +119,7 @@ def _pair_text(
 
 
 def _cut_text(hosts: tuple[str, ...], waiting: Sequence[HostLink], cut: set[Pair]) -> tuple[str, float]:
-    """Describe several pairs of hosts between which no data passes, and return the confidence in the named hosts."""
+    """Describe several pairs of hosts between which no data passes, and return the confidence in the culprits."""
     most = max(link.num_timeouts or 0 for link in waiting)
     again = f"the same data was sent again up to {most} times in a row, and no answer comes"
     if hosts:
@@ -161,6 +161,6 @@ def _lost_links(window: HostWindow) -> list[str]:
     """
     were_up = {nic.device for nic in (*(window.before.nics or ()), *(window.before.rdma or ())) if nic.up}
     now = (*(window.now.nics or ()), *(window.now.rdma or ()))
-    own = window.worked & frozenset(window.now.tcp.devices if window.now.tcp else ())
-    lost = (nic for nic in now if nic.up is False and nic.device in were_up | own)
+    used = window.worked & frozenset(window.now.tcp.devices if window.now.tcp else ())
+    lost = (nic for nic in now if nic.up is False and nic.device in were_up | used)
     return [nic.device for nic in lost if _may_carry(window, nic)]

@@ -22,60 +22,17 @@ _Number = TypeVar("_Number", int, float)
 
 def host_links(snapshot: Snapshot) -> list[HostLink]:
     """Return the links between the hosts of the job, one for each direction in which ranks have connections."""
-    host_of = _host_by_address(snapshot.hardware)
+    host_of = host_by_address(snapshot.hardware)
     links: dict[tuple[str, str], HostLink] = {}
     for window in snapshot.hardware:
-        before = _by_peer(window.recent, snapshot.job_id)
-        for key, now in _by_peer(window.now.tcp, snapshot.job_id).items():
+        before = by_peer(window.recent, snapshot.job_id)
+        for key, now in by_peer(window.now.tcp, snapshot.job_id).items():
             peer = host_of.get(now.peer)
             if peer is not None and peer != window.host:
                 link = _link(window, peer, before.get(key), now)
                 earlier = links.get((window.host, peer))
                 links[window.host, peer] = link if earlier is None else _joined(earlier, link)
     return list(links.values())
-
-
-def reached_pairs(snapshot: Snapshot) -> tuple[set[Pair], set[Pair]]:
-    """Return the pairs of hosts that answered each other just now, and those that did not.
-
-    A host that answers nobody may refuse all such requests, so its silence proves nothing.
-    """
-    host_of = _host_by_address(snapshot.hardware)
-    questions = [
-        (window.host, host_of[address], answered)
-        for window in snapshot.hardware
-        for address, answered in ((window.now.tcp.answers if window.now.tcp else None) or {}).items()
-        if address in host_of and host_of[address] != window.host
-    ]
-    answering = {peer for _, peer, answered in questions if answered}
-    reached = {frozenset((host, peer)) for host, peer, answered in questions if answered}
-    silent = {frozenset((host, peer)) for host, peer, answered in questions if not answered and peer in answering}
-    return reached, silent - reached
-
-
-def answering_hosts(snapshot: Snapshot) -> set[str]:
-    """Return the hosts that answered another host or refused the hub just now, also those whose agents are silent."""
-    up = {agent.host for agent in snapshot.agents if agent.host is not None and agent.host_is_up}
-    owners = _owners(snapshot.addresses.items())
-    questions = [w.now.tcp.answers for w in snapshot.hardware if w.now.tcp and w.now.tcp.answers]
-    return up | {
-        owners[address] for each in questions for address, answered in each.items() if answered and address in owners
-    }
-
-
-def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:
-    """Return the pairs of hosts whose data timed out once more in the last few seconds, although the peer answered."""
-    host_of = _host_by_address(snapshot.hardware)
-    pairs: set[Pair] = set()
-    for window in snapshot.hardware:
-        before = _by_peer(window.recent, snapshot.job_id)
-        answers = (window.recent.answers if window.recent else None) or {}
-        for key, now in _by_peer(window.now.tcp, snapshot.job_id).items():
-            earlier = before.get(key)
-            rose = earlier is not None and (earlier.num_timeouts or 0) < (now.num_timeouts or 0)
-            if rose and answers.get(now.peer) and now.peer in host_of:
-                pairs.add(frozenset((window.host, host_of[now.peer])))
-    return pairs
 
 
 def pair(link: HostLink) -> Pair:
@@ -89,18 +46,20 @@ def used_device(window: HostWindow) -> str | None:
     return devices[0] if len(devices) == 1 else None
 
 
-def _host_by_address(windows: Iterable[HostWindow]) -> dict[str, str]:
-    return _owners((w.host, w.now.tcp.addresses) for w in windows if w.now.tcp)
+def host_by_address(windows: Iterable[HostWindow]) -> dict[str, str]:
+    """Return the host of each address that ranks use."""
+    return owners((w.host, w.now.tcp.addresses) for w in windows if w.now.tcp)
 
 
-def _owners(addresses_of_hosts: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
+def owners(addresses_of_hosts: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
     """Return the host of each address; an address that several hosts have is left out."""
-    owners = [(address, host) for host, addresses in addresses_of_hosts for address in addresses]
-    counts = Counter(address for address, _ in owners)
-    return {address: host for address, host in owners if counts[address] == 1}
+    pairs = [(address, host) for host, addresses in addresses_of_hosts for address in addresses]
+    counts = Counter(address for address, _ in pairs)
+    return {address: host for address, host in pairs if counts[address] == 1}
 
 
-def _by_peer(sample: TcpSample | None, job_id: str) -> Mapping[tuple[int, str], TcpPeer]:
+def by_peer(sample: TcpSample | None, job_id: str) -> Mapping[tuple[int, str], TcpPeer]:
+    """Return the connections of the job's ranks by rank and address of the peer."""
     peers = sample.peers if sample else ()
     return {(peer.rank, peer.peer): peer for peer in peers if peer.job_id == job_id}
 
