@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from zmon.schema.curve import Efficiency
 from zmon.schema.expected import ExpectedStep
+from zmon.schema.headline import UNKNOWN_STATE, Headline
 from zmon.schema.pause import HealedPause
 from zmon.schema.utilization import GpuActivity, Utilization
 
@@ -61,6 +62,7 @@ class JobView:
     utilization_unknown: str = ""  # why it is unknown
     gpu_activity: GpuActivity | None = None  # None: a GPU does not measure it, or the job has not trained long enough
     ended: EndedJob | None = None  # None: no fault ended it, or a newer launch has stepped since
+    headline: Headline = UNKNOWN_STATE  # the hub adds it to its answer; on disk and from an older hub it is unknown
 
     @property
     def has_failed(self) -> bool:
