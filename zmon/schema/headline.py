@@ -1,4 +1,4 @@
-"""The headline of a job, which every screen prints, and the lines about what a screen does not see. Frozen data only."""
+"""The headline of a job, which every screen prints, and the lines about what a screen does not see. Pure."""
 
 from __future__ import annotations
 

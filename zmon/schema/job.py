@@ -70,6 +70,11 @@ class JobView:
         return self.ended is not None and self.state == EXITED
 
     @property
+    def is_affected(self) -> bool:
+        """True if the job has an open finding, or a fault ended its last launch."""
+        return bool(self.findings or self.ended)
+
+    @property
     def samples_inference(self) -> str:
         """The source of inferred samples, for people; empty if the job reports them, or if they are unknown."""
         source = self.samples_source

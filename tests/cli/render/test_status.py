@@ -15,6 +15,7 @@ from zmon.cli.render.status import culprit, doctor_table, job_columns, status_ta
 from zmon.detectors.new_finding import rank_row
 from zmon.doctor import Check
 from zmon.format import duration, number
+from zmon.job.headline import with_headline
 from zmon.schema.evidence import Evidence
 from zmon.schema.job import JobView
 from zmon.schema.pause import HealedPause, Place
@@ -25,8 +26,8 @@ HEALTHY = replace(JOB_VIEW, job_id="healthy", findings=())
 
 def output_of(jobs, findings, blind, width=200, now=NOW, as_of=None):
     """Return the output as text, on a wide terminal."""
-    out = StringIO()
-    Console(file=out, width=width).print(status_table(jobs, findings, blind, now, as_of))
+    out, views = StringIO(), [with_headline(job, findings) for job in jobs]
+    Console(file=out, width=width).print(status_table(views, findings, blind, now, as_of))
     return out.getvalue()
 
 
@@ -60,7 +61,7 @@ def test_finding_is_shown_with_culprit_onset_cost_and_next_step():
         lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`",
     )  # fmt: skip
     lines = output_of([JOB_VIEW], [stall], False, width=80, now=NOW + 190).splitlines()
-    assert lines[0] == "CRITICAL rank_frozen, job job, for 3 min 12 s"
+    assert lines[0] == "STALLED rank_frozen, job job, for 3 min 12 s"
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:8]}
     assert rows == {
         "who": "rank 2 on node-a (confidence 97%)",
@@ -79,7 +80,7 @@ def test_findings_and_next_step_fit_into_first_24_lines():
     warning = finding(id="f2", severity="warning", cause="ranks_missing")
     text = output_of([JOB_VIEW, UNKNOWN, HEALTHY, HEALTHY], [warning, finding(detail=long)], False, width=80)
     first = "\n".join(text.splitlines()[:24])
-    assert first.startswith("CRITICAL rank_frozen")
+    assert first.startswith("STALLED rank_frozen")
     assert "kill -CONT 1002" in first
     assert "WARNING ranks_missing" in first
 
@@ -135,7 +136,7 @@ def test_ranks_that_are_gone_do_not_idle():
 
 def test_ages_of_blind_hub_are_those_of_its_last_known_state():
     lines = output_of([JOB_VIEW], [finding(as_of=NOW)], True, now=NOW + 125, as_of=NOW + 5).splitlines()
-    assert lines[0].endswith("below is the last known state, as of 08:00:05 UTC, 2 min ago")
+    assert lines[0].startswith("BLIND: The hub reaches no agent: this is its last known state, as of 08:00:05 UTC.")
     assert lines[1].endswith("for 7.0 s")
     assert "rank 2 on node-a froze (as of 08:00:00 UTC)" in lines[3]
 
@@ -222,7 +223,7 @@ def test_unknown_severity_is_sorted_between_critical_and_warning():
     several = [
         finding(id=word, severity=word, cause=f"{word}_cause") for word in ("info", "fatal", "critical", "warning")
     ]
-    text = output_of([JOB_VIEW], several, False)
+    text = output_of([], several, False)
     places = [text.index(f"{word.upper()} {word}_cause") for word in ("critical", "fatal", "warning")]
     assert places == sorted(places)
 
@@ -237,9 +238,8 @@ ENDED = replace(
 def test_ended_job_is_shown_with_its_age_and_reason():
     lines = output_of([HEALTHY, ENDED], [], False).splitlines()
     assert "no findings" not in lines[-1]
-    assert lines[0] == (
-        "rank_exited: job job ended 1 h ago: rank 2 on node-1 exited at step 118: ValueError: bad sample"
-    )
+    end = "ended by rank_exited: rank 2 on node-1 exited at step 118: ValueError: bad sample (1 h ago)"
+    assert lines[0] == f"FAILED job job: {end}"
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:4]}
     assert rows == {
         "next": "as advised at its end: Read the end of rank 2's log",
@@ -253,12 +253,7 @@ def test_ended_job_has_no_numbers_of_a_running_job():
     assert [cell.strip() for cell in line.split("│")[1:7]] == ["job", "exited", "4 gone", "100", "–", "–"]
 
 
-def test_end_of_earlier_launch_is_shown_while_the_next_one_starts():
-    text = output_of([replace(ENDED, state="init", ranks_seen=4)], [], False)
-    assert "rank_exited: the launch before this one of job job ended 1 h ago" in text
-    assert "4/4" in text
-
-
 def test_end_whose_finding_is_open_is_shown_once():
     text = output_of([ENDED], [finding(id="f9", cause="rank_exited")], False)
-    assert "ended 1 h ago" not in text
+    assert text.startswith("FAILED rank_exited, job job")
+    assert "1 h ago" not in text
