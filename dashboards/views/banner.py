@@ -74,22 +74,17 @@ def show(context: ViewContext, *, all_jobs: bool = False) -> None:
     notes = _blind_html(glance)
     if firing := [alert.alert for alert in glance.firing if alert.job_id in (None, glance.job_id)]:
         notes += f"<p>Alerts firing: {escape(', '.join(firing))}</p>"
+    text = f"<p>{escaped_html((worst or head).text(glance.as_of))}</p>"
     if worst:
-        summary = f"<p>{escaped_html(worst.text(glance.as_of))}</p>"
-        _sections(
-            glance,
-            head,
-            word + finding_view.culprit_html(worst) + notes,
-            summary,
-            finding_view.next_step_html(worst, context.address),
-        )
-    elif glance.job_id and glance.job and glance.job.ended:
-        next_step = finding_view.ended_next_step_html(glance.job.ended, context.address)
-        _sections(glance, head, f"{word}<p>{escaped_html(head.text(glance.as_of))}</p>{notes}", next_step)
-    else:
-        _sections(glance, head, f"{word}<p>{escaped_html(head.text(glance.as_of))}</p>{notes}")
-    if worst:
+        culprit, next_step = finding_view.culprit_html(worst), finding_view.next_step_html(worst, context.address)
+        _sections(glance, head, word + culprit + notes, text, next_step)
         finding_view.details(worst, glance.time)
+    elif glance.job_id and glance.job and glance.job.ended:
+        _sections(
+            glance, head, word + text + notes, finding_view.ended_next_step_html(glance.job.ended, context.address)
+        )
+    else:
+        _sections(glance, head, word + text + notes)
     for other in [each for each in (*glance.findings, *glance.elsewhere) if each is not worst]:
         title = f"Also {other.severity} in {other.job_id}: {other.cause} {finding_view.culprit(other)}".strip()
         lead = link("job", finding_view.address_of(other, context.address).params(), "open")

@@ -37,17 +37,11 @@ def test_state_line_of_hub_that_never_answered_reports_no_data():
     assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
 
 
-def test_state_line_of_blind_hub_does_not_say_no_findings():
-    line = state_line("http://hub:9781", replace(healthy(), blind=True), None, NOW).plain
-    assert line.startswith("BLIND")
-    assert "no findings" not in line
-
-
 def test_ages_of_blind_hub_are_those_of_its_last_known_state():
     state = replace(stalled(), blind=True, hub_as_of=NOW - 60)
-    assert state_line("", state, None, NOW).plain.startswith(
-        "BLIND: The hub reaches no agent: this is its last known state, as of 07:59:00 UTC."
-    )
+    line = state_line("http://hub:9781", state, None, NOW).plain
+    assert line.startswith("BLIND: The hub reaches no agent: this is its last known state, as of 07:59:00 UTC.")
+    assert "no findings" not in line
     assert state.as_of == NOW - 60
     assert replace(state, blind=False).as_of == state.time
 
