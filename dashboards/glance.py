@@ -15,8 +15,7 @@ from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.headline import unseen
-from zmon.schema.job import JobView
+from zmon.schema.job import JobView, unseen
 from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\

@@ -17,12 +17,12 @@ from dashboards.views.context import ViewContext
 from dashboards.words import clock, escaped_html, link, number
 from zmon.format import NONE, UNKNOWN, counted, duration
 from zmon.schema.finding import Finding
-from zmon.schema.headline import BLIND, NO_JOB, UNKNOWN_STATE, Headline
-from zmon.schema.job import EXITED, JobView
+from zmon.schema.job import BLIND, EXITED, NO_JOB, UNKNOWN_STATE, Headline, JobView
 
-LOOKS = {  # by urgency of a headline: sign and colour
+LOOKS = {  # by urgency of a headline, the most urgent first: sign and colour
     "critical": ("✖", VERMILLION),
     "warning": ("!", ORANGE),
+    "unknown": ("?", GREY),
     "ok": ("✔", GREEN),
     "info": ("■", GREY),
     "none": ("–", GREY),
@@ -36,7 +36,7 @@ MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 def look(head: Headline) -> tuple[str, str]:
     """Return the sign and the colour of a headline."""
-    return LOOKS.get(head.urgency, ("?", GREY))
+    return LOOKS.get(head.urgency, LOOKS["unknown"])
 
 
 def headline(glance: Glance) -> Headline:
@@ -106,16 +106,11 @@ def _ended_jobs(context: ViewContext) -> None:
 
 
 def _summary_headline(glance: Glance) -> Headline:
-    """Return a headline with the number of jobs in each state."""
+    """Return the most urgent word of all jobs, with the number of jobs in each state."""
     states = Counter("failed" if job.has_failed else job.state for job in glance.jobs)
-    alive = states.keys() - {"done", "exited", "failed"}
-    word, urgency = ("HEALTHY", "ok") if alive else ("FINISHED", "info")
-    if any(job.ended for job in glance.jobs):
-        word, urgency = "FAILED", "warning" if alive else "critical"
-    elif "unknown" in states:
-        word, urgency = "UNKNOWN", "unknown"
     counts = ", ".join(f"{num_jobs} {state}" for state, num_jobs in states.most_common())
-    return Headline(word, urgency, f"{counted(len(glance.jobs), 'job')}: {counts}")
+    head = min((job.headline for job in glance.jobs), key=lambda head: [*LOOKS.values()].index(look(head)))
+    return Headline(head.word, head.urgency, f"{counted(len(glance.jobs), 'job')}: {counts}")
 
 
 def line(context: ViewContext) -> None:

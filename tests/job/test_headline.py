@@ -7,7 +7,7 @@ import pytest
 from tests.build import NOW, ended_job, finding
 from tests.metrics.scene import JOB_VIEW
 from zmon.job.headline import headline, with_headline
-from zmon.schema.headline import UNKNOWN_STATE, Headline
+from zmon.schema.job import UNKNOWN_STATE, Headline
 
 END = ended_job(summary="rank 2 exited")
 PROVEN = finding(summary="rank 2 froze")

@@ -18,8 +18,8 @@ from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
 from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
-from zmon.schema.headline import unseen
 from zmon.schema.http_config import HttpConfig
+from zmon.schema.job import unseen
 from zmon.web import client, http_client
 
 UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown

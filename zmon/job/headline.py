@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from zmon.schema.finding import Finding, worst_first
-from zmon.schema.headline import UNKNOWN_STATE, Headline
-from zmon.schema.job import EXITED, EndedJob, JobView
+from zmon.schema.job import EXITED, UNKNOWN_STATE, EndedJob, Headline, JobView
 
 _STATES = {  # the state of a job without a finding; another one is an activity that only a newer rank knows
     "init": Headline("HEALTHY", "ok", "starting up"),

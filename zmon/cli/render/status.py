@@ -12,8 +12,7 @@ from rich.text import Text
 from zmon.doctor import Check
 from zmon.format import NONE, UNKNOWN, counted, duration, listed, number, sentence
 from zmon.schema.finding import Finding, worst_first
-from zmon.schema.headline import BLIND, NO_JOB, Headline, unseen
-from zmon.schema.job import EXITED, EndedJob, JobView
+from zmon.schema.job import BLIND, EXITED, NO_JOB, Headline, JobView, unseen
 
 NO_READABLE_JOB = "no job whose ranks can be read"
 _ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
@@ -63,16 +62,10 @@ def urgent_parts(
     for job in sorted(others, key=lambda job: -(job.headline.ended or now)):
         head = job.headline
         parts.append(Text(f"{head.word} job {job.job_id}: {head.text(now)}", style=_style(head)))
-        parts += [_labelled(_ended_rows(job.ended))] if job.ended else []
+        if end := job.ended:
+            rows = [("next", f"as advised at its end: {end.detail}"), ("runbook", end.runbook)]
+            parts.append(_labelled([*rows, ("evidence", f"`zmon incident {end.finding}`")]))
     return [*parts, Text()] if parts else []
-
-
-def _ended_rows(end: EndedJob) -> list[tuple[str, str]]:
-    return [
-        ("next", f"as advised at its end: {end.detail}"),
-        ("runbook", end.runbook),
-        ("evidence", f"`zmon incident {end.finding}`"),
-    ]
 
 
 def culprit(finding: Finding) -> str:

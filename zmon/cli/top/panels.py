@@ -15,8 +15,7 @@ from zmon.cli.render.status import job_columns, urgent_parts
 from zmon.format import clock, counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
-from zmon.schema.headline import BLIND, NO_JOB, unseen
-from zmon.schema.job import JobView
+from zmon.schema.job import BLIND, NO_JOB, JobView, unseen
 from zmon.schema.names import severity_order
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
