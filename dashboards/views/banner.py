@@ -36,7 +36,7 @@ MAX_PAST_FINDINGS = 3  # the page Incidents has all past findings
 
 def look(head: Headline) -> tuple[str, str]:
     """Return the sign and the colour of a headline."""
-    return LOOKS.get(head.urgency, LOOKS["unknown"])
+    return LOOKS.get(head.urgency, LOOKS[UNKNOWN_STATE.urgency])
 
 
 def headline(glance: Glance) -> Headline:
