@@ -28,7 +28,6 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
     "rules/render.py": {"environment.filters": OWN, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
     "side.py": {"sample.labels": LABELS},
-    "views/banner.py": {"STATES": OWN},
     "views/evidence.py": {
         "shown": "JSON for people",
     },

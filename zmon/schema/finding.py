@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
 
-from zmon.format import clock
+from zmon.format import dated
 from zmon.schema.evidence import AnyEvidence, Evidence, narrowed
-from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
+from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL, severity_order
 
-_FRESH_SECONDS = 3.0  # the hub rewrites the summary at each pass, and people ask it every two seconds
 E = TypeVar("E", bound=Evidence)
 
 
@@ -52,10 +52,7 @@ class Finding:
 
     def text(self, now: float) -> str:
         """Return the summary, with the time of its figures if it was written more than a few seconds before `now`."""
-        as_of = self.as_of
-        if as_of is None or now - as_of < _FRESH_SECONDS:
-            return self.summary
-        return f"{self.summary} (as of {clock(as_of)})"
+        return dated(self.summary, self.as_of, now)
 
     @property
     def culprits(self) -> tuple[int | str, ...]:
@@ -66,6 +63,11 @@ class Finding:
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
         return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings in the order of severity. The one that began first may be the cause of the others."""
+    return sorted(findings, key=lambda finding: (-severity_order(finding.severity), finding.onset))
 
 
 def decode_finding(line: bytes) -> Finding:
