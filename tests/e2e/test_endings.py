@@ -1,6 +1,6 @@
 """Tests of real jobs that end. The fault is named and paged, innocent ranks are not, and an owner's end is quiet.
 
-`tests/detectors/endings/table.py` has all the ways in which a job can end; these are ends that only a real job shows fully.
+`tests/detectors/endings/` has all the ways in which a job can end; these are ends that only a real job shows fully.
 """
 
 from __future__ import annotations
