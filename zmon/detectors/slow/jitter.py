@@ -84,16 +84,17 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
 
 
 def _beyond_mean(seconds: Values) -> float:
-    """Return the time of the slowest rank beyond the mean, on average over the steps (ranks × steps)."""
+    """Return the time of the slowest rank beyond the mean, max(x) − mean(x), on average over the steps (ranks × steps)."""
     return float(np.mean(seconds.max(axis=0) - seconds.mean(axis=0)))
 
 
 def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the seconds per step that the rank costs which is slow in every step; 0 if there is none.
 
-    The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half:
-    among many equal ranks some rank always looks slow in the steps from which it is chosen. A rank that is late in few
-    steps is not slow in every step, although it may be on average; so the smaller of mean and median counts.
+    The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half, both
+    ways (two-fold cross-validation, Stone 1974): among many equal ranks some rank always looks slow in the steps from
+    which it is chosen. A rank that is late in few steps is not slow in every step, although it may be on average; so
+    the smaller of mean and median counts.
     """
     seconds = by_rank([step.self_seconds for step in steps])
     delays = []
@@ -109,7 +110,8 @@ def _oversampled_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the seconds by which the sampled steps are longer than the steps for which they stand.
 
     If something happens at every eighth step and every eighth step is sampled, the samples would show it eight times as
-    often as it happens. A difference within chance counts as none.
+    often as it happens. A difference within chance counts as none: the result is the lower confidence limit of the
+    mean difference d, d − 2 s/√n.
     """
     longer = [step.seconds - step.mean.seconds for step in steps if step.mean is not None]
     if len(longer) < 2:
@@ -145,5 +147,5 @@ def _counts(slowest: Sequence[int], lost: Sequence[float], rank: int) -> tuple[i
 
 
 def _is_rare(count: int, number: int, size: int) -> bool:
-    """Return True if equal ranks are seldom the slowest so often: the binomial tail, for any of `size` ranks."""
+    """Return True if equal ranks are seldom the slowest so often: the binomial tail times `size` ranks (Bonferroni)."""
     return size * binomial_tail(count, number, 1 / size) < _RARE
