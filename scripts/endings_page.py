@@ -54,13 +54,14 @@ def endings_page() -> str:
     rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
     ends = [
-        f"| {end.name} | {_cause(end.cause)} | {end.severity or '–'} | {end.culprits} | {end.note} |\n"
+        f"| {end.name} | {cause_text(end.cause)} | {end.severity or '–'} | {end.culprits} | {end.note} |\n"
         for end in JOB_ENDS
     ]
     return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *ends])
 
 
-def _cause(cause: str | None) -> str:
+def cause_text(cause: str | None) -> str:
+    """Return a cause as the page shows it."""
     return f"`{cause}`" if cause else "quiet"
 
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 from itertools import cycle, islice
 
 from tests.build import job_steps, rank_state, snapshot
-from zmon.detectors.slow.straggler import Straggler
 from zmon.schema.aligned_step import Baseline
 from zmon.schema.host import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
 
@@ -51,16 +50,24 @@ def job(*parts, size=4, hardware=(), baseline=None, **changes):
     return replace(snapshot(*ranks, hardware=hardware), steps=tuple(recent), baseline=baseline)
 
 
-def detect(*parts, **others):
-    return next(iter(Straggler().detect(job(*parts, **others))), None)
-
-
 def healthy_steps(number=48, size=4):
     return steps(number, *[rank()] * size, stands_for=2)
 
 
 def later_steps(number, *ranks):
     return steps(number, *ranks, first=201, stands_for=2)
+
+
+def slow_rank(which=2, size=4, number=20, baseline=None, hardware=(), **changes):
+    """Return a job in which one rank is changed in the last steps."""
+    now = later_steps(number, *with_slow_rank(which, size, **changes))
+    return job(healthy_steps(size=size), now, size=size, baseline=baseline, hardware=hardware)
+
+
+def slow_exchange(hardware=(), exchange=0.090, baseline=GOOD, **changes):
+    """Return a job in which all ranks exchange for longer than the usual 30 ms in the last steps; they take 164 ms."""
+    now = later_steps(20, *[rank(exchange=exchange)] * 4)
+    return job(healthy_steps(), now, baseline=baseline, hardware=hardware, **changes)
 
 
 def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
@@ -83,6 +90,11 @@ def cards(*throttled):
     return [
         host(name, gpus=(card(index, *why),)) for index, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))
     ]
+
+
+def hot(which, *reasons):
+    """Return four hosts of which one has a GPU that is throttled for these reasons."""
+    return cards(*(reasons if index == which else () for index in range(4)))
 
 
 def connected(slow_host="node-c", busy=2.0):

@@ -84,7 +84,7 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
 
 
 def _beyond_mean(seconds: Values) -> float:
-    """Return the time of the slowest rank beyond the mean, max(x) − mean(x), on average over the steps (ranks × steps)."""
+    """Return the mean over the steps of max(x) − mean(x) over the ranks (ranks × steps)."""
     return float(np.mean(seconds.max(axis=0) - seconds.mean(axis=0)))
 
 
