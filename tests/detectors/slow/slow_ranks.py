@@ -118,7 +118,7 @@ CASES = (
          "compute_straggler", (2,)),
     Case("a rank computes longer from the first step on",
          lambda: job(steps(36, *with_slow_rank(3, own=0.085), stands_for=2)), "compute_straggler", (3,)),
-    Case("both ranks of a host compute longer",
+    Case("two of eight ranks compute longer",
          lambda: job(healthy_steps(size=8), later_steps(20, *(rank(own=0.100 if r in (2, 3) else 0.060)
                                                               for r in range(8))), size=8),
          "compute_straggler", (2, 3),
