@@ -1,6 +1,6 @@
 """Tests of the detector `stall`: stopped ranks, jobs in which nothing moves, costs, and stable ids.
 
-The other causes of a stall are tested in `parts/`.
+The other causes of a stall are tested in `endings/` and `hangs/`.
 """
 
 import itertools
@@ -13,10 +13,6 @@ from hypothesis import strategies as st
 from tests.build import NOW, disconnected, finished, interrupted, killed, raised, rank_state, terminated, waiting, words
 from tests.detectors.stalls import detect, others, stopped
 from zmon.schema.evidence import Checkpoint
-
-
-def test_stall_reports_nothing_while_the_job_trains():
-    assert detect(*map(rank_state, range(4))) is None
 
 
 def test_finding_has_all_fields():
@@ -60,136 +56,88 @@ def test_missing_checkpoint_is_mentioned():
     assert "zmon saw no checkpoint" in finding.detail
 
 
-# -- rank_frozen -------------------------------------------------------------------------------------------
+# -- causes ------------------------------------------------------------------------------------------------
+
+ODD = {"lease_seconds": 9.0, "overdue_seconds": 0.0}  # the lease of one rank that is not over yet
+IN_EVAL = {"activity": "eval", "lease_seconds": 1800.0}
+BUSY = {"lease_seconds": 900.0, "step_seconds": 20.0, "overdue_seconds": 0.0}
+FIRST = {"step": 1, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+DONE = {"activity": "done", "lease_seconds": None, "overdue_seconds": 0.0}
+NOWHERE = {"in_flight": None, "phase": "backward"}
+ASLEEP = {"process_state": "D", "blocked_seconds": 4.0}
+ABORTED = finished(1, exit_status="signal SIGABRT")  # a gloo thread that outlives the interpreter, now and then
+CAUSES = {  # the ranks, cause, culprits, severity, and what its text has
+    "a stopped rank": (
+        [stopped(2), *others(2)], "rank_frozen", (2,), "critical",
+        ["kill -CONT 1002", "3 of 3 others wait in all_to_all", "2.0 s"]),
+    **{f"a stopped rank during {activity}": (
+        [stopped(0, activity=activity, lease_seconds=1800.0),
+         *(rank_state(r, activity=activity, lease_seconds=1800.0) for r in (1, 2, 3))],
+        "rank_frozen", (0,), "critical", [f"during {activity}", "no rank waits for it yet"])
+       for activity in ("init", "train", "eval", "checkpoint")},
+    "all ranks are stopped": ([*map(stopped, range(4))], "rank_frozen", (0, 1, 2, 3), "critical", []),
+    "a rank in uninterruptible sleep past its lease": (
+        [waiting(1, 5.0, **ASLEEP, in_flight=None), *others(1)], "rank_frozen", (1,), "warning", ["state D"]),
+    "another rank sleeps for a moment, as it reads from a busy file system": (
+        [waiting(1, process_state="D", blocked_seconds=0.1), waiting(0), waiting(2, in_flight=None), waiting(3)],
+        "compute_hang", (2,), "warning", []),
+    "a dead rank and a stopped rank": (
+        [killed(1), stopped(2), waiting(0), waiting(3)], "rank_frozen", (2, 1), "critical", []),
+    "a rank aborts after the training finished": (
+        [ABORTED, *map(finished, (0, 2, 3))], "rank_exited", (1,), "warning", ["the training had finished"]),
+    "a rank aborts while the others train": ([ABORTED, *others(1)], "rank_exited", (1,), "critical", []),
+    "nothing moves": (
+        [waiting(0, 6.0, **NOWHERE), *(waiting(rank, 5.0, **NOWHERE) for rank in (1, 2, 3))], "unknown", (), "warning",
+        ["6.0 s", "lease 1.5 s", "rank 3 (backward)"]),
+    "every rank is in a collective": (
+        [*map(waiting, range(4))], "unknown", (), "warning", ["every rank is inside a collective"]),
+    "nothing moves, and one rank has a longer lease": (
+        [*map(waiting, (0, 1, 2)), waiting(3, **ODD)], "unknown", (), "warning", []),
+    "an evaluation takes longer than its lease": (
+        [waiting(r, 1805.0, overdue_seconds=5.0, **IN_EVAL) for r in range(4)], "unknown", (), "critical", []),
+    "a rank finished before the others": ([finished(3, 60.0), *others(3)], "uneven_end", (3,), "critical", []),
+}  # fmt: skip
+QUIET = {
+    "the job trains": [*map(rank_state, range(4))],
+    "a rank was stopped only briefly": [stopped(2, 0.2), *map(rank_state, (0, 1, 3))],
+    "a finished rank is stopped": [stopped(2, activity="done"), *map(rank_state, (0, 1, 3))],
+    # Every read from a busy file system looks like this for a moment.
+    "a rank is in uninterruptible sleep within its lease": [
+        rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))],
+    "the leases of most ranks are not over": [waiting(0), *(waiting(rank, **ODD) for rank in (1, 2, 3))],
+    "the leases are not over": [waiting(rank, 1.4) for rank in range(4)],
+    "all ranks evaluate": [
+        rank_state(r, **IN_EVAL, overdue_seconds=0.0, step_seconds=600.0, activity_seconds=600.0) for r in range(4)],
+    **{f"the others wait during {activity} of rank 0": [
+        rank_state(0, activity=activity, **BUSY), *(waiting(rank, 20.0, op="barrier") for rank in (1, 2, 3))]
+       for activity in ("eval", "checkpoint")},
+    "the first step takes fifty times as long": [waiting(rank, 60.0, **FIRST) for rank in range(4)],
+    "a rank still moves": [*map(waiting, (0, 1, 2)), rank_state(3)],
+    "ranks are done but alive": [rank_state(r, **DONE, step_seconds=100.0) for r in range(4)],
+}  # fmt: skip
 
 
-def test_stopped_rank_is_named_with_the_command_that_continues_the_process():
-    finding = detect(stopped(2), *others(2))
-    assert (finding.cause, finding.ranks, finding.severity) == ("rank_frozen", (2,), "critical")
-    assert "kill -CONT 1002" in finding.detail
-    assert "3 of 3 others wait in all_to_all" in finding.summary
-    assert "2.0 s" in finding.summary
+@pytest.mark.parametrize("what", CAUSES)
+def test_stall_has_its_cause_culprits_and_severity(what):
+    ranks, cause, culprits, severity, says = CAUSES[what]
+    finding = detect(*ranks)
+    assert (finding.cause, finding.ranks, finding.severity) == (cause, culprits, severity)
+    assert not [part for part in says if part not in finding.summary + finding.detail]
 
 
-@pytest.mark.parametrize("activity", ["init", "train", "eval", "checkpoint"])
-def test_stopped_rank_is_named_during_any_activity(activity):
-    lease = {"activity": activity, "lease_seconds": 1800.0}
-    finding = detect(stopped(0, **lease), *(rank_state(r, **lease) for r in (1, 2, 3)))
-    assert (finding.cause, finding.ranks) == ("rank_frozen", (0,))
-    assert f"during {activity}" in finding.summary
-    assert "no rank waits for it yet" in finding.summary
+@pytest.mark.parametrize("what", QUIET)
+def test_stall_is_quiet(what):
+    assert detect(*QUIET[what]) is None
 
 
-def test_all_stopped_ranks_are_named():
-    assert detect(*map(stopped, range(4))).ranks == (0, 1, 2, 3)
+def test_process_in_uninterruptible_sleep_cannot_be_continued():
+    assert "kill -CONT" not in detect(waiting(1, 5.0, **ASLEEP, in_flight=None), *others(1)).detail
 
 
-def test_stall_reports_nothing_if_a_rank_was_stopped_only_briefly():
-    assert detect(stopped(2, 0.2), *map(rank_state, (0, 1, 3))) is None
-
-
-def test_stall_reports_nothing_if_a_finished_rank_is_stopped():
-    assert detect(stopped(2, activity="done"), *map(rank_state, (0, 1, 3))) is None
-
-
-def test_rank_in_uninterruptible_sleep_past_its_lease_is_named():
-    finding = detect(waiting(1, 5.0, process_state="D", blocked_seconds=4.0, in_flight=None), *others(1))
-    assert (finding.cause, finding.ranks) == ("rank_frozen", (1,))
-    assert "state D" in finding.summary
-    assert "kill -CONT" not in finding.detail
-
-
-def test_stall_ignores_uninterruptible_sleep_within_the_lease():
-    """Every read from a busy file system looks like this for a moment."""
-    assert detect(rank_state(1, process_state="D", blocked_seconds=9.0), *map(rank_state, (0, 2, 3))) is None
-
-
-def test_rank_that_sleeps_for_a_moment_is_not_the_culprit():
-    """All ranks are past their leases because of rank 2; rank 1 reads from a busy file system."""
-    reads = waiting(1, process_state="D", blocked_seconds=0.1)
-    finding = detect(reads, waiting(0), waiting(2, in_flight=None), waiting(3))
-    assert (finding.cause, finding.ranks) == ("compute_hang", (2,))
-
-
-def test_dead_rank_and_stopped_rank_are_both_named():
-    assert set(detect(killed(1), stopped(2), waiting(0), waiting(3)).ranks) == {1, 2}
-
-
-def test_rank_that_aborts_after_the_training_finished_is_a_warning():
-    """A gloo thread that outlives the interpreter aborts the process now and then; the exit code is not 0."""
-    last_words = finished(1).last_words
-    ends = [finished(rank) for rank in (0, 2, 3)]
-    finding = detect(finished(1, exit_status="signal SIGABRT", last_words=last_words), *ends)
-    assert (finding.cause, finding.severity, finding.ranks) == ("rank_exited", "warning", (1,))
-    assert "the training had finished" in finding.summary
-    assert detect(finished(1, exit_status="signal SIGABRT"), *map(waiting, (0, 2, 3))).severity == "critical"
-
-
-# -- nothing moves -----------------------------------------------------------------------------------------
-
-
-def test_cause_is_unknown_if_nothing_moves():
-    nowhere = {"in_flight": None, "phase": "backward"}
-    finding = detect(waiting(0, 6.0, **nowhere), *(waiting(rank, 5.0, **nowhere) for rank in (1, 2, 3)))
-    assert (finding.cause, finding.ranks, finding.severity) == ("unknown", (), "warning")
+def test_unknown_cause_has_little_confidence_and_the_longest_wait_as_onset():
+    finding = detect(*CAUSES["nothing moves"][0])
     assert finding.confidence < 0.5
-    assert "6.0 s" in finding.summary
-    assert "lease 1.5 s" in finding.summary
-    assert "rank 3 (backward)" in finding.summary
     assert finding.onset == NOW - 6.0
-
-
-def test_summary_says_that_every_rank_is_in_a_collective():
-    assert "every rank is inside a collective" in detect(*map(waiting, range(4))).summary
-
-
-def test_longest_lease_does_not_delay_the_finding():
-    """The lease of rank 3 is not over yet, but all ranks take the same steps."""
-    odd = waiting(3, 5.0, lease_seconds=9.0, overdue_seconds=0.0)
-    assert detect(*map(waiting, (0, 1, 2)), odd).cause == "unknown"
-
-
-def test_stall_reports_nothing_within_the_lease_of_most_ranks():
-    odd = [waiting(rank, 5.0, lease_seconds=9.0, overdue_seconds=0.0) for rank in (1, 2, 3)]
-    assert detect(waiting(0), *odd) is None
-
-
-def test_stall_reports_nothing_within_the_lease():
-    assert detect(*(waiting(rank, 1.4) for rank in range(4))) is None
-
-
-def test_stall_reports_nothing_during_evaluation():
-    lease = {"activity": "eval", "lease_seconds": 1800.0, "overdue_seconds": 0.0}
-    assert detect(*(rank_state(r, **lease, step_seconds=600.0, activity_seconds=600.0) for r in range(4))) is None
-
-
-@pytest.mark.parametrize("activity", ["eval", "checkpoint"])
-def test_stall_reports_nothing_while_rank_0_evaluates_and_the_others_wait(activity):
-    busy = rank_state(0, activity=activity, lease_seconds=900.0, step_seconds=20.0, overdue_seconds=0.0)
-    assert detect(busy, *(waiting(rank, 20.0, op="barrier") for rank in (1, 2, 3))) is None
-
-
-def test_stall_reports_nothing_during_a_first_step_fifty_times_longer():
-    first = {"step": 1, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
-    assert detect(*(waiting(rank, 60.0, **first) for rank in range(4))) is None
-
-
-def test_stall_reports_nothing_while_a_rank_still_moves():
-    assert detect(*map(waiting, (0, 1, 2)), rank_state(3)) is None
-
-
-def test_overrun_evaluation_is_reported():
-    lease = {"activity": "eval", "lease_seconds": 1800.0}
-    assert detect(*(waiting(r, 1805.0, overdue_seconds=5.0, **lease) for r in range(4))).cause == "unknown"
-
-
-def test_stall_is_reported_if_a_rank_finished_before_the_others():
-    assert detect(finished(3, 60.0), *others(3)).cause == "uneven_end"
-
-
-def test_stall_ignores_ranks_that_are_done_but_alive():
-    done = {"activity": "done", "lease_seconds": None, "overdue_seconds": 0.0}
-    assert detect(*(rank_state(r, **done, step_seconds=100.0) for r in range(4))) is None
 
 
 # -- invariants -------------------------------------------------------------------------------------------
@@ -267,12 +215,6 @@ def test_different_faults_launches_and_jobs_have_different_ids():
     again = detect(*(replace(s, run_uid=f"again-{s.rank}") for s in SCENES["killed"]))
     another_job = detect(*(replace(s, job_id="other") for s in SCENES["killed"]))
     assert len(ids | {again.id, another_job.id}) == 5
-
-
-def test_lost_gpu_hours_are_unknown_without_gpus():
-    assert detect(*SCENES["stopped"]).lost_gpu_hours is None
-    on_gpus = [replace(s, device=f"GPU-{s.rank}") for s in SCENES["stopped"]]
-    assert detect(*on_gpus).lost_gpu_hours == pytest.approx(2.0 * 4 / 3600)
 
 
 def test_last_words_are_cut_in_the_table_but_not_in_the_evidence():
