@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from scripts.endings_page import cause_text
 from tests.detectors.slow.case import Case, Section
-from tests.detectors.slow.table import RESOLUTIONS, SECTIONS
+from tests.detectors.slow.table import SECTIONS
 
 HEAD = """\
 # How a job can lose time
@@ -14,27 +14,15 @@ HEAD = """\
 Generated from `tests/detectors/slow/table.py` by `make generate`. Each row is a test.
 
 The job moves, and loses time in its steps or seems to. Each section has the jobs that a detector reports, with the
-finding, and the jobs about which it is quiet. [runbooks.md](runbooks.md) says what to do about each cause, and
+finding, and the jobs about which it is quiet, and then says how a finding ends: it resolves once the detector no longer
+reports it and what has happened allows it. [runbooks.md](runbooks.md) says what to do about each cause, and
 [thresholds.md](thresholds.md) has the thresholds. The ranks and hosts are those of the tests.
-"""
-RESOLUTION_HEAD = """
-## When a finding ends
-
-A finding resolves once its detector no longer reports it, and these rows allow it. Otherwise it stays open.
-
-| detector | what happens | the finding |
-|---|---|---|
 """
 
 
 def slowness_page() -> str:
     """Return the page."""
-    sections = (line for section in SECTIONS for line in _section(section))
-    ends = (
-        f"| `{row.detector.name}` | {row.what} | {'may resolve' if row.resolves else 'stays open'} |\n"
-        for row in RESOLUTIONS
-    )
-    return "".join([HEAD, *sections, RESOLUTION_HEAD, *ends])
+    return "".join([HEAD, *(line for section in SECTIONS for line in _section(section))])
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -44,6 +32,10 @@ def _section(section: Section) -> Iterator[str]:
     for case in section.cases:
         severity = case.severity if case.cause else "–"
         yield f"| {case.what} | {cause_text(case.cause)} | {severity} | {_culprits(case)} |\n"
+    if section.resolutions:
+        yield "\n| what happens while a finding is open | the finding |\n|---|---|\n"
+    for row in section.resolutions:
+        yield f"| {row.what} | {'may resolve' if row.resolves else 'stays open'} |\n"
 
 
 def _culprits(case: Case) -> str:

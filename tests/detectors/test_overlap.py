@@ -18,7 +18,9 @@ def both(first, second, **changes):
     return detect(first, second, *(waiting(rank, 5.0) for rank in range(4) if rank not in culprits), **changes)
 
 
-def test_rank_that_is_killed_while_another_is_frozen_joins_its_finding():
+def test_rank_that_fails_while_another_has_failed_joins_its_finding():
+    after = both(killed(0, 8.0), stopped(3, 2.0))
+    assert (after.cause, after.ranks) == ("rank_exited", (0, 3))
     finding_ = both(stopped(3, 8.0), killed(0, 2.0, host="node-b"))
     assert (finding_.cause, finding_.ranks, finding_.hosts) == ("rank_frozen", (3, 0), ("node-a", "node-b"))
     assert "; also: rank 0 on node-b exited" in finding_.summary
@@ -26,11 +28,6 @@ def test_rank_that_is_killed_while_another_is_frozen_joins_its_finding():
     assert "dmesg" in finding_.detail
     (fault,) = finding_.evidence.joined
     assert (fault.cause, fault.ranks) == ("rank_exited", (0,))
-
-
-def test_rank_that_is_frozen_after_another_was_killed_joins_its_finding():
-    finding_ = both(killed(0, 8.0), stopped(3, 2.0))
-    assert (finding_.cause, finding_.ranks) == ("rank_exited", (0, 3))
 
 
 def test_joined_finding_has_the_higher_severity():
@@ -59,34 +56,26 @@ def test_second_fault_that_is_not_critical_alone_does_not_promise_a_later_page()
     assert both_.evidence.joined[-1].severity == "warning"
 
 
-@pytest.mark.parametrize(
-    "victim",
-    [
-        dead(0, 2.0, exit_status="signal SIGABRT", in_flight=waiting(0).in_flight, device="GPU-0"),
-        dead(0, 2.0, exit_status="exit code 1", in_flight=waiting(0).in_flight,
-             last_words=words("exception", "builtins.ValueError", "watchdog caught a timeout", NOW - 2)),
-    ],
-    ids=["aborted by the watchdog", "raised by the collective"],
-)  # fmt: skip
-def test_rank_that_dies_of_waiting_for_a_frozen_rank_does_not_join(victim):
-    finding_ = both(stopped(3, 700.0), victim)
-    assert not finding_.evidence.joined
+FROZEN = stopped(3, 700.0)
+WRITING = rank_state(3, process_state="D", blocked_seconds=2.0, overdue_seconds=3.0, step_seconds=5.0)
+TIMED_OUT = words("exception", "builtins.ValueError", "watchdog caught a timeout", NOW - 2)
+INSIDE = waiting(0).in_flight
+ONE_FAULT = {
+    "the watchdog aborted a rank that waited for the frozen one": both(
+        FROZEN, dead(0, 2.0, exit_status="signal SIGABRT", in_flight=INSIDE, device="GPU-0")),
+    "the collective raised in a rank that waited for the frozen one": both(
+        FROZEN, dead(0, 2.0, exit_status="exit code 1", in_flight=INSIDE, last_words=TIMED_OUT)),
+    "somebody killed all ranks but the frozen one, which does not react": detect(
+        stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))),
+    # It is in uninterruptible sleep, and past its lease because another rank was killed.
+    "a rank writes a core file": both(killed(0, 8.0), WRITING),
+    "a frozen rank is killed": detect(killed(3), *map(waiting, range(3))),
+}  # fmt: skip
 
 
-def test_end_of_the_whole_job_does_not_join():
-    """Somebody killed all ranks but the frozen one, which does not react."""
-    finding_ = detect(stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3)))
-    assert not finding_.evidence.joined
-
-
-def test_rank_that_writes_a_core_file_is_not_frozen():
-    """It is in uninterruptible sleep, and past its lease because another rank was killed."""
-    writing = rank_state(3, process_state="D", blocked_seconds=2.0, overdue_seconds=3.0, step_seconds=5.0)
-    assert both(killed(0, 8.0), writing).ranks == (0,)
-
-
-def test_frozen_rank_that_is_killed_is_one_fault():
-    assert not detect(killed(3), *map(waiting, range(3))).evidence.joined
+@pytest.mark.parametrize("what", ONE_FAULT)
+def test_consequence_of_a_fault_does_not_join(what):
+    assert not ONE_FAULT[what].evidence.joined
 
 
 # -- a death after a finding that only silence shows ---------------------------------------------------------
@@ -107,26 +96,27 @@ def death(rank=0, culprit=None, gone=2.0, **changes):
     return next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
 
 
-def test_rank_that_is_killed_while_another_hangs_is_a_second_fault():
-    assert hang().ranks == (2,)
-    assert follows(hang(), death())
-
-
-def test_rank_that_is_stopped_while_another_hangs_is_a_second_fault():
-    """A rank that waits in a collective is stopped by somebody, never by the wait."""
+def stop():
+    """Return the finding about a rank that was stopped later: somebody stops a rank that waits, never the wait."""
     ranks = [waiting(rank, 40.0) for rank in (1, 3)]
     ranks += [stopped(0, 2.0), waiting(2, 40.0, in_flight=None, phase="forward", sequences={"0": 300})]
-    later = next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
-    assert (later.cause, later.ranks) == ("rank_frozen", (0,))
-    assert follows(hang(), later)
+    return next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
 
 
-def test_rank_that_died_before_the_first_finding_corrects_it():
-    assert not follows(hang(), death(gone=20.0))
-
-
-def test_culprit_that_has_gone_on_is_not_at_fault_any_more():
-    assert not follows(hang(), death(culprit=waiting(2, 3.0, step=101)))
+@pytest.mark.parametrize(
+    ("later", "culprit", "is_second"),
+    [
+        (death(), 0, True),
+        (stop(), 0, True),
+        (death(gone=20.0), 0, False),
+        (death(culprit=waiting(2, 3.0, step=101)), 0, False),
+    ],
+    ids=["killed", "stopped", "died before the first finding, and corrects it", "the culprit has gone on"],
+)
+def test_fault_after_the_first_finding_is_a_second_one(later, culprit, is_second):
+    assert hang().ranks == (2,)
+    assert later.ranks == (culprit,)
+    assert follows(hang(), later) is is_second
 
 
 # -- properties --------------------------------------------------------------------------------------------

@@ -36,24 +36,22 @@ def test_lost_gpu_hours_grow_during_a_stall_and_are_unknown_on_cpus():
     assert detect(stopped(2), *others(2)).lost_gpu_hours is None
 
 
-def test_checkpoint_age_uses_the_clock_of_its_own_host():
-    """Rank 0 wrote the checkpoint 700 s before its last step, which was 20 s ago; its clock is off by an hour."""
-    saves = waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900)
-    finding = detect(saves, stopped(2), waiting(1), waiting(3))
-    assert finding.evidence.last_checkpoint == Checkpoint(720.0)
-    assert "The last checkpoint was written 12 min ago: a restart loses the work since then." in finding.detail
-
-
-def test_checkpoint_age_is_at_most_the_time_since_the_last_step():
-    old = waiting(1, 20.0, last_checkpoint_time=NOW - 5000)
-    fresh = waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20)
-    assert detect(old, fresh, stopped(2), waiting(3)).evidence.last_checkpoint == Checkpoint(20.0)
-
-
-def test_missing_checkpoint_is_mentioned():
-    finding = detect(stopped(2), *others(2))
-    assert finding.evidence.last_checkpoint is None
-    assert "zmon saw no checkpoint" in finding.detail
+@pytest.mark.parametrize(
+    ("saved", "age", "says"),
+    [
+        # Rank 0 wrote it 700 s before its last step, which was 20 s ago; its clock is off by an hour.
+        ([waiting(0, 20.0, last_step_time=NOW + 3600, last_checkpoint_time=NOW + 2900), waiting(1)], 720.0,
+         "The last checkpoint was written 12 min ago: a restart loses the work since then."),
+        ([waiting(0, 20.0, last_step_time=NOW - 40, last_checkpoint_time=NOW - 20),
+          waiting(1, 20.0, last_checkpoint_time=NOW - 5000)], 20.0, "20 s ago"),
+        ([waiting(0), waiting(1)], None, "zmon saw no checkpoint"),
+    ],
+    ids=["by the clock of its own host", "at most the time since the last step", "missing"],
+)  # fmt: skip
+def test_age_of_the_last_checkpoint_is_in_the_finding(saved, age, says):
+    finding = detect(*saved, stopped(2), waiting(3))
+    assert finding.evidence.last_checkpoint == (age and Checkpoint(age))
+    assert says in finding.detail
 
 
 # -- causes ------------------------------------------------------------------------------------------------

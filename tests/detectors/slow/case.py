@@ -35,6 +35,17 @@ class Case:
 
 
 @dataclass(frozen=True)
+class Resolution:
+    """A job in which a finding is open, what happens then, and whether the finding may resolve."""
+
+    what: str
+    opened: Callable[[], Snapshot]
+    now: Callable[..., Snapshot]
+    resolves: bool
+    over: Sequence[Any] = ()  # arguments of `now`
+
+
+@dataclass(frozen=True)
 class Section:
     """The rows of one detector; those of None are about what all detectors together report."""
 
@@ -42,18 +53,7 @@ class Section:
     text: str
     detector: Detector | None
     cases: Sequence[Case]
-
-
-@dataclass(frozen=True)
-class Resolution:
-    """A job in which a finding is open, what happens then, and whether the finding may resolve."""
-
-    what: str
-    detector: Detector
-    opened: Callable[[], Snapshot]
-    now: Callable[..., Snapshot]
-    resolves: bool
-    over: Sequence[Any] = ()  # arguments of `now`
+    resolutions: Sequence[Resolution] = ()
 
 
 def reported(detector: Detector | None, job: Snapshot) -> list[Finding]:

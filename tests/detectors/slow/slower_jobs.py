@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain, repeat
 
 from tests.build import NOW, dead, job_steps, rank_state, snapshot
-from tests.detectors.slow.case import Case
+from tests.detectors.slow.case import Case, Resolution
 from tests.steps import changed
 from zmon.job.baseline import BaselineLearner
 from zmon.schema.curve import EfficiencySample
@@ -90,9 +90,8 @@ SLOWDOWN = (
     Case("ranks wait longer for data in turn", lambda: slow_by_turns(300, 0.100), "input"),
     Case("ranks wait longer for data in turn, and most of the recent steps were not slow yet",
          lambda: slow_by_turns(31, 1.100), "input"),
-    Case("ranks compute longer on a host that swaps or waits for memory",
-         lambda host: slower([host], own=0.140), "memory", says=("node-a is short of memory",),
-         over=(window({"memory": 12.0}), window(swapped=GIB))),
+    Case("ranks compute longer on a host that swaps or waits for memory", lambda host: slower([host], own=0.140),
+         "memory", says=("node-a is short of memory",), over=(window({"memory": 12.0}), window(swapped=GIB))),
     Case("ranks wait longer for data on a host that waits for memory",
          lambda: slower([window({"memory": 12.0})], data=0.110), "memory", says=("node-a is short of memory",)),
     Case("ranks compute longer on hosts without much pressure", lambda hosts: slower(hosts, own=0.140), "unknown",
@@ -154,9 +153,6 @@ EFFICIENCY = (
          lambda parts: with_efficiency((20, 0.95), (parts[0], 0.2), *parts[1:]),
          over=((1,), (4,), (1, (12, 0.95)), (4, (12, 0.95)))),
     Case("the efficiency was low before a long gap", lambda: with_efficiency((15, 0.8), (11, None), (3, 0.8))),
-    Case("a restarted hub has seen low efficiency for 1 min", lambda: with_efficiency((1, 0.7), recorded=0.82)),
-    Case("a restarted hub has seen low efficiency for 30 min", lambda: with_efficiency((30, 0.7), recorded=0.82),
-         "below_baseline"),
     Case("a job with low efficiency has ended", lambda: with_efficiency((20, 0.8), ranks=OVER)),
 )  # fmt: skip
 
@@ -176,12 +172,57 @@ def one_slow_loader():
 
 
 INPUT_BOUND = (
-    Case("all ranks wait for data for 40 % of their time", lambda: job(loading(0.040)), "input_bound",
-         severity="info", says=("wait for data for 40% of their time (threshold 30%): 40.0 ms of a step of 100.0 ms",
-                                "num_workers")),
+    Case("all ranks wait for data for 40 % of their time", lambda: job(loading(0.040)), "input_bound", severity="info",
+         says=("wait for data for 40% of their time (threshold 30%): 40.0 ms of a step of 100.0 ms", "num_workers")),
     Case("all ranks wait for data for 10 % of their time", lambda: job(loading(0.010))),
     Case("one rank waits for data", one_slow_loader),
     Case("caches and queues fill for 50 s or less", lambda number: job(loading(0.040, number)), over=(5, 100, 500)),
     Case("the loaders have recovered", lambda: job(loading(0.040), loading(0.010, first=701))),
     Case("a job that waited for data has ended", lambda: job(loading(0.040), ranks=OVER)),
+)  # fmt: skip
+
+# -- how findings end ----------------------------------------------------------------------------------------
+
+
+def slower_exchange():
+    return slower(exchange=0.150)
+
+
+def slow_from_start(**changes):
+    """Return a job of which a restarted hub has seen slow steps only."""
+    return job(steps_for(60, exchange=0.150), **changes)
+
+
+def of_another_launch():
+    return slow_from_start(ranks=tuple(replace(state, run_uid=f"again-{state.rank}") for state in RANKS))
+
+
+def low_efficiency(*after):
+    return with_efficiency((20, 0.8), *after)
+
+
+SLOWDOWN_ENDS = (
+    Resolution("a baseline is known", slower_exchange, lambda: job(HEALTHY), True),
+    Resolution("no baseline is known", slower_exchange, lambda: job(steps_for(10, exchange=0.150)), False),
+    Resolution("a restarted hub has learned its baseline from the slow steps", slower_exchange, slow_from_start, False),
+    Resolution("a restarted hub has learned it from the slow steps, and does not know all ranks yet", slower_exchange,
+               lambda: replace(slow_from_start(), ranks=slow_from_start().ranks[:2], missing=(2, 3)), False),
+    Resolution("the batch size has changed", slower_exchange, lambda: job(steps_for(60, exchange=0.150, samples=64)),
+               True),
+    Resolution("the job has fewer ranks", slower_exchange, lambda: slow_from_start(world_size=2), True),
+    Resolution("a new launch is slow from its first step", slower_exchange, of_another_launch, True),
+)  # fmt: skip
+EFFICIENCY_ENDS = (
+    Resolution("the efficiency is as recorded for 14 min or less", low_efficiency,
+               lambda minutes: low_efficiency((minutes, 0.95)), False, over=(8, 14)),
+    Resolution("the efficiency is as recorded for 16 min", low_efficiency, lambda: low_efficiency((16, 0.95)), True),
+    Resolution("a restarted hub has seen no efficiency, or a good one for 5 min", low_efficiency,
+               lambda parts: with_efficiency(*parts), False, over=((), [(5, 0.95)])),
+    Resolution("a restarted hub has seen a good efficiency for 11 min", low_efficiency,
+               lambda: with_efficiency((11, 0.95)), True),
+    Resolution("the job ends", low_efficiency, lambda: snapshot(*OVER), True),
+)  # fmt: skip
+INPUT_BOUND_ENDS = (
+    Resolution("a restarted hub knows few steps", lambda: job(loading(0.040)), lambda: job(loading(0.040, 100)), False),
+    Resolution("the loaders keep up", lambda: job(loading(0.040)), lambda: job(loading(0.010)), True),
 )  # fmt: skip

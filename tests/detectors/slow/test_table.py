@@ -4,14 +4,11 @@ import pytest
 
 from scripts.slowness_page import slowness_page
 from tests.detectors.slow.case import reported
-from tests.detectors.slow.table import RESOLUTIONS, SECTIONS
+from tests.detectors.slow.table import SECTIONS
 from tests.places import REPOSITORY
 
-ROWS = [
-    pytest.param(section.detector, case, id=f"{section.title}: {case.what}")
-    for section in SECTIONS
-    for case in section.cases
-]
+ROWS = [pytest.param(s.detector, case, id=f"{s.title}: {case.what}") for s in SECTIONS for case in s.cases]
+ENDS = [pytest.param(s.detector, row, id=f"{s.title}: {row.what}") for s in SECTIONS for row in s.resolutions]
 
 
 @pytest.mark.parametrize(("detector", "case"), ROWS)
@@ -40,11 +37,11 @@ def judge(finding, case, job):
         assert finding.lost_gpu_hours == pytest.approx(case.lost * num_gpus * hours, abs=0.02 * num_gpus * hours)
 
 
-@pytest.mark.parametrize("row", RESOLUTIONS, ids=lambda row: f"{row.detector.name}: {row.what}")
-def test_finding_resolves_or_stays_open(row):
-    (finding,) = row.detector.detect(row.opened())
+@pytest.mark.parametrize(("detector", "row"), ENDS)
+def test_finding_resolves_or_stays_open(detector, row):
+    (finding,) = detector.detect(row.opened())
     jobs = [row.now(argument) for argument in row.over] if row.over else [row.now()]
-    assert [row.detector.can_resolve(job, finding) for job in jobs] == [row.resolves] * len(jobs)
+    assert [detector.can_resolve(job, finding) for job in jobs] == [row.resolves] * len(jobs)
 
 
 def test_page_of_the_docs_has_these_rows():

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import count, product
 
 from tests.build import dead, plan
-from tests.detectors.slow.case import Case
+from tests.detectors.slow.case import Case, Resolution
 from tests.detectors.slow.uneven_jobs import (
     SECOND,
     SKEWED_SECONDS,
@@ -159,9 +159,6 @@ CASES = (
     Case("the ranks of a stage compute 60 % longer", lambda: pipeline((60, with_longer(1.6))), "stage_imbalance",
          says=("the stage of ranks 4–7 takes 4", "do not drain it", "'ranks 0–3'", "role='ranks 4–7'"), hides="cordon",
          lost=0.27),
-    Case("the only rank of a stage computes 60 % longer", lambda: pipeline((60, with_longer(1.6, (7,))), groups=()),
-         "stage_imbalance", says=("the stage of rank 7 takes",)),
-    Case("a stage is 10 % longer", lambda: pipeline((60, with_longer(1.1)))),
     Case("two stages are longer in turn", stages_by_turns, "compute_jitter", (), "info"),
     Case("a stage is longer for 2 s", lambda: pipeline((2, with_longer(1.6)))),
     # Another rank is late in each step.
@@ -176,8 +173,7 @@ CASES = (
            over=(4, 16)),
     jitter("another rank of two waits for its data", lambda: late("data", 0.3, 60, 2), "input_jitter", (), "info"),
     jitter("another rank waits for its data in short steps, of which each or every eighth is sampled",
-           lambda every: job((60, slow_loader), scale=0.1, every=every), "input_jitter", (), "info",
-           over=(1, 8)),
+           lambda every: job((60, slow_loader), scale=0.1, every=every), "input_jitter", (), "info", over=(1, 8)),
     jitter("another rank copies its data for longer", lambda: late("h2d", 0.150), "input_jitter"),
     Case("a job has lost 28 % of each step for 20 s", lambda: job((20, slow_loader))),
     jitter("a job has lost 28 % of each step for 50 s", lambda: job((50, slow_loader)), "input_jitter", (), "info"),
@@ -193,8 +189,7 @@ CASES = (
     Case("a job loses 8 % of each step", lambda: late("data", 0.030, 300)),
     Case("one rank is always late, by a little or by much", lambda seconds: late("forward", seconds, 180, ranks=(1,)),
          over=(0.03, 0.2)),
-    Case("pooling varies equally on all ranks",
-         lambda: job((180, lambda draw: scaled(draw, draw.uniform(1, 5) / 3)))),
+    Case("pooling varies equally on all ranks", lambda: job((180, lambda draw: scaled(draw, draw.uniform(1, 5) / 3)))),
     Case("cores are contended for 2 s", lambda around: job((around[0], even), (2, scaled), (around[1], even)),
          over=tuple(product((0, 7, 60, 63), (0, 3, 15, 40)))),
     Case("a rank pauses for the time of ten steps",
@@ -208,4 +203,32 @@ CASES = (
     Case("a pause is in every sampled step, and in no other", sampled_pauses),
     Case("a job with slow loaders has ended", lambda: job((90, slow_loader), ranks=tuple(map(dead, range(4))))),
     Case("the hub is of an older version, which did not measure what is lost", of_older_hub),
+)  # fmt: skip
+
+# -- how findings end ----------------------------------------------------------------------------------------
+
+
+def loading_unevenly():
+    return job((90, slow_loader))
+
+
+def losing_less():
+    return job((90, slow_loader), (30, lambda draw: late_in("data", 0.030, draw)))
+
+
+RESOLUTIONS = (
+    Resolution("few steps are known", lambda: job_of(SKEWED_STEPS), lambda: job_of(()), False),
+    Resolution("enough steps are known", lambda: job_of(SKEWED_STEPS), lambda: job_of(SKEWED_STEPS), True),
+    Resolution("the stage is still 15 % longer or more", lambda: pipeline((60, with_longer(1.6))),
+               lambda factor: pipeline((60, with_longer(factor))), False, over=(1.6, 1.15)),
+    Resolution("the stages are even", lambda: pipeline((60, with_longer(1.6))),
+               lambda: pipeline((60, with_longer(1.0))), True),
+    Resolution("the job has no stages any more", lambda: pipeline((60, with_longer(1.6))),
+               lambda: pipeline((60, with_longer(1.0)), groups=(range(8),)), True),
+    Resolution("the loaders keep up again", loading_unevenly, lambda: job((90, slow_loader), (30, even)), True),
+    Resolution("the job loses as much as before", loading_unevenly, loading_unevenly, False),
+    Resolution("the job still loses more than half of the threshold", loading_unevenly, losing_less, False),
+    Resolution("the job loses less, and no steps are known", loading_unevenly, lambda: replace(losing_less(), steps=()),
+               False),
+    Resolution("the loss has another cause", loading_unevenly, lambda: job((90, slow_computing)), True),
 )  # fmt: skip

@@ -51,22 +51,6 @@ class ThrottledRank(NamedTuple):
         )
 
 
-class StarvedHost(NamedTuple):
-    """A host whose ranks waited for a resource, and how long they waited."""
-
-    resource: str
-    seconds: float
-    window_seconds: float
-    host: str
-
-    @property
-    def summary(self) -> str:
-        """The resource and the seconds, for a finding's summary."""
-        return (
-            f"on {self.host} it waited {self.seconds:.1f} s of the last {self.window_seconds:.0f} s for {self.resource}"
-        )
-
-
 def throttled_ranks(snapshot: Snapshot) -> list[ThrottledRank]:
     """Return the ranks whose GPU is throttled now, for reasons that less than half of the other GPUs show."""
     gpus = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
@@ -106,8 +90,8 @@ def _reasons(gpu: GpuSample) -> tuple[str, ...]:
 
 def starved_host(
     snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, times_others: float
-) -> StarvedHost | None:
-    """Return the host that kept these ranks waiting for about as long as they lost, or None.
+) -> str | None:
+    """Return how long a host has kept these ranks waiting, if that is about as long as they lost; else None.
 
     The culprits must be all ranks of the host, or of a control group. The wait must be at least `explained_ratio` of
     the lost time, and more than `times_others` times the longest wait elsewhere.
@@ -135,7 +119,7 @@ def starved_host(
     if not enough:
         return None
     longest, resource = max(enough)
-    return StarvedHost(resource, longest, window.seconds, window.host)
+    return f"on {window.host} it waited {longest:.1f} s of the last {window.seconds:.0f} s for {resource}"
 
 
 def _cgroup_seconds(

@@ -141,9 +141,9 @@ class SelfTimes:
                 lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if chance is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
-        columns = [(self._of_rank(lag.rank), self.num_lasting(lag, num_steps)) for lag in lags]
+        columns = [(self.seconds[lag.rank].tolist(), self.num_lasting(lag, num_steps)) for lag in lags]
         late_parts = [part for late, lasting in columns for part in (late[: -lasting - block], late[-lasting:])]
-        references = [self._of_rank(rank) for rank in others[:: len(others) // _MANY + 1]]
+        references = self.seconds[others[:: len(others) // _MANY + 1]].tolist()
         by_chance = chance_seconds(references, late_parts, block, len(others), chance.deviations, len(self.seconds))
         beyond = [lag for lag in lags if lag.seconds >= by_chance]
         lags = [lag for lag in beyond if self._late_by_chance(lag, others, num_steps) < chance.rare_ratio]
@@ -176,32 +176,25 @@ class SelfTimes:
 
     @cached_property
     def _middles(self) -> Values:
-        """The three values in the middle of all ranks in each step, of which two are the middle of all but one."""
         return _middles(self.seconds)
 
-    def _of_rank(self, rank: int) -> list[float]:
-        """Return the self times of one rank."""
-        seconds: list[float] = self.seconds[rank].tolist()
-        return seconds
-
-    def _others(self, rank: int, num_steps: int) -> list[float]:
-        """Return the median of the other ranks, by step."""
-        others = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))
-        medians: list[float] = others[0, -num_steps:].tolist()
-        return medians
+    def _others(self, rank: int, num_steps: int) -> Values:
+        """Return the median of the other ranks over the last steps."""
+        medians: Values = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))[0]
+        return medians[-num_steps:]
 
     def _others_seconds(self, rank: int, num_steps: int) -> float:
         """Return the self time of the other ranks that do the same work, over the last steps."""
         peers = next((ranks for ranks in self.roles if rank in ranks), ())
         if len(peers) < 2:
-            return median(self._others(rank, num_steps))
+            return float(np.median(self._others(rank, num_steps)))
         rows = (step.self_seconds for step in self.steps[-num_steps:])
         return median(median(row[peer] for peer in peers if peer != rank) for row in rows)
 
     def _behind(self, rank: int, num_steps: int) -> list[float]:
         """Return the seconds by which the rank is behind the median of the others, by step."""
-        seconds = self._of_rank(rank)[-num_steps:]
-        return [value - middle for value, middle in zip(seconds, self._others(rank, num_steps), strict=True)]
+        seconds: list[float] = (self.seconds[rank, -num_steps:] - self._others(rank, num_steps)).tolist()
+        return seconds
 
 
 def _is_in_turn(behind: Sequence[float], lag: float) -> bool:

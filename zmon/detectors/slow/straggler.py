@@ -245,7 +245,7 @@ class Straggler(Thresholds):
             return "thermal_throttle", f"; {throttled.summary}", throttled.advice
         starved = starved_host(snapshot, culprits, lost_seconds, self.explained_ratio, self.starved_ratio)
         if starved is not None:
-            return "host_pressure", f"; {starved.summary}", NEXT["host_pressure"].format(first.host, first.pid)
+            return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
         if data_ratio >= self.input_ratio:
             return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
         if data_ratio <= 1 - self.input_ratio:
