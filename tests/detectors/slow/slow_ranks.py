@@ -71,13 +71,11 @@ def moving(size, seed):
 WINDOWS = [(size, seed, end) for size, seed in ((2, 5), (4, 0), (4, 3), (8, 5)) for end in range(64, 300, 4)]
 
 
-def more_work(amount, times=2, work=2000, first=None):
-    """Return a job whose rank 2 takes `times` as long as the others, for this amount of work instead of 1000."""
-    bare = steps(64, *(rank(own=0.060 * (times if r == 2 else 1)) for r in range(4)), stands_for=2)
-    rows = [first or (1000, 1000, work, 1000), *[(1000, 1000, work, 1000)] * 63]
-    set_row = (lambda s, row: changed(s, lookups=row)) if amount == "lookups" else (
-        lambda s, row: replace(s, columns={**s.columns, amount: row}))  # fmt: skip
-    return job([set_row(step, row) for step, row in zip(bare, rows, strict=True)])
+def more_work(amount, work=2000, first=(1000, 1000, 2000, 1000)):
+    """Return a job whose rank 2 takes twice as long as the others, for this amount of work instead of 1000."""
+    bare = steps(64, *(rank(own=0.060 * times) for times in (1, 1, 2, 1)), stands_for=2)
+    rows = [first, *[(1000, 1000, work, 1000)] * 63]
+    return job([replace(s, columns={**s.columns, amount: row}) for s, row in zip(bare, rows, strict=True)])
 
 
 def young(hardware):

@@ -14,7 +14,7 @@ from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.host import CgroupSample, GpuSample, HostWindow
+from zmon.schema.host import GpuSample, HostWindow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -131,12 +131,8 @@ def _cgroup_seconds(
     """
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        ranks, then = _ranks(group, job_id), before.get(group.path)
+        ranks, then = {rank for job, rank in group.ranks if job == job_id}, before.get(group.path)
         if not ranks or then is None or group.throttled_seconds is None:
             continue
         if (inside and ranks <= set(inside)) or (outside and not ranks & set(outside)):
             yield max(group.throttled_seconds - then, 0.0)
-
-
-def _ranks(group: CgroupSample, job_id: str) -> set[int]:
-    return {rank for job, rank in group.ranks if job == job_id}

@@ -68,7 +68,7 @@ class SelfTimes:
         for ranks in roles:
             if len(ranks) > 1:
                 in_role = self.seconds[list(ranks)]
-                seconds[list(ranks)] += in_role - _medians_of_others(in_role)
+                seconds[list(ranks)] += in_role - _medians_without(in_role, _middles(in_role), len(in_role))
         return SelfTimes(self.steps, seconds, roles)
 
     def split(self, phase: str) -> tuple[SelfTimes, SelfTimes]:
@@ -215,11 +215,6 @@ def _middles(seconds: Values) -> Values:
     return np.partition(seconds, range(first, last), axis=0)[first:last]
 
 
-def _medians_of_others(seconds: Values) -> Values:
-    """Return for each rank the median of the other ranks, by step; at least two ranks are needed."""
-    return _medians_without(seconds, _middles(seconds), len(seconds))
-
-
 def _medians_without(seconds: Values, middles: Values, num_ranks: int) -> Values:
     """Return the medians of all ranks but one, for each rank in `seconds`, given the values in the middle of all ranks.
 
@@ -243,16 +238,12 @@ def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
         values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
         for step in steps
     ]
-    declared = [[_known(step.amounts(name)) for step in steps] for name in ("tokens", "lookups", "samples")]
+    columns = [[step.amounts(name) for step in steps] for name in ("tokens", "lookups", "samples")]
+    declared = [[None if None in column else np.asarray(column) for column in of_name] for of_name in columns]
     for rows in (*declared, exchanged):
         measured = [row for row in rows if row is not None]
         if 2 * len(measured) >= len(steps) and any(row.min() != row.max() for row in measured):
             yield rows
-
-
-def _known(column: Sequence[int | None]) -> Values | None:
-    """Return a column as an array; None if a value is unknown."""
-    return np.asarray(column) if None not in column else None
 
 
 def _without_work(seconds: Values, work: Sequence[Values | None]) -> Values:
