@@ -1,7 +1,5 @@
 """Tests of faults that overlap: the second one joins the finding of the first; what follows from a fault does not."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -57,66 +55,56 @@ def test_second_fault_that_is_not_critical_alone_does_not_promise_a_later_page()
 
 
 FROZEN = stopped(3, 700.0)
+OTHERS = [waiting(1), waiting(2)]
 WRITING = rank_state(3, process_state="D", blocked_seconds=2.0, overdue_seconds=3.0, step_seconds=5.0)
 TIMED_OUT = words("exception", "builtins.ValueError", "watchdog caught a timeout", NOW - 2)
 INSIDE = waiting(0).in_flight
-ONE_FAULT = {
-    "the watchdog aborted a rank that waited for the frozen one": both(
-        FROZEN, dead(0, 2.0, exit_status="signal SIGABRT", in_flight=INSIDE, device="GPU-0")),
-    "the collective raised in a rank that waited for the frozen one": both(
-        FROZEN, dead(0, 2.0, exit_status="exit code 1", in_flight=INSIDE, last_words=TIMED_OUT)),
-    "somebody killed all ranks but the frozen one, which does not react": detect(
-        stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))),
+ONE_FAULT = {  # the ranks at fault, and all ranks
+    "the watchdog aborted a rank that waited for the frozen one": (
+        (3,), [FROZEN, dead(0, 2.0, exit_status="signal SIGABRT", in_flight=INSIDE, device="GPU-0"), *OTHERS]),
+    "the collective raised in a rank that waited for the frozen one": (
+        (0,), [FROZEN, dead(0, 2.0, exit_status="exit code 1", in_flight=INSIDE, last_words=TIMED_OUT), *OTHERS]),
+    "somebody killed all ranks but the frozen one, which does not react": (
+        (0, 1, 2), [stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))]),
     # It is in uninterruptible sleep, and past its lease because another rank was killed.
-    "a rank writes a core file": both(killed(0, 8.0), WRITING),
-    "a frozen rank is killed": detect(killed(3), *map(waiting, range(3))),
+    "a rank writes a core file": ((0,), [killed(0, 8.0), WRITING, *OTHERS]),
+    "a frozen rank is killed": ((3,), [killed(3), *map(waiting, range(3))]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", ONE_FAULT)
 def test_consequence_of_a_fault_does_not_join(what):
-    assert not ONE_FAULT[what].evidence.joined
+    culprits, ranks = ONE_FAULT[what]
+    finding_ = detect(*ranks)
+    assert finding_.ranks == culprits
+    assert not finding_.evidence.joined
 
 
-# -- a death after a finding that only silence shows ---------------------------------------------------------
+# -- a fault after a finding that only silence shows ---------------------------------------------------------
+
+HUNG = waiting(2, 40.0, in_flight=None, phase="forward", sequences={"0": 300})  # it computes while the others wait
+KILLED = {"exit_status": "signal SIGKILL", "in_flight": INSIDE}
 
 
-def hang(**changes):
-    """Return the finding about rank 2, which computes while the others wait for it."""
-    ranks = [waiting(rank, 30.0) for rank in (0, 1, 3)]
-    ranks.append(waiting(2, 30.0, in_flight=None, phase="forward", sequences={"0": 300}, **changes))
-    return replace(next(iter(STALL.detect(snapshot(*ranks)))), detected=NOW)
-
-
-def death(rank=0, culprit=None, gone=2.0, **changes):
-    """Return the finding about a rank that died ten seconds later."""
-    ended = dead(rank, gone, **{"exit_status": "signal SIGKILL", "in_flight": waiting(rank).in_flight, **changes})
-    hung = culprit or waiting(2, 40.0, in_flight=None, phase="forward", sequences={"0": 300})
-    ranks = [ended, hung, *(waiting(other, 40.0) for other in range(4) if other not in (rank, 2))]
-    return next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
-
-
-def stop():
-    """Return the finding about a rank that was stopped later: somebody stops a rank that waits, never the wait."""
-    ranks = [waiting(rank, 40.0) for rank in (1, 3)]
-    ranks += [stopped(0, 2.0), waiting(2, 40.0, in_flight=None, phase="forward", sequences={"0": 300})]
-    return next(iter(STALL.detect(snapshot(*ranks, time=NOW + 10))))
+def hang(first, seconds=30.0, hung=HUNG, time=NOW):
+    """Return the finding about a job whose rank 2 hangs, given the state of rank 0."""
+    return next(iter(STALL.detect(snapshot(first, waiting(1, seconds), hung, waiting(3, seconds), time=time))))
 
 
 @pytest.mark.parametrize(
-    ("later", "culprit", "is_second"),
+    ("first", "hung", "is_second"),
     [
-        (death(), 0, True),
-        (stop(), 0, True),
-        (death(gone=20.0), 0, False),
-        (death(culprit=waiting(2, 3.0, step=101)), 0, False),
+        (dead(0, 2.0, **KILLED), HUNG, True),
+        (stopped(0, 2.0), HUNG, True),  # a rank that waits is stopped by somebody, never by the wait
+        (dead(0, 20.0, **KILLED), HUNG, False),
+        (dead(0, 2.0, **KILLED), waiting(2, 3.0, step=101), False),
     ],
     ids=["killed", "stopped", "died before the first finding, and corrects it", "the culprit has gone on"],
 )
-def test_fault_after_the_first_finding_is_a_second_one(later, culprit, is_second):
-    assert hang().ranks == (2,)
-    assert later.ranks == (culprit,)
-    assert follows(hang(), later) is is_second
+def test_fault_while_another_rank_hangs_is_a_second_one(first, hung, is_second):
+    before, later = hang(waiting(0, 30.0)), hang(first, 40.0, hung, NOW + 10)
+    assert (before.ranks, later.ranks) == ((2,), (0,))
+    assert follows(before, later) is is_second
 
 
 # -- properties --------------------------------------------------------------------------------------------
