@@ -17,7 +17,7 @@ from zmon.schema.job_snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Case:
-    """What a job does, and the one finding that is due."""
+    """One thing that a job does, and the one finding that is due."""
 
     what: str
     job: Callable[..., Snapshot]

@@ -96,7 +96,7 @@ def just_finished():
 
 
 QUOTA = [host(name, ranks=(r,), held_back=4.0 if r == 2 else 0.0) for r, name in enumerate(HOSTS)]
-SHARED = [host("node-a", pressure={"cpu": 30.0}, ranks=range(8), held_back=20.0)]
+SHARED = [host("node-a", pressure={"cpu": 30.0}, ranks=range(8), held_back=20.0), host("node-b")]
 LONG = [rank(own=1.2)] * 4
 CASES = (
     Case("a rank of 2, 4 or 8 computes longer", lambda size: slow_rank(1, size, own=0.095), "compute_straggler", (1,),
