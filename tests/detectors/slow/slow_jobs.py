@@ -1,7 +1,6 @@
 """Build jobs that have little jitter and may have a slow rank, and the hardware samples of their hosts."""
 
 from dataclasses import replace
-from itertools import cycle, islice
 
 from tests.build import job_steps, rank_state, snapshot
 from zmon.schema.aligned_step import Baseline
@@ -25,10 +24,8 @@ def steps(number, *ranks, first=1, stands_for=1):
     specs = ranks or (rank(),) * 4
     jittered = []
     for index in range(number):
-        factors = islice(cycle(JITTER), index, None)
-        row = [
-            {**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(specs, factors, strict=False)
-        ]
+        factors = [JITTER[(index + place) % len(JITTER)] for place in range(len(specs))]
+        row = [{**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(specs, factors, strict=True)]
         jittered += job_steps(1, *row, first=first + index * stands_for, stands_for=stands_for)
     return tuple(jittered)
 
@@ -40,12 +37,8 @@ def with_slow_rank(which, size=4, **changes):
 
 def job(*parts, size=4, hardware=(), baseline=None, **changes):
     """Return the snapshot of a job with one rank per host: the last 64 steps, every second one of 10 per second."""
-    ranks = [
-        rank_state(
-            index, world_size=size, host=HOSTS[index] if size == 4 else "node-a", device=f"GPU-{index}", **changes
-        )
-        for index in range(size)
-    ]
+    hosts = HOSTS if size == 4 else ["node-a"] * size
+    ranks = [rank_state(r, world_size=size, host=hosts[r], device=f"GPU-{r}", **changes) for r in range(size)]
     recent = [step for part in parts for step in part][-64:]
     return replace(snapshot(*ranks, hardware=hardware), steps=tuple(recent), baseline=baseline)
 
