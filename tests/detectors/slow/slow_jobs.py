@@ -63,15 +63,16 @@ def slow_exchange(hardware=(), exchange=0.090, baseline=GOOD, **changes):
     return job(healthy_steps(), now, baseline=baseline, hardware=hardware, **changes)
 
 
-def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
-    """Return a host with these seconds of pressure by resource in the last minute, its GPUs and its ranks' group."""
+def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=(), swapped=0):
+    """Return a host with these seconds of pressure by resource in the last minute, GPUs, group of ranks and swap."""
 
-    def sample(waited, throttled_seconds):
-        load = HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={r: 100 + waited.get(r, 0.0) for r in ("cpu", "io")})
+    def sample(waits, throttled_seconds, swap_bytes):
+        pressure_seconds = {resource: 100 + waits.get(resource, 0.0) for resource in ("cpu", "io", "memory")}
+        load = HostLoad({}, 8 * GIB, 16 * GIB, swap_bytes, pressure_seconds=pressure_seconds)
         group = CgroupSample("/job", tuple(("job", r) for r in ranks), None, None, 2.0, throttled_seconds, None)
         return HostSample(load=load, cgroups=(group,) if ranks else (), gpus=gpus)
 
-    return HostWindow(name, seconds, sample({}, 5.0), sample(dict(pressure), 5.0 + held_back))
+    return HostWindow(name, seconds, sample({}, 5.0, 0), sample(dict(pressure), 5.0 + held_back, swapped))
 
 
 def card(index, *reasons):

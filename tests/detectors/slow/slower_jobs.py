@@ -8,12 +8,11 @@ from itertools import chain, repeat
 
 from tests.build import NOW, dead, job_steps, rank_state, snapshot
 from tests.detectors.slow.case import Case, Resolution
+from tests.detectors.slow.slow_jobs import GIB, host
 from tests.steps import changed
 from zmon.job.baseline import BaselineLearner
 from zmon.schema.curve import EfficiencySample
-from zmon.schema.host import HostLoad, HostSample, HostWindow
 
-GIB = 2**30
 RANKS = tuple(rank_state(rank, device=f"GPU-{rank}") for rank in range(4))
 OVER = tuple(dead(rank) for rank in range(4))
 
@@ -56,17 +55,6 @@ def slow_by_turns(number, seconds):
     return job(HEALTHY, list(chain(*turns)))
 
 
-def window(pressure=(), swapped=0):
-    """Return a host that waited for these seconds of the last sixty, by resource, and swapped this many bytes out."""
-
-    def load(seconds, swap):
-        waits = dict.fromkeys(("cpu", "memory", "io"), 100.0)
-        return HostSample(load=HostLoad({}, 8 * GIB, 16 * GIB, swap, pressure_seconds={**waits, **seconds}))
-
-    waits = {resource: 100.0 + seconds for resource, seconds in dict(pressure).items()}
-    return HostWindow("node-a", 60.0, load({}, 0), load(waits, swapped))
-
-
 def unwatched():
     """Return a job whose agent was away for a minute, and whose host is busy while the agent starts."""
     first, *others = steps_for(4, times=2.0)
@@ -81,6 +69,10 @@ def slow_rank_of_slower(lookups=None):
     return job(HEALTHY, [changed(step, lookups=lookups) for step in steps] if lookups else steps)
 
 
+SHORT_OF_MEMORY = host("node-a", pressure={"memory": 12.0})
+SWAPPING = host("node-a", swapped=GIB)
+WELL = host("node-a", pressure={"memory": 3.0}, swapped=1000)
+BUSY = host("node-a", pressure={"cpu": 30.0})
 SLOWDOWN = (
     Case("collectives take longer", lambda: slower(exchange=0.150), "network", lost=0.5,
          says=("a step takes 2.00 × the baseline (threshold 1.3 ×): 200.0 ms",
@@ -90,14 +82,14 @@ SLOWDOWN = (
     Case("ranks wait longer for data in turn", lambda: slow_by_turns(300, 0.100), "input"),
     Case("ranks wait longer for data in turn, and most of the recent steps were not slow yet",
          lambda: slow_by_turns(31, 1.100), "input"),
-    Case("ranks compute longer on a host that swaps or waits for memory", lambda host: slower([host], own=0.140),
-         "memory", says=("node-a is short of memory",), over=(window({"memory": 12.0}), window(swapped=GIB))),
+    Case("ranks compute longer on a host that swaps or waits for memory", lambda window: slower([window], own=0.140),
+         "memory", says=("node-a is short of memory",), over=(SHORT_OF_MEMORY, SWAPPING)),
     Case("ranks wait longer for data on a host that waits for memory",
-         lambda: slower([window({"memory": 12.0})], data=0.110), "memory", says=("node-a is short of memory",)),
+         lambda: slower([SHORT_OF_MEMORY], data=0.110), "memory", says=("node-a is short of memory",)),
     Case("ranks compute longer on hosts without much pressure", lambda hosts: slower(hosts, own=0.140), "unknown",
-         says=("the ranks' self time grew most",), over=([], [window()], [window({"memory": 3.0}, 1000)])),
+         says=("the ranks' self time grew most",), over=([], [host("node-a")], [WELL])),
     Case("collectives take longer, and processes wait for a core",
-         lambda: slower([window({"cpu": 30.0})], exchange=0.150), "unknown",
+         lambda: slower([BUSY], exchange=0.150), "unknown",
          says=("processes wait for a core on node-a",)),
     Case("collectives take longer, and ranks compute longer", lambda: slower(own=0.060, exchange=0.150), "unknown"),
     Case("a job keeps its speed", lambda: job(HEALTHY, steps_for(120))),
