@@ -66,6 +66,11 @@ def endings_page() -> str:
     return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *sections])
 
 
+def cause_text(cause: str | None) -> str:
+    """Return a cause as the page shows it."""
+    return f"`{cause}`" if cause else "quiet"
+
+
 def _cell(way: Way, when: str) -> str:
     cause, severity, _ = expected(way, when, TORCHRUN)
     return f"`{cause}`, {severity}" if cause else "quiet"

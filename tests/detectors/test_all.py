@@ -21,8 +21,8 @@ ENDINGS = (
 HANGS = ("diagnosis", "different_paths", "frozen", "rules", "sequence_lag")
 FILES = {  # detector → files with its causes
     "stall": (*(f"endings/{file}" for file in ENDINGS), *(f"hangs/{file}" for file in HANGS)),
-    "straggler": ("slow/straggler", "slow/slow_network_finding"),
-    "imbalance": ("slow/imbalance", "slow/uneven_steps", "slow/stages"),
+    "straggler": ("slow/straggler", "slow/exposed_time"),
+    "imbalance": ("slow/skew", "slow/uneven_steps", "slow/stages"),
     "slowdown": ("slow/slowdown",),
     "efficiency": ("slow/efficiency",),
     "input_bound": ("slow/input_bound",),

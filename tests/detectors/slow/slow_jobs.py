@@ -1,10 +1,8 @@
 """Build jobs that have little jitter and may have a slow rank, and the hardware samples of their hosts."""
 
 from dataclasses import replace
-from itertools import cycle, islice
 
 from tests.build import job_steps, rank_state, snapshot
-from zmon.detectors.slow.straggler import Straggler
 from zmon.schema.aligned_step import Baseline
 from zmon.schema.host import CgroupSample, GpuSample, HostLoad, HostSample, HostWindow, TcpPeer, TcpSample
 
@@ -26,10 +24,8 @@ def steps(number, *ranks, first=1, stands_for=1):
     specs = ranks or (rank(),) * 4
     jittered = []
     for index in range(number):
-        factors = islice(cycle(JITTER), index, None)
-        row = [
-            {**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(specs, factors, strict=False)
-        ]
+        factors = [JITTER[(index + place) % len(JITTER)] for place in range(len(specs))]
+        row = [{**r, "phases": {p: s * f for p, s in r["phases"].items()}} for r, f in zip(specs, factors, strict=True)]
         jittered += job_steps(1, *row, first=first + index * stands_for, stands_for=stands_for)
     return tuple(jittered)
 
@@ -41,18 +37,10 @@ def with_slow_rank(which, size=4, **changes):
 
 def job(*parts, size=4, hardware=(), baseline=None, **changes):
     """Return the snapshot of a job with one rank per host: the last 64 steps, every second one of 10 per second."""
-    ranks = [
-        rank_state(
-            index, world_size=size, host=HOSTS[index] if size == 4 else "node-a", device=f"GPU-{index}", **changes
-        )
-        for index in range(size)
-    ]
+    hosts = HOSTS if size == 4 else ["node-a"] * size
+    ranks = [rank_state(r, world_size=size, host=hosts[r], device=f"GPU-{r}", **changes) for r in range(size)]
     recent = [step for part in parts for step in part][-64:]
     return replace(snapshot(*ranks, hardware=hardware), steps=tuple(recent), baseline=baseline)
-
-
-def detect(*parts, **others):
-    return next(iter(Straggler().detect(job(*parts, **others))), None)
 
 
 def healthy_steps(number=48, size=4):
@@ -63,15 +51,28 @@ def later_steps(number, *ranks):
     return steps(number, *ranks, first=201, stands_for=2)
 
 
-def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=()):
-    """Return a host with these seconds of pressure by resource in the last minute, its GPUs and its ranks' group."""
+def slow_rank(which=2, size=4, number=20, baseline=None, hardware=(), **changes):
+    """Return a job in which one rank is changed in the last steps."""
+    now = later_steps(number, *with_slow_rank(which, size, **changes))
+    return job(healthy_steps(size=size), now, size=size, baseline=baseline, hardware=hardware)
 
-    def sample(waited, throttled_seconds):
-        load = HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={r: 100 + waited.get(r, 0.0) for r in ("cpu", "io")})
+
+def slow_exchange(hardware=(), exchange=0.090, baseline=GOOD, **changes):
+    """Return a job in which all ranks exchange for longer than the usual 30 ms in the last steps; they take 164 ms."""
+    now = later_steps(20, *[rank(exchange=exchange)] * 4)
+    return job(healthy_steps(), now, baseline=baseline, hardware=hardware, **changes)
+
+
+def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=(), swapped=0):
+    """Return a host with these seconds of pressure by resource in the last minute, GPUs, group of ranks and swap."""
+
+    def sample(waits, throttled_seconds, swap_bytes):
+        pressure_seconds = {resource: 100 + waits.get(resource, 0.0) for resource in ("cpu", "io", "memory")}
+        load = HostLoad({}, 8 * GIB, 16 * GIB, swap_bytes, pressure_seconds=pressure_seconds)
         group = CgroupSample("/job", tuple(("job", r) for r in ranks), None, None, 2.0, throttled_seconds, None)
         return HostSample(load=load, cgroups=(group,) if ranks else (), gpus=gpus)
 
-    return HostWindow(name, seconds, sample({}, 5.0), sample(dict(pressure), 5.0 + held_back))
+    return HostWindow(name, seconds, sample({}, 5.0, 0), sample(dict(pressure), 5.0 + held_back, swapped))
 
 
 def card(index, *reasons):
@@ -83,6 +84,11 @@ def cards(*throttled):
     return [
         host(name, gpus=(card(index, *why),)) for index, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))
     ]
+
+
+def hot(which, *reasons):
+    """Return four hosts of which one has a GPU that is throttled for these reasons."""
+    return cards(*(reasons if index == which else () for index in range(4)))
 
 
 def connected(slow_host="node-c", busy=2.0):

@@ -27,7 +27,7 @@ def blocks(values: Sequence[float], size: int) -> Iterator[Sequence[float]]:
 
 
 def binomial_tail(count: int, number: int, probability: float) -> float:
-    """Return the probability of at least `count` of `number` independent events with this probability each."""
+    """Return the probability of at least `count` of `number` independent events: the upper tail of the binomial."""
     return sum(comb(number, k) * probability**k * (1 - probability) ** (number - k) for k in range(count, number + 1))
 
 
@@ -39,17 +39,27 @@ def chance_seconds(
     deviations: float,
     num_ranks: int,
 ) -> float:
-    """Return the lag that a rank may have by chance over three blocks in a row.
+    """Return the lag that a rank may have by chance over three blocks in a row, each with the median of its steps.
 
-    It is estimated from blocks of the other ranks, the `references`, and if those are few, from blocks of the late
-    ranks, before they were late and since then. The mean of three blocks has a third of the variance of one block, and
-    more if blocks resemble the block before them.
+    The result is t · s · √((1 + 1/m) / n*) for `num_others` = m. It is the one-sided prediction limit for the
+    difference of one rank and the mean of m others.
+
+    - s² is the variance of blocks of the other ranks, the `references`, pooled over their means. If those are few,
+      blocks of the late ranks count, before they were late and since then. Without the mean of all g references the
+      variance is smaller by (g − 1)/g, which `spread` makes up for.
+    - ρ is the correlation of a block with the block before, of the same residuals. Independent blocks show one of
+      1/√N by chance (standard error of N products, Bartlett 1946), which is taken off.
+    - n* is the effective number of the three blocks: n/n* = 1 + 2 Σ (1 − k/n) ρᵏ, summed over k = 1 … n − 1 (Bayley &
+      Hammersley 1946), if each block depends on the one before only (first-order autoregression).
+    - t is a quantile of Student's distribution. The degrees of freedom of s² are those of the effective number of
+      blocks, N (1 − ρ)/(1 + ρ), the limit of n* for many blocks, less one for each mean. For a variance the limit is
+      N (1 − ρ²)/(1 + ρ²), so this is on the safe side.
     """
     references = list(references)
     spread = 1.0
     if len(references) > 2:  # a variation that all ranks share makes no rank late
         common = [fmean(row) for row in zip(*references, strict=True)]
-        references = [[own - middle for own, middle in zip(column, common, strict=True)] for column in references]
+        references = [[value - middle for value, middle in zip(column, common, strict=True)] for column in references]
         spread = len(references) / (len(references) - 1)
     else:
         references += [column for column in late_parts if len(column) >= 2 * block]
@@ -64,9 +74,9 @@ def chance_seconds(
         return float("inf")
     variance = spread * sum(value * value for values in residuals for value in values) / freedom
     products = [first * second for values in residuals for first, second in pairwise(values)]
-    noise = len(products) ** -0.5  # the correlation that independent blocks show by chance
+    noise = len(products) ** -0.5
     correlation = min(max(spread * fmean(products) / variance - noise, 0.0), 0.95) if variance else 0.0
-    information = (1 - correlation) / (1 + correlation)  # correlated blocks carry less of it
+    information = (1 - correlation) / (1 + correlation)
     effective = (freedom + number) * information - number
     of_three = variance / _THIRDS * (1 + (4 * correlation + 2 * correlation**2) / _THIRDS)
     quantile = student(_deviations_of_largest(deviations, num_ranks), effective)
@@ -77,6 +87,7 @@ def chance_seconds(
 def _deviations_of_largest(deviations: float, number: int) -> float:
     """Return the deviations that the largest of `number` values exceeds as often as the larger of two exceeds these.
 
-    This uses the tail of a normal distribution.
+    This is Bonferroni's correction: n · P(Z > x) = 2 · P(Z > z), with the leading term exp(−x²/2) of the normal tail,
+    gives x² = z² + 2 ln(n/2).
     """
     return sqrt(deviations**2 + 2 * log(number / 2))

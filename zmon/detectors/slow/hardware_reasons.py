@@ -14,7 +14,7 @@ from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
-from zmon.schema.host import CgroupSample, GpuSample, HostWindow
+from zmon.schema.host import GpuSample, HostWindow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -48,22 +48,6 @@ class ThrottledRank(NamedTuple):
         return (
             f"On {self.state.host}: `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER -i {self.gpu.gpu}`; check fans, "
             f"inlet temperature and power supply. If it stays: {drain(self.state.host)}."
-        )
-
-
-class StarvedHost(NamedTuple):
-    """A host whose ranks waited for a resource, and how long they waited."""
-
-    resource: str
-    seconds: float
-    window_seconds: float
-    host: str
-
-    @property
-    def summary(self) -> str:
-        """The resource and the seconds, for a finding's summary."""
-        return (
-            f"on {self.host} it waited {self.seconds:.1f} s of the last {self.window_seconds:.0f} s for {self.resource}"
         )
 
 
@@ -106,8 +90,8 @@ def _reasons(gpu: GpuSample) -> tuple[str, ...]:
 
 def starved_host(
     snapshot: Snapshot, culprits: Sequence[RankState], lost_seconds: float, explained_ratio: float, times_others: float
-) -> StarvedHost | None:
-    """Return the host that kept these ranks waiting for about as long as they lost, or None.
+) -> str | None:
+    """Return how long a host has kept these ranks waiting, if that is about as long as they lost; else None.
 
     The culprits must be all ranks of the host, or of a control group. The wait must be at least `explained_ratio` of
     the lost time, and more than `times_others` times the longest wait elsewhere.
@@ -135,7 +119,7 @@ def starved_host(
     if not enough:
         return None
     longest, resource = max(enough)
-    return StarvedHost(resource, longest, window.seconds, window.host)
+    return f"on {window.host} it waited {longest:.1f} s of the last {window.seconds:.0f} s for {resource}"
 
 
 def _cgroup_seconds(
@@ -147,12 +131,8 @@ def _cgroup_seconds(
     """
     before = {group.path: group.throttled_seconds for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        ranks, then = _ranks(group, job_id), before.get(group.path)
+        ranks, then = {rank for job, rank in group.ranks if job == job_id}, before.get(group.path)
         if not ranks or then is None or group.throttled_seconds is None:
             continue
         if (inside and ranks <= set(inside)) or (outside and not ranks & set(outside)):
             yield max(group.throttled_seconds - then, 0.0)
-
-
-def _ranks(group: CgroupSample, job_id: str) -> set[int]:
-    return {rank for job, rank in group.ranks if job == job_id}

@@ -32,23 +32,12 @@ class Jitter:
     """The cost of uneven steps over some steps, per step."""
 
     step_seconds: float  # mean duration of a step
-    lost_seconds: float  # all time that a step loses because its ranks take unequally long
-    changing_seconds: float  # the part that ranks lose which are not always slow
-    worked_seconds: float  # the part that the ranks' samples, tokens, lookups or bytes of the step explain
+    changing_ratio: float  # share of the lost time that ranks lose which are not always slow
+    worked_ratio: float  # share of the lost time that the samples, tokens, lookups or bytes of the step explain
     by_phase: Mapping[str, float]  # share of the lost time by the phase that made the slowest rank late
     slowest_rank: int  # the rank that is the slowest most often
     slowest_ratio: float  # the share of the steps in which it is, weighted by the time that they lose
     by_chance: bool  # it is the slowest no more often than chance explains
-
-    @property
-    def changing_ratio(self) -> float:
-        """The part of the lost time that ranks lose which are not always slow."""
-        return self.changing_seconds / self.lost_seconds if self.lost_seconds else 0.0
-
-    @property
-    def worked_ratio(self) -> float:
-        """The part of the lost time that the amount of work explains."""
-        return self.worked_seconds / self.lost_seconds if self.lost_seconds else 0.0
 
     @property
     def input_ratio(self) -> float:
@@ -67,33 +56,33 @@ def measure(steps: Sequence[AlignedStep]) -> Jitter:
     mean_lost = max(fmean(lost) - _oversampled_seconds(steps), 0.0)
     slowest = [int(values(step.self_seconds).argmax()) for step in steps]
     late_in = _lost_by_phase(steps, lost, slowest)
-    rank, lost_by_rank = _most(slowest, lost)
+    rank, lost_by_rank = _slowest_rank(slowest, lost)
     times = SelfTimes(steps, by_rank([step.self_seconds for step in steps]))
     uneven_seconds = _beyond_mean(times.seconds)
     work_ratio = 1 - _beyond_mean(times.without_work().seconds) / uneven_seconds if uneven_seconds else 0.0
     return Jitter(
         step_seconds=fmean(step.seconds for step in steps),
-        lost_seconds=mean_lost,
-        changing_seconds=max(mean_lost - _fixed_seconds(steps), 0.0),
-        worked_seconds=max(work_ratio, 0.0) * mean_lost,
+        changing_ratio=max(mean_lost - _fixed_seconds(steps), 0.0) / mean_lost if mean_lost else 0.0,
+        worked_ratio=max(work_ratio, 0.0) if mean_lost else 0.0,
         by_phase=late_in,
         slowest_rank=rank,
         slowest_ratio=lost_by_rank / sum(lost) if sum(lost) else 0.0,
-        by_chance=not _is_rare(*_counts(slowest, lost, rank), len(steps[0].self_seconds)),
+        by_chance=_is_by_chance(slowest, lost, rank, len(steps[0].self_seconds)),
     )
 
 
 def _beyond_mean(seconds: Values) -> float:
-    """Return the time of the slowest rank beyond the mean, on average over the steps (ranks × steps)."""
+    """Return the mean over the steps of max(x) − mean(x) over the ranks (ranks × steps)."""
     return float(np.mean(seconds.max(axis=0) - seconds.mean(axis=0)))
 
 
 def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the seconds per step that the rank costs which is slow in every step; 0 if there is none.
 
-    The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half:
-    among many equal ranks some rank always looks slow in the steps from which it is chosen. A rank that is late in few
-    steps is not slow in every step, although it may be on average; so the smaller of mean and median counts.
+    The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half, both
+    ways (two-fold cross-validation, Stone 1974): among many equal ranks some rank always looks slow in the steps from
+    which it is chosen. A rank that is late in few steps is not slow in every step, although it may be on average; so
+    the smaller of mean and median counts.
     """
     seconds = by_rank([step.self_seconds for step in steps])
     delays = []
@@ -109,7 +98,8 @@ def _oversampled_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the seconds by which the sampled steps are longer than the steps for which they stand.
 
     If something happens at every eighth step and every eighth step is sampled, the samples would show it eight times as
-    often as it happens. A difference within chance counts as none.
+    often as it happens. A difference within chance counts as none: the result is the lower confidence limit of the
+    mean difference d, d − 2 s/√n.
     """
     longer = [step.seconds - step.mean.seconds for step in steps if step.mean is not None]
     if len(longer) < 2:
@@ -129,21 +119,19 @@ def _lost_by_phase(steps: Sequence[AlignedStep], lost: Sequence[float], slowest:
     return {name: seconds[name] / total for name in sorted(seconds)} if total else {}
 
 
-def _most(slowest: Sequence[int], lost: Sequence[float]) -> tuple[int, float]:
+def _slowest_rank(slowest: Sequence[int], lost: Sequence[float]) -> tuple[int, float]:
     """Return the rank that is the slowest in most of the lost time, and the time lost in its steps."""
-    by_rank: defaultdict[int, float] = defaultdict(float)
+    lost_by_rank: defaultdict[int, float] = defaultdict(float)
     for rank, seconds in zip(slowest, lost, strict=True):
-        by_rank[rank] += seconds
-    return max(by_rank.items(), key=itemgetter(1))
+        lost_by_rank[rank] += seconds
+    return max(lost_by_rank.items(), key=itemgetter(1))
 
 
-def _counts(slowest: Sequence[int], lost: Sequence[float], rank: int) -> tuple[int, int]:
-    """Return in how many of the steps that lose more than others this rank is the slowest, and their number."""
+def _is_by_chance(slowest: Sequence[int], lost: Sequence[float], rank: int, size: int) -> bool:
+    """Return True if one of `size` equal ranks may be the slowest as often, in the steps that lose more than the mean.
+
+    The probability is the binomial tail times the number of ranks (Bonferroni).
+    """
     least = fmean(lost)
     heavy = [slow for slow, seconds in zip(slowest, lost, strict=True) if seconds >= least]
-    return heavy.count(rank), len(heavy)
-
-
-def _is_rare(count: int, number: int, size: int) -> bool:
-    """Return True if equal ranks are seldom the slowest so often: the binomial tail, for any of `size` ranks."""
-    return size * binomial_tail(count, number, 1 / size) < _RARE
+    return size * binomial_tail(heavy.count(rank), len(heavy), 1 / size) >= _RARE

@@ -67,8 +67,8 @@ class SelfTimes:
         seconds = np.tile(np.median(self.seconds, axis=0), (len(self.seconds), 1))
         for ranks in roles:
             if len(ranks) > 1:
-                own = self.seconds[list(ranks)]
-                seconds[list(ranks)] += own - _medians_of_others(own)
+                in_role = self.seconds[list(ranks)]
+                seconds[list(ranks)] += in_role - _medians_without(in_role, _middles(in_role), len(in_role))
         return SelfTimes(self.steps, seconds, roles)
 
     def split(self, phase: str) -> tuple[SelfTimes, SelfTimes]:
@@ -141,9 +141,9 @@ class SelfTimes:
                 lags.append(Lag(rank, lag, self._others_seconds(rank, num_steps)))
         if chance is None or not lags:
             return sorted(lags, key=lambda lag: -lag.seconds)
-        columns = [(self._own(lag.rank), self.num_lasting(lag, num_steps)) for lag in lags]
-        late_parts = [part for own, lasting in columns for part in (own[: -lasting - block], own[-lasting:])]
-        references = [self._own(rank) for rank in others[:: len(others) // _MANY + 1]]
+        columns = [(self.seconds[lag.rank].tolist(), self.num_lasting(lag, num_steps)) for lag in lags]
+        late_parts = [part for late, lasting in columns for part in (late[: -lasting - block], late[-lasting:])]
+        references = self.seconds[others[:: len(others) // _MANY + 1]].tolist()
         by_chance = chance_seconds(references, late_parts, block, len(others), chance.deviations, len(self.seconds))
         beyond = [lag for lag in lags if lag.seconds >= by_chance]
         lags = [lag for lag in beyond if self._late_by_chance(lag, others, num_steps) < chance.rare_ratio]
@@ -159,8 +159,9 @@ class SelfTimes:
         """Return how probable it is that some rank of equal ranks is late in as many of the last steps as this one.
 
         A rank is late in a step if it is behind by at least half of the lag. The other ranks show how often that
-        happens, and the rank itself before it became slow. Means do not show it: a rank whose batch is four times as
-        large in one step of eight is far behind on average, again and again.
+        happens, and the rank itself before it became slow: (k + 1)/(n + 2) for k of n steps (Laplace's rule of
+        succession). The result is the binomial tail times the number of ranks (Bonferroni). Means do not show it: a
+        rank whose batch is four times as large in one step of eight is far behind on average, again and again.
         """
         before = len(self.steps) - self.num_lasting(lag, num_steps)
         half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
@@ -175,32 +176,25 @@ class SelfTimes:
 
     @cached_property
     def _middles(self) -> Values:
-        """The three values in the middle of all ranks in each step, of which two are the middle of all but one."""
         return _middles(self.seconds)
 
-    def _own(self, rank: int) -> list[float]:
-        """Return the self times of one rank."""
-        own: list[float] = self.seconds[rank].tolist()
-        return own
-
-    def _others(self, rank: int, num_steps: int) -> list[float]:
-        """Return the median of the other ranks, by step."""
-        others = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))
-        medians: list[float] = others[0, -num_steps:].tolist()
-        return medians
+    def _others(self, rank: int, num_steps: int) -> Values:
+        """Return the median of the other ranks over the last steps."""
+        medians: Values = _medians_without(self.seconds[rank : rank + 1], self._middles, len(self.seconds))[0]
+        return medians[-num_steps:]
 
     def _others_seconds(self, rank: int, num_steps: int) -> float:
         """Return the self time of the other ranks that do the same work, over the last steps."""
         peers = next((ranks for ranks in self.roles if rank in ranks), ())
         if len(peers) < 2:
-            return median(self._others(rank, num_steps))
+            return float(np.median(self._others(rank, num_steps)))
         rows = (step.self_seconds for step in self.steps[-num_steps:])
         return median(median(row[peer] for peer in peers if peer != rank) for row in rows)
 
     def _behind(self, rank: int, num_steps: int) -> list[float]:
         """Return the seconds by which the rank is behind the median of the others, by step."""
-        own = self._own(rank)[-num_steps:]
-        return [value - middle for value, middle in zip(own, self._others(rank, num_steps), strict=True)]
+        seconds: list[float] = (self.seconds[rank, -num_steps:] - self._others(rank, num_steps)).tolist()
+        return seconds
 
 
 def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
@@ -221,18 +215,15 @@ def _middles(seconds: Values) -> Values:
     return np.partition(seconds, range(first, last), axis=0)[first:last]
 
 
-def _medians_of_others(seconds: Values) -> Values:
-    """Return for each rank the median of the other ranks, by step; at least two ranks are needed."""
-    return _medians_without(seconds, _middles(seconds), len(seconds))
+def _medians_without(seconds: Values, middles: Values, num_ranks: int) -> Values:
+    """Return the medians of all ranks but one, for each rank in `seconds`, given the values in the middle of all ranks.
 
-
-def _medians_without(own: Values, middles: Values, num_ranks: int) -> Values:
-    """Return the medians of all ranks but one, for each rank in `own`, given the values in the middle of all ranks.
-
-    Without a value below the middle the median moves up, without one above it down.
+    Without a value below the middle the median moves up, without one above it down. With n ranks in order x₀ … xₙ₋₁
+    the others are n − 1, and their median is the mean of places ⌊(n − 2)/2⌋ and ⌊(n − 1)/2⌋, each one place higher if
+    the rank left out is not above it.
     """
     low, high = 0, (num_ranks - 1) // 2 - (num_ranks - 2) // 2
-    lower, upper = (np.where(own <= middles[at], middles[at + 1], middles[at]) for at in (low, high))
+    lower, upper = (np.where(seconds <= middles[at], middles[at + 1], middles[at]) for at in (low, high))
     result: Values = (lower + upper) / 2
     return result
 
@@ -247,24 +238,21 @@ def _works(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
         values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
         for step in steps
     ]
-    declared = [[_known(step.amounts(name)) for step in steps] for name in ("tokens", "lookups", "samples")]
+    columns = [[step.amounts(name) for step in steps] for name in ("tokens", "lookups", "samples")]
+    declared = [[None if None in column else np.asarray(column) for column in of_name] for of_name in columns]
     for rows in (*declared, exchanged):
         measured = [row for row in rows if row is not None]
         if 2 * len(measured) >= len(steps) and any(row.min() != row.max() for row in measured):
             yield rows
 
 
-def _known(column: Sequence[int | None]) -> Values | None:
-    """Return a column as an array; None if a value is unknown."""
-    return np.asarray(column) if None not in column else None
-
-
 def _without_work(seconds: Values, work: Sequence[Values | None]) -> Values:
     """Return the times without the part that a rank needs because it has more work than the median rank.
 
-    A rank with less work gets it added. The time per unit of work is estimated from all steps and ranks. It is at most
-    the self time of the median rank divided by its work, so that a little more work does not excuse a rank that takes
-    twice as long.
+    A rank with less work gets it added. The time per unit of work is the slope of least absolute deviations of self
+    time on work, both beyond the median rank, over all steps and ranks (`zmon.stats.slope`). It is at most the self
+    time of the median rank divided by its work, so that a little more work does not excuse a rank that takes twice as
+    long.
     """
     nothing = np.zeros(len(seconds))
     amounts = by_rank([nothing if row is None else row for row in work])

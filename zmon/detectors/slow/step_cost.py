@@ -1,4 +1,4 @@
-"""Measure what a slow rank or a slow network costs a step, and say what to do about it. Pure; all values in seconds."""
+"""Measure what a slow rank costs a step, and say what to do about it. Pure; all values in seconds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from statistics import fmean, median
 import numpy as np
 
 from zmon.job.columns import by_rank, values
-from zmon.schema.aligned_step import AlignedStep, Baseline
-from zmon.schema.rank import RankState
+from zmon.schema.aligned_step import AlignedStep
 
 SHOWN = 8  # number of ranks in the evidence
 
@@ -48,32 +47,6 @@ def slowest(steps: Sequence[AlignedStep]) -> dict[str, float]:
     ranks = np.argsort(-self_seconds, kind="stable")[:SHOWN].tolist()
     by_name = {"median": float(np.median(self_seconds)), **{str(rank): float(self_seconds[rank]) for rank in ranks}}
     return {name: round(seconds, 6) for name, seconds in by_name.items()}
-
-
-def exposed_too_long(
-    steps: Sequence[AlignedStep], baseline: Baseline | None, grown_ratio: float, exposed_ratio: float
-) -> bool:
-    """Return True if the exposed time is too long in each third of the steps.
-
-    It is too long if it has grown by `grown_ratio` of the baseline's step, or is `exposed_ratio` of a step.
-    """
-    third = len(steps) // 3
-    smallest = min(exposed_seconds(steps[first : first + third]) for first in range(0, 3 * third, third))
-    has_grown = baseline is not None and smallest - baseline.exposed_seconds >= grown_ratio * baseline.seconds
-    return has_grown or smallest >= exposed_ratio * median(step.seconds for step in steps)
-
-
-def exposed_seconds(steps: Sequence[AlignedStep]) -> float:
-    """Return the median exposed time of the steps' critical ranks."""
-    return median(step.exposed_seconds for step in steps)
-
-
-def may_stand_still(ranks: Sequence[RankState], steps: Sequence[AlignedStep]) -> bool:
-    """Return True if no rank has finished a step for longer than a typical one of these steps takes.
-
-    The traffic since then belongs to a step that may never end, so it does not show how fast a connection is.
-    """
-    return min(r.step_seconds for r in ranks) > median(step.seconds for step in steps)
 
 
 def ms(seconds: float) -> str:

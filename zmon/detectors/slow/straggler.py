@@ -17,19 +17,10 @@ from statistics import median
 from zmon.detectors.network import slow_network
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.detectors.slow.chance import Chance
+from zmon.detectors.slow.exposed_time import exposed_too_long, may_stand_still, slow_network_finding
 from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
 from zmon.detectors.slow.self_times import Lag, SelfTimes
-from zmon.detectors.slow.slow_network_finding import slow_network_finding
-from zmon.detectors.slow.step_cost import (
-    NEXT,
-    SHOWN,
-    exposed_too_long,
-    late_by_phase,
-    may_stand_still,
-    mean_saved_seconds,
-    ms,
-    slowest,
-)
+from zmon.detectors.slow.step_cost import NEXT, SHOWN, late_by_phase, mean_saved_seconds, ms, slowest
 from zmon.detectors.wording import ranks_on, verb
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
@@ -254,7 +245,7 @@ class Straggler(Thresholds):
             return "thermal_throttle", f"; {throttled.summary}", throttled.advice
         starved = starved_host(snapshot, culprits, lost_seconds, self.explained_ratio, self.starved_ratio)
         if starved is not None:
-            return "host_pressure", f"; {starved.summary}", NEXT["host_pressure"].format(first.host, first.pid)
+            return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
         if data_ratio >= self.input_ratio:
             return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
         if data_ratio <= 1 - self.input_ratio:

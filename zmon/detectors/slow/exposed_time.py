@@ -1,4 +1,4 @@
-"""Build the finding about a slow link while no rank is late. Pure; all values in seconds."""
+"""Report the link of a host that is slow while no rank is late. Pure; all values in seconds."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ from statistics import median
 
 from zmon.detectors.network import NetworkCulprit, slow_network_steps
 from zmon.detectors.new_finding import new_finding
-from zmon.detectors.slow.step_cost import exposed_seconds, ms
-from zmon.schema.aligned_step import AlignedStep
+from zmon.detectors.slow.step_cost import ms
+from zmon.schema.aligned_step import AlignedStep, Baseline
 from zmon.schema.evidence import StragglerEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+
+def exposed_too_long(
+    steps: Sequence[AlignedStep], baseline: Baseline | None, grown_ratio: float, exposed_ratio: float
+) -> bool:
+    """Return True if the exposed time is too long in each third of the steps.
+
+    It is too long if it has grown by `grown_ratio` of the baseline's step, or is `exposed_ratio` of a step.
+    """
+    third = len(steps) // 3
+    smallest = min(_exposed_seconds(steps[first : first + third]) for first in range(0, 3 * third, third))
+    has_grown = baseline is not None and smallest - baseline.exposed_seconds >= grown_ratio * baseline.seconds
+    return has_grown or smallest >= exposed_ratio * median(step.seconds for step in steps)
+
+
+def _exposed_seconds(steps: Sequence[AlignedStep]) -> float:
+    """Return the median exposed time of the steps' critical ranks."""
+    return median(step.exposed_seconds for step in steps)
+
+
+def may_stand_still(ranks: Sequence[RankState], steps: Sequence[AlignedStep]) -> bool:
+    """Return True if no rank has finished a step for longer than a typical one of these steps takes.
+
+    The traffic since then belongs to a step that may never end, so it does not show how fast a connection is.
+    """
+    return min(r.step_seconds for r in ranks) > median(step.seconds for step in steps)
 
 
 def slow_network_finding(
@@ -19,7 +46,7 @@ def slow_network_finding(
 ) -> Finding:
     """Return the finding about the host, or the pair of hosts, whose link is slow by `quicker_ratio` or more."""
     baseline = snapshot.baseline
-    exposed, seconds = exposed_seconds(steps), median(step.seconds for step in steps)
+    exposed, seconds = _exposed_seconds(steps), median(step.seconds for step in steps)
     baseline_text = "" if baseline is None else f" ({ms(baseline.exposed_seconds)} in the baseline)"
     return new_finding(
         snapshot,
