@@ -9,15 +9,8 @@ from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
 ENDINGS = (
-    "cancellation",
-    "connection_loss",
-    "crash_loop",
-    "exits",
-    "launcher",
-    "rendezvous",
-    "unclear_end",
-    "uneven_end",
-)
+    "connection_loss", "crash_loop", "launcher", "rendezvous", "rules", "signals", "unclear_end", "uneven_end",
+)  # fmt: skip
 HANGS = ("diagnosis", "different_paths", "frozen", "rules", "sequence_lag")
 FILES = {  # detector → files with its causes
     "stall": (*(f"endings/{file}" for file in ENDINGS), *(f"hangs/{file}" for file in HANGS)),

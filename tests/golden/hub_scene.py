@@ -132,7 +132,10 @@ def fill_journal(hub: Hub) -> None:
     hub.journal.record_capsule(
         replace(filed, capsule="incidents/0ver")
     )  # only the capsule has its bulky evidence from now on
-    late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
+    late = finding(
+        id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info",
+        evidence={"num_steps": 64, "step_seconds": 0.5, "saved_seconds": 0.1},
+    )  # fmt: skip
     hub.journal.open_or_update(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
     for now in (NOW - 80, NOW - 79, NOW - 77, NOW - 75):
