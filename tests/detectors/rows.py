@@ -19,7 +19,7 @@ def due(cause: str, *ranks: int, severity: str = "critical") -> Due:
 
 
 class Row(NamedTuple):
-    """What happens, with the ranks that it leaves behind; `changes` has what else is in the snapshot."""
+    """One row: what happens, and the ranks that it leaves behind; `changes` has what else is in the snapshot."""
 
     name: str
     due: Due

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import agent_status, killed, raised, rank_state, snapshot, terminated, words
-from zmon.job.facts import Earliest, Kind, before, began_to_end, ended, facts_of, launcher_lead
+from zmon.job.facts import Earliest, FactKind, before, began_to_end, ended, facts_of, launcher_lead
 
 
 def at(rank, ago, host="node-a", observed="stamped"):
@@ -46,8 +46,8 @@ def test_earliest_of_many_says_what_a_comparison_with_each_of_them_says(host, ag
 def test_rank_begins_to_end_with_its_last_words_and_ends_when_it_is_seen_dead():
     state = terminated(1, 1.0, last_words=words("signal", "SIGTERM", "line 3"), last_words_seconds=1.5)
     assert [(f.kind, f.earliest, f.latest) for f in (began_to_end(state), ended(state))] == [
-        (Kind.SIGNALLED, -1.5, -1.5),
-        (Kind.UNLOCKED, -1.3, -1.0),
+        (FactKind.SIGNALLED, -1.5, -1.5),
+        (FactKind.UNLOCKED, -1.3, -1.0),
     ]
 
 
@@ -70,4 +70,4 @@ def test_every_kind_of_fact_is_known():
         killed(4, last_words=words("exit")),
     )
     job = snapshot(*ranks, agents=(agent_status("node-b", 9.0),), unwatched=(rank_state(5, host="node-b"),))
-    assert {fact.kind for fact in facts_of(job, ranks)} == set(Kind)
+    assert {fact.kind for fact in facts_of(job, ranks)} == set(FactKind)

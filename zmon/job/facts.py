@@ -43,7 +43,7 @@ ONE_LOOK_SECONDS = 0.02
 GRACE_SECONDS = 60.0
 
 
-class Kind(Enum):
+class FactKind(Enum):
     """The kinds of facts about a rank, with the words of the incident's timeline."""
 
     RAISED = "raised"
@@ -61,7 +61,7 @@ class Kind(Enum):
 class Fact:
     """One thing that happened to a rank or on its host."""
 
-    kind: Kind
+    kind: FactKind
     host: str
     latest: float  # seconds relative to the snapshot
     uncertainty: float = 0.0  # seconds by which it may have happened earlier
@@ -107,9 +107,9 @@ def last_words(state: RankState) -> Fact | None:
     if words is None or state.last_words_seconds is None:
         return None
     if words.kind == "exception":
-        kind = Kind.CONNECTION_LOST if is_broken_connection(words) else Kind.RAISED
+        kind = FactKind.CONNECTION_LOST if is_broken_connection(words) else FactKind.RAISED
     else:
-        kind = Kind.SIGNALLED if words.kind == "signal" else Kind.LEFT
+        kind = FactKind.SIGNALLED if words.kind == "signal" else FactKind.LEFT
     text = f"{words.type}: {words.message}" if words.message else words.type or words.kind
     return Fact(kind, state.host, -state.last_words_seconds, rank=state.rank, text=text)
 
@@ -118,9 +118,9 @@ def ended(state: RankState) -> Fact:
     """Return the fact that a process was seen dead, or that a living one left its last words and began to end."""
     if state.alive:
         leaving = state.leaving_seconds or 0.0
-        return last_words(state) or Fact(Kind.RAISED, state.host, -leaving, rank=state.rank)
+        return last_words(state) or Fact(FactKind.RAISED, state.host, -leaving, rank=state.rank)
     text = state.exit_status or ""
-    return Fact(Kind.UNLOCKED, state.host, -(state.gone_seconds or 0.0), LOOK_SECONDS, state.rank, text)
+    return Fact(FactKind.UNLOCKED, state.host, -(state.gone_seconds or 0.0), LOOK_SECONDS, state.rank, text)
 
 
 def began_to_end(state: RankState) -> Fact:
@@ -152,13 +152,13 @@ def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
         if not state.alive:
             yield ended(state)
         if state.stopped_seconds is not None:
-            yield Fact(Kind.STOPPED, state.host, -state.stopped_seconds, LOOK_SECONDS, state.rank)
+            yield Fact(FactKind.STOPPED, state.host, -state.stopped_seconds, LOOK_SECONDS, state.rank)
         if state.launcher_gone_seconds is not None:
             text = state.launcher_status or ""
-            yield Fact(Kind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
+            yield Fact(FactKind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
         if state.unobserved_seconds:
             text = f"{state.unobserved_seconds:.0f} s"
-            yield Fact(Kind.SUSPENDED, state.host, 0.0, state.state_seconds, state.rank, text)
+            yield Fact(FactKind.SUSPENDED, state.host, 0.0, state.state_seconds, state.rank, text)
     for agent in snapshot.agents:
         if agent.host is not None and agent.host in {r.host for r in snapshot.unwatched}:
-            yield Fact(Kind.SILENT, agent.host, -agent.silent_seconds)
+            yield Fact(FactKind.SILENT, agent.host, -agent.silent_seconds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.leavers import ADVICE, left_text, odd_ranks, ran_exit_handlers
-from zmon.job.facts import LOOK_SECONDS, Fact, Kind, before, began_to_end
+from zmon.job.facts import LOOK_SECONDS, Fact, FactKind, before, began_to_end
 from zmon.job.way import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -45,7 +45,7 @@ def _went_before(leaver: RankState, others: list[RankState]) -> bool:
     """
     left = began_to_end(leaver)
     if leaver.alive and leaver.last_words is None:
-        left = Fact(Kind.LEFT, leaver.host, -leaver.activity_seconds)
+        left = Fact(FactKind.LEFT, leaver.host, -leaver.activity_seconds)
     # It closes its connections before its last words.
     if before(began_to_end(others[0]), left, LOOK_SECONDS - left.uncertainty):
         return False
