@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from scripts.hangs_page import table
 from tests.detectors.endings.abort_rows import NCCL, SIZES
 from tests.detectors.endings.job_rows import WHOLE_JOB
 from tests.detectors.endings.one_rank_rows import ONE_RANK
 from tests.detectors.endings.signal_rows import SIGNALS
 from tests.detectors.endings.store_rows import STORE
 from tests.detectors.endings.table import LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
-from tests.detectors.rows import page_rows
 
 HEAD = """\
 # How a job can end
@@ -62,7 +62,7 @@ def endings_page() -> str:
     head = f"| how | {' | '.join(WHENS)} |\n|---|{'---|' * len(WHENS)}\n"
     rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
-    sections = [f"\n## {heading}\n\n{page_rows(rows_)}" for heading, rows_ in SECTIONS.items()]
+    sections = [table(title, rows_) for title, rows_ in SECTIONS.items()]
     return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *sections])
 
 

@@ -32,11 +32,13 @@ TABLE = """
 
 def hangs_page() -> str:
     """Return the page."""
-    return HEAD + "".join(TABLE.format(title=title) + _lines(rows) for title, rows in SECTIONS.items())
+    return HEAD + "".join(table(title, rows) for title, rows in SECTIONS.items())
 
 
-def _lines(rows: Iterable[Row]) -> str:
-    return "".join(f"| {row.scene} | {' | '.join(_cells(row.due))} | {_note(row)} |\n" for row in rows)
+def table(title: str, rows: Iterable[Row]) -> str:
+    """Return the section of these rows."""
+    lines = (f"| {row.scene} | {' | '.join(_cells(row.due))} | {_note(row)} |\n" for row in rows)
+    return TABLE.format(title=title) + "".join(lines)
 
 
 def _cells(due: str) -> list[str]:

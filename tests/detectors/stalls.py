@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.build import rank_state, snapshot, waiting
 from zmon.detectors.stall import Stall
@@ -26,6 +27,20 @@ class Row:
 
     def __str__(self) -> str:
         return self.scene
+
+
+QUIET = "quiet"
+
+
+def due(cause: str, *culprits: int | str, severity: str = "critical") -> str:
+    """Return the finding that is due, with its ranks, or its hosts; without culprits it names nobody."""
+    ranks = [each for each in culprits if isinstance(each, int)]
+    return f"{cause}, {severity}, {ranks_text(ranks) if ranks else ' and '.join(map(str, culprits)) or 'nobody'}"
+
+
+def row(scene: str, due_: str, ranks: Iterable[RankState], note: str = "", says: str = "", **changes: Any) -> Row:
+    """Return the row of a job of these ranks; `changes` has what else is in the snapshot."""
+    return Row(scene, due_, snapshot(*ranks, **changes), says, note)
 
 
 def judged(row: Row) -> tuple[str, list[str]]:

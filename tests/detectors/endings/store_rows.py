@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.build import NOW, dead, disconnected, rank_state, terminated, words
-from tests.detectors.rows import QUIET, Row, due
+from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.rank import RankState
 
@@ -65,30 +65,29 @@ def windows():
 
 
 PAIR = [victim(1, 2.0, 2, wrapped=True), victim(2, 1.995, 1, wrapped=True), victim(0, 1.2, 2), victim(3, 1.2, 2)]
-NOBODY = due("rendezvous_failed")
 
 STORE = (
-    Row("a rank waits at the store until its launcher ends it", due("rendezvous_failed", 1),
+    row("a rank waits at the store until its launcher ends it", due("rendezvous_failed", 1),
         [gave_up(0), ended_at(1, CONNECTING), ended_at(2, WAITING), gave_up(3, 2.9)]),
-    Row("rank 0 hosts the store and waits there for another rank", due("rendezvous_failed", 1),
+    row("rank 0 hosts the store and waits there for another rank", due("rendezvous_failed", 1),
         [ended_at(0, CONNECTING), ended_at(1, CONNECTING), gave_up(2), gave_up(3, 2.9)]),
-    Row("rank 0 alone does not reach the store of torchrun's agent", due("rendezvous_failed", 0),
+    row("rank 0 alone does not reach the store of torchrun's agent", due("rendezvous_failed", 0),
         [ended_at(0, CONNECTING), *map(gave_up, (1, 2, 3))]),
-    Row("rank 0 is not yet at the store, and another rank neither", due("rendezvous_failed", 0, 1),
+    row("rank 0 is not yet at the store, and another rank neither", due("rendezvous_failed", 0, 1),
         [ended_at(0, LOADING), ended_at(1, CONNECTING), gave_up(2), gave_up(3, 2.9)]),
-    Row("one rank gave up, and the others may be about to", QUIET, [gave_up(0, 1.0), *map(starting, (1, 2, 3))]),
-    Row("one rank does not give up with the others", due("rendezvous_failed", 1),
+    row("one rank gave up, and the others may be about to", QUIET, [gave_up(0, 1.0), *map(starting, (1, 2, 3))]),
+    row("one rank does not give up with the others", due("rendezvous_failed", 1),
         [gave_up(0, 8.0), starting(1), gave_up(2, 6.6), gave_up(3, 7.0)]),
-    Row("the store gave up, and one rank had not reached it", due("rendezvous_failed", 1),
+    row("the store gave up, and one rank had not reached it", due("rendezvous_failed", 1),
         [gave_up(0), ended_at(1, CONNECTING), lost_store(2), lost_store(3)]),
-    Row("all ranks lost the store", NOBODY, [lost_store(rank, 3.0) for rank in range(4)]),
-    Row("all ranks waited", NOBODY, [gave_up(0), *(ended_at(rank, WAITING) for rank in (1, 2, 3))]),
-    Row("one rank did not reach another rank", NOBODY, [refused(0), *(ended_at(rank, WAITING) for rank in (1, 2, 3))]),
-    Row("the connection between two hosts is reset, and each error has the address of the other",
-        due("connection_lost"), PAIR, "the pair is in the evidence", {"hardware": windows()}),
-    Row("the addresses in the errors are of other hosts", due("connection_lost"),
+    row("all ranks lost the store", due("rendezvous_failed", "node-a"), [lost_store(rank, 3.0) for rank in range(4)]),
+    row("all ranks waited", due("rendezvous_failed", "node-a"), [gave_up(0), *(ended_at(rank, WAITING) for rank in (1, 2, 3))]),
+    row("one rank did not reach another rank", due("rendezvous_failed", "node-a"), [refused(0), *(ended_at(rank, WAITING) for rank in (1, 2, 3))]),
+    row("the connection between two hosts is reset, and each error has the address of the other",
+        due("connection_lost", "node-b", "node-c"), PAIR, "the pair is in the evidence", hardware=windows()),
+    row("the addresses in the errors are of other hosts", due("connection_lost"),
         [victim(0, 1.2, 2), victim(1, 2.0, 3), victim(2, 1.995, 3), victim(3, 1.2, 2)],
-        changes={"hardware": windows()}),
-    Row("two ranks lose their connection, and the others are ended on other hosts", due("connection_lost"),
+        **{"hardware": windows()}),
+    row("two ranks lose their connection, and the others are ended on other hosts", due("connection_lost"),
         [*PAIR[:2], *(terminated(rank, host=HOSTS[rank]) for rank in (0, 3))]),
 )  # fmt: skip
