@@ -15,6 +15,8 @@ from zmon.job.columns import middle_rank, total_samples
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 
+_RECENT_STEPS = 256  # in the recent figures
+
 
 def step_categories(step: AlignedStep) -> dict[str, float]:
     """Return the seconds of one step by time category; they sum to the step of the critical rank."""
@@ -34,14 +36,10 @@ def step_categories(step: AlignedStep) -> dict[str, float]:
 class JobTime:
     """The steps of one launch, summed by time category. A step that stands for others counts for each of them."""
 
-    num_recent: int = 256  # steps in the recent figures
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
-    _recent: deque[tuple[float, int | None]] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self._recent = deque(maxlen=self.num_recent)
+    _recent: deque[tuple[float, int | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow those added before."""

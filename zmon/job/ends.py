@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from zmon.job.cancellation import CANCELLED_CODES, is_cancellation
 from zmon.job.connection_errors import could_not_meet, is_broken_connection, is_timeout
 from zmon.job.facts import (
     LOOK_SECONDS,
@@ -24,6 +23,7 @@ from zmon.job.facts import (
     gone_seconds,
     launcher_lead,
 )
+from zmon.job.signals import CANCELLED_CODES, is_cancellation
 from zmon.schema.rank import RankState
 
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list

@@ -20,7 +20,7 @@ from zmon.job.facts import (
     began_to_end,
     ended,
 )
-from zmon.job.signal_sender import Sender, is_one_sweep, sender
+from zmon.job.signals import Sender, is_one_sweep, sender
 from zmon.schema.rank import RankState
 
 _LAUNCHERS_STATUS = "signal SIGTERM"
