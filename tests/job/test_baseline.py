@@ -53,28 +53,23 @@ def test_unsampled_steps_count_for_step_windows():
     assert len(learner_after(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
 
 
-def test_job_has_no_baseline_before_enough_step_windows():
-    assert learner_after(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
-    assert learner_after(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
-
-
-def test_slow_first_step_does_not_change_the_baseline():
-    assert learner_after(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
-
-
-def test_quick_first_steps_do_not_set_the_baseline():
-    """Queues that were full before the first step get empty."""
-    assert learner_after(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-
-
-def test_faster_job_lowers_its_baseline():
-    assert learner_after(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-    assert learner_after(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
-
-
-def test_slower_job_never_raises_its_baseline():
-    drift = [steps(0.025 * (1 + n / 100), 1) for n in range(100)]
-    assert learner_after(steps(), *drift).baseline.seconds == pytest.approx(0.025)
+@pytest.mark.parametrize(
+    ("parts", "seconds"),
+    [
+        ([steps(windows=LEARNED_WINDOWS - 1)], None),
+        ([steps()], 0.025),
+        ([job_steps(1, phases={"forward": 1.25}), steps()], 0.025),
+        ([steps(0.010, 1), steps(0.025)], 0.025),  # queues that were full before the first step get empty
+        ([steps(0.040), steps(0.025)], 0.025),
+        ([steps(0.040), steps(0.025, 2), steps(0.040)], 0.040),
+        ([steps(), *(steps(0.025 * (1 + n / 100), 1) for n in range(100))], 0.025),
+    ],
+    ids=["too few windows", "enough windows", "slow first step", "quick first steps", "faster job",
+         "faster for a moment", "slower and slower job"],
+)  # fmt: skip
+def test_baseline_is_the_slowest_of_the_fastest_consecutive_windows(parts, seconds):
+    baseline = learner_after(*parts).baseline
+    assert (baseline and baseline.seconds) == (seconds and pytest.approx(seconds))
 
 
 def test_noise_lowers_the_baseline_only_slightly():

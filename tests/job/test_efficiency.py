@@ -41,34 +41,21 @@ def test_categories_of_a_job_sum_to_the_time_of_its_steps(records):
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
 
 
-def test_straggler_counts_as_imbalance_and_not_as_communication():
-    """Three ranks wait 30 ms for the fourth. Communication is only the 2 ms that the fourth waits as well."""
-    quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
-    slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
-    assert step_categories(aligned(1, [*quick, slow])) == pytest.approx(
-        {"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002}
+STEPS = {  # self time and wait of each rank in seconds, and the categories of the step
+    "three ranks wait for the fourth": ([(0.010, 0.032)] * 3 + [(0.040, 0.002)], (0.010, 0.030, 0.002)),
+    "the others waited 3 s for a rank that saved first": ([(0.010, 0.010)] + [(0.011, 3.009)] * 3, (0.010, 0.0, 0.010)),
+    "each rank takes longer than another": ([(0.001, 0.049), (0.012, 0.038), (0.040, 0.010)], (0.012, 0.028, 0.010)),
+    "equal ranks": ([(0.010, 0.010)] * 4, (0.010, 0.0, 0.010)),
+}
+
+
+@pytest.mark.parametrize(("ranks", "categories"), STEPS.values(), ids=STEPS)
+def test_only_the_wait_of_the_critical_rank_is_communication(ranks, categories):
+    step = aligned(1, [step_record(1, {"forward": own}, {"all_to_all": waited}) for own, waited in ranks])
+    assert step_categories(step) == pytest.approx(
+        dict(zip(("forward", "imbalance", "all_to_all"), categories, strict=True))
     )
-
-
-def test_wait_for_a_rank_that_saved_first_is_not_communication():
-    """The step of the rank that saved takes 20 ms. The others waited 3 s for this rank, not for the network."""
-    waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
-    saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
-    step = aligned(1, [saved, *waited])
-    assert (step.seconds, step.critical_rank) == (pytest.approx(0.020), 0)
-    assert step_categories(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
-
-
-def test_imbalance_is_the_largest_self_time_minus_the_median():
-    ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
-    assert step_categories(aligned(1, ranks)) == pytest.approx(
-        {"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010}
-    )
-
-
-def test_equal_ranks_have_no_imbalance():
-    causes = step_categories(aligned(1, [step_record() for _ in range(4)]))
-    assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
+    assert step.seconds == pytest.approx(sum(categories))
 
 
 def test_sampled_step_counts_for_unsampled_steps():

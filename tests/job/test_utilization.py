@@ -28,44 +28,35 @@ def record(step=1, flops=None, traffic=None, mean=None):
     return replace(made, measures=replace(made.measures, flops=flops, memory_traffic_bytes=traffic), mean=mean)
 
 
-def test_peak_of_a_job_is_the_sum_over_its_gpus():
-    peaks = job_peaks([on_gpu(0), on_gpu(1)], 2, {})
-    assert peaks == JobPeaks(pytest.approx(2 * 989.5e12), pytest.approx(2 * 4.8e12))
-
-
-def test_ranks_share_the_peak_of_their_processors():
-    ranks = [on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")]
-    assert job_peaks(ranks, 4, OWN) == JobPeaks(pytest.approx(2e12), pytest.approx(4e10))
-
-
-def test_ranks_share_the_peak_of_one_gpu():
-    ranks = [replace(on_gpu(rank), device="GPU-0") for rank in range(2)]
-    assert job_peaks(ranks, 2, {}).flops == pytest.approx(989.5e12)
+@pytest.mark.parametrize(
+    ("ranks", "flops", "bandwidth"),
+    [
+        ([on_gpu(0), on_gpu(1)], 2 * 989.5e12, 2 * 4.8e12),
+        ([replace(on_gpu(rank), device="GPU-0") for rank in range(2)], 989.5e12, 4.8e12),
+        ([on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")], 2e12, 4e10),
+        ([replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})], 65e12, None),
+    ],
+    ids=["two GPUs", "two ranks share a GPU", "ranks share processors", "the bandwidth is unknown"],
+)
+def test_peak_of_a_job_is_the_sum_over_its_devices(ranks, flops, bandwidth):
+    peaks = job_peaks(ranks, len(ranks), OWN)
+    assert peaks == JobPeaks(pytest.approx(flops), bandwidth and pytest.approx(bandwidth))
 
 
 @pytest.mark.parametrize(
-    ("odd", "reason"),
+    ("ranks", "reason"),
     [
-        (on_gpu(1, "NVIDIA Imaginary 1"), "the peak of NVIDIA Imaginary 1 is unknown: add it to the file"),
-        (on_gpu(1, ""), "the peak of the device of rank 1 is unknown"),
-        (on_gpu(1, "Tesla T4"), "the peak of Tesla T4 in bfloat16 is unknown"),
-        (replace(on_gpu(1), flops_dtypes={}), "in an unknown dtype is unknown"),
+        ([on_gpu(1, "NVIDIA Imaginary 1")], "the peak of NVIDIA Imaginary 1 is unknown: add it to the file"),
+        ([on_gpu(1, "")], "the peak of the device of rank 1 is unknown"),
+        ([on_gpu(1, "Tesla T4")], "the peak of Tesla T4 in bfloat16 is unknown"),
+        ([replace(on_gpu(1), flops_dtypes={})], "in an unknown dtype is unknown"),
+        ([], "no agent reported these ranks"),  # the peak of fewer ranks is less, so the ratio would be too large
     ],
 )
-def test_peak_is_unknown_if_that_of_one_rank_is(odd, reason):
-    peaks = job_peaks([on_gpu(0), odd], 2, {})
+def test_peak_is_unknown_if_that_of_one_rank_is(ranks, reason):
+    peaks = job_peaks([on_gpu(0), *ranks], 2, {})
     assert isinstance(peaks, Unknown)
     assert reason in peaks.reason
-
-
-def test_peak_is_unknown_while_a_rank_is_missing():
-    """The peak of three ranks is less than that of four: the ratio would be too large."""
-    assert isinstance(job_peaks([on_gpu(0), on_gpu(1), on_gpu(2)], 4, {}), Unknown)
-
-
-def test_memory_bandwidth_may_be_unknown_alone():
-    ranks = [replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})]
-    assert job_peaks(ranks, 1, {}) == JobPeaks(pytest.approx(65e12), None)
 
 
 @pytest.mark.parametrize(
@@ -102,22 +93,22 @@ def test_step_with_a_rank_of_unknown_work_is_left_out():
     assert (work.total.flops, work.total.memory_traffic) == (2e12, None)
 
 
-def test_ratios_of_a_job_that_its_operations_limit():
-    now = utilization(StepWork(10, 1.0, 4e11, 1e9), "declared", JobPeaks(1e12, 2e10), 0.25)
-    assert (now.step_ratio, now.wall_ratio) == (pytest.approx(0.4), 0.25)
-    assert now.memory_ratio == pytest.approx(0.05)
-    assert (now.roofline_ratio, now.memory_bound) == (pytest.approx(0.4), False)
-
-
-def test_ratios_of_a_job_that_memory_limits():
-    """10 operations for each byte: 2e10 bytes/s allow 2e11 operations per second, a fifth of the peak."""
-    now = utilization(StepWork(10, 1.0, 1e11, 1e10), "declared", JobPeaks(1e12, 2e10), None)
-    assert now.step_ratio == pytest.approx(0.1)
-    assert now.memory_ratio == pytest.approx(0.5)
-    assert (now.roofline_ratio, now.memory_bound) == (pytest.approx(0.5), True)
-
-
-@pytest.mark.parametrize(("traffic", "bandwidth"), [(None, 2e10), (1e9, None), (0.0, 2e10)])
-def test_roofline_is_unknown_without_traffic_or_bandwidth(traffic, bandwidth):
-    now = utilization(StepWork(10, 1.0, 4e11, traffic), "counted", JobPeaks(1e12, bandwidth), None)
-    assert (now.memory_ratio, now.roofline_ratio, now.memory_bound) == (None, None, None)
+@pytest.mark.parametrize(
+    ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"),
+    [
+        (4e11, 1e9, 2e10, 0.05, 0.4, False),
+        (1e11, 1e10, 2e10, 0.5, 0.5, True),  # at 10 operations per byte, the memory allows a fifth of the peak
+        (4e11, None, 2e10, None, None, None),
+        (4e11, 1e9, None, None, None, None),
+        (4e11, 0.0, 2e10, None, None, None),
+    ],
+    ids=["operations limit", "memory limits", "unknown traffic", "unknown bandwidth", "no traffic"],
+)
+def test_ratios_are_of_the_peaks_and_of_the_roofline(
+    flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound
+):
+    now = utilization(StepWork(10, 1.0, flops, traffic), "declared", JobPeaks(1e12, bandwidth), 0.25)
+    assert (now.step_ratio, now.wall_ratio) == (pytest.approx(flops / 1e12), 0.25)
+    assert now.memory_ratio == (memory_ratio and pytest.approx(memory_ratio))
+    assert now.roofline_ratio == (roofline_ratio and pytest.approx(roofline_ratio))
+    assert now.memory_bound is memory_bound
