@@ -31,6 +31,19 @@ def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
         # a framework raised its error from a broken connection, or from another error
         (error("failed", "lightning.StepError", False, f"builtins.RuntimeError: {DISCONNECT}"), True),
         (error("failed", "lightning.StepError", root="builtins.KeyError: 'loss'"), False),
+        # errors of the libraries, whose texts differ
+        (error("[gloo/transport/tcp/pair.cc:144] recv: Connection reset by peer"), True),
+        (error("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"), True),
+        (error("Read error [127.0.0.1]:1234: Connection reset by peer"), True),
+        (error("NCCL error: remote process exited or there was a network error, NCCL version 2.21.5"), True),
+        (error("ncclSystemError: System call (e.g. socket, malloc) or external library call failed"), True),
+        (error("write error: Broken pipe"), True),
+        (error("", "torch.distributed.DistNetworkError"), True),
+        (error("", BACKEND), True),
+        # other errors
+        (error("bad batch 17", in_collective=True), False),
+        (error("CUDA error: an illegal memory access was encountered"), False),
+        (error("mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)"), False),
         # a fault of the rank's GPU, or of its settings
         (
             error("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", BACKEND, True),

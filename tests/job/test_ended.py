@@ -81,11 +81,6 @@ def test_next_launch_that_fails_is_another_end(record):
     assert second.earlier_ends(failed) == record.ends
 
 
-def gone(**changes):
-    """Return a newer launch that ended 60 s ago after three steps."""
-    return running(**{"step": 3, "alive": False, "gone_seconds": 60.0, **changes})
-
-
 NO_CULPRIT = [disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)]
 KEPT, CLEARED = {
     "a newer launch has not finished a step": running(step=0),
@@ -98,7 +93,7 @@ KEPT, CLEARED = {
 }, {
     "a newer launch finished": running(
         step=0, activity="done", lease_seconds=None, alive=False, gone_seconds=1.0, exit_status="exit code 0"),
-    "the owner ended a newer launch": gone(exit_status="signal SIGTERM"),
+    "the owner ended a newer launch": running(3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM"),
     "a rank was only unwatched": snapshot(*(raised(rank) for rank in range(3)), rank_state(3)),
     "the owner ended the launch after all": snapshot(*(terminated(rank, 20.0) for rank in range(4))),
     "a newer launch is beyond the last step for some seconds": running(step=700),

@@ -13,19 +13,12 @@ from zmon.schema.host import HostSample, HostWindow
 
 def launch_ranks(attempt=0, time=NOW, ranks=4, launcher="900@1", hosts=("node-a",), world_size=None, **changes):
     """Return all ranks of one launch, spread over the hosts in turn."""
-    return [
-        rank_state(
-            rank,
-            attempt=attempt,
-            start=time + rank * 0.01,
-            run_uid=f"{launcher}-{attempt}-{rank}",
-            world_size=world_size or ranks,
-            host=hosts[rank % len(hosts)],
-            launcher=launcher,
-            **changes,
-        )
-        for rank in range(ranks)
+    of_rank = [
+        {"start": time + r * 0.01, "run_uid": f"{launcher}-{attempt}-{r}", "host": hosts[r % len(hosts)]}
+        for r in range(ranks)
     ]
+    of_launch = {"attempt": attempt, "launcher": launcher, "world_size": world_size or ranks, **changes}
+    return [rank_state(rank, **fields, **of_launch) for rank, fields in enumerate(of_rank)]
 
 
 def as_dead(states):
@@ -134,24 +127,12 @@ def test_each_job_has_a_snapshot_across_all_agents():
     assert job.time == NOW
 
 
-def test_ranks_without_a_report_are_missing():
-    (job,) = snapshots([agent_report(rank_state(0), rank_state(2))], [], [], NOW)
-    assert job.missing == (1, 3)
-    assert [r.rank for r in job.ranks] == [0, 2]
-
-
-def test_snapshot_has_the_hardware_of_its_own_hosts_only():
-    windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
-    (job,) = snapshots([agent_report(rank_state(0))], [], [], NOW, windows)
-    assert [window.host for window in job.hardware] == ["node-a"]
-
-
 @pytest.mark.parametrize(
     ("state", "expected"),
     [(rank_state(0), True), (dead(0, 5.0), True), (dead(0, 61.0), False), (finished(0), False)],
     ids=["lives", "just died", "long dead", "done"],
 )
-def test_snapshot_has_no_hardware_of_a_host_that_the_job_left(state, expected):
-    window = HostWindow("node-a", 60.0, HostSample(), HostSample())
-    (job,) = snapshots([agent_report(state)], [], [], NOW, [window])
-    assert bool(job.hardware) is expected
+def test_snapshot_has_the_hardware_of_hosts_that_the_job_has_not_left(state, expected):
+    windows = [HostWindow(host, 60.0, HostSample(), HostSample()) for host in ("node-a", "node-z")]
+    (job,) = snapshots([agent_report(state)], [], [], NOW, windows)
+    assert [window.host for window in job.hardware] == ["node-a"] * expected
