@@ -44,18 +44,14 @@ class SimulatedJob:
         self.between = {**self.between, self.activity: self.between.get(self.activity, 0.0) + self.open}
         self.activity, self.open = activity, 0.0
 
-    def train(self, number, seconds=STEP, phases=None, ops=None):
+    def train(self, number):
         """Do a number of steps. The time that has passed in the open step is added to the first one."""
         if self.activity != "train":
             self.change_activity("train")
         for _ in range(number):
-            self.wait(seconds)
+            self.wait(STEP)
             self.steps += 1
-            delay = self.open - seconds  # time before this step continued
-            phases_ = phases or {"forward": seconds / 2}
-            ops_ = ops or {"all_to_all": seconds - sum(phases_.values())}
-            ops_ = {op: s + (delay if n == 0 else 0.0) for n, (op, s) in enumerate(ops_.items())}
-            record = step_record(self.steps, phases_, ops_)
+            record = step_record(self.steps, {"forward": STEP / 2}, {"all_to_all": self.open - STEP / 2})
             self.new_steps.append(aligned(self.steps, [record] * 4))
             self.in_steps += self.open
             self.stepped = self.time

@@ -1,12 +1,16 @@
-"""Tests of the time categories of steps. They sum to the step time of the critical rank."""
+"""Tests of the time categories of steps, which sum to that of the critical rank, and of the time that steps lose."""
+
+from dataclasses import astuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.build import step_record
-from tests.steps import aligned
-from zmon.job.efficiency import JobTime, step_categories
+from tests.build import job_steps, step_record
+from tests.steps import aligned, changed
+from zmon.job.baseline import step_window
+from zmon.job.efficiency import JobTime, LastingLoss, lasting_loss, lost_seconds, step_categories
+from zmon.schema.aligned_step import StepWindow
 from zmon.schema.names import OPS, PHASES
 
 SECONDS = st.integers(0, 10**10).map(lambda ns: ns * 1e-9)  # a box has nanoseconds
@@ -67,3 +71,54 @@ def test_throughput_is_unknown_if_a_rank_reports_no_samples():
     job.add([aligned(1, [step_record(1, samples=32), step_record(1, samples=None)])])
     assert job.samples_per_second is None
     assert JobTime().samples_per_second is None
+
+
+# -- time that steps lose because ranks are uneven ---------------------------------------------------------
+
+
+def step(*own, until=0.100, op="all_reduce"):
+    """Return a step of ranks with these self times, which wait for each other until the end of the step."""
+    (only,) = job_steps(1, *({"phases": {"forward": each}, "ops": {op: until - each}} for each in own))
+    return only
+
+
+def windows(*ratios, seconds=5.0):
+    return tuple(StepWindow(50, seconds / 50, 0.05, 0.01, 0.02, None, ratio) for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("own", "exposed", "lost"),
+    [
+        ((0.080, 0.040), ..., 0.020),
+        ((0.080, 0.040, 0.040, 0.040), ..., 0.030),
+        ((0.050, 0.050), ..., 0),
+        # no more than the ranks waited: they do not meet in this step, or only for a moment
+        ((0.080, 0.040), {}, 0),
+        ((0.080, 0.040), {"all_reduce": (0.010, 0.014)}, 0.002),
+    ],
+)
+def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean(own, exposed, lost):
+    uneven = step(*own)
+    assert lost_seconds(uneven if exposed is ... else changed(uneven, exposed=exposed)) == pytest.approx(lost)
+
+
+def test_step_window_has_the_share_of_its_time_that_is_lost():
+    assert step_window([step(0.080, 0.040), step(0.060, 0.060)]).lost_ratio == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ((0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), LastingLoss(0.3, 6, 20)),
+        ((0.9, 0.2, 0.2), LastingLoss(0.2, 3, 15)),
+        ((0.2, 0.9, 0.2, 0.2), LastingLoss(0.2, 4, 20)),  # a pause of a host makes no large loss of a small one
+        ((0.9, 0.05, 0.05), None),  # the window that lost most does not count
+        ((0.05, 0.9, 0.05), None),
+        ((), None),
+        ((0.5, 0.5), None),
+        ((0.5, 0.5, None), None),
+    ],
+)
+def test_loss_lasts_for_as_long_as_the_windows_lose_that_much(ratios, expected):
+    loss = lasting_loss(windows(*ratios), 3, 0.1)
+    assert (loss and astuple(loss)) == (expected and pytest.approx(astuple(expected)))

@@ -27,7 +27,7 @@ from zmon.detectors.slow.plan_text import Column, plan_text
 from zmon.detectors.slow.stages import LongStage, long_stage, stage_finding
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES, UnevenSteps, uneven_finding, uneven_steps
 from zmon.job.columns import middle, values
-from zmon.job.lost_time import lasting_loss
+from zmon.job.efficiency import lasting_loss
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import Evidence
