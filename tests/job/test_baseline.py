@@ -35,22 +35,16 @@ def test_step_window_has_medians_of_the_parts_of_a_step():
     assert window.data_seconds == pytest.approx(0.004)
     assert window.exposed_seconds == pytest.approx(0.002)  # the critical rank
     assert window.samples == 4 * 32
-
-
-def test_step_window_has_no_samples_if_a_rank_reports_none():
     assert step_window(job_steps(10, {}, {"samples": None})).samples is None
 
 
 def test_step_windows_have_a_minimum_of_seconds_and_steps():
     windows = learner_after(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learner_after(job_steps(35, phases={"forward": 2.0})).step_windows] == [
-        WINDOW_STEPS
-    ] * 3
-
-
-def test_unsampled_steps_count_for_step_windows():
-    assert len(learner_after(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
+    windows = learner_after(job_steps(35, phases={"forward": 2.0})).step_windows
+    assert [s.num_steps for s in windows] == [WINDOW_STEPS] * 3
+    sampled = job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})  # unsampled steps count
+    assert len(learner_after(sampled).step_windows) == 3
 
 
 @pytest.mark.parametrize(

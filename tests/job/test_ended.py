@@ -82,33 +82,27 @@ def test_next_launch_that_fails_is_another_end(record):
 
 
 NO_CULPRIT = [disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)]
-KEPT, CLEARED = {
-    "a newer launch has not finished a step": running(step=0),
+LAUNCHES = {  # launches after the end, and whether the record stays
+    "a newer launch has not finished a step": (running(step=0), True),
     # no rank reached another one, so nobody is a culprit; the launch failed all the same
-    "an exception ended a newer launch, without a culprit": snapshot(*NO_CULPRIT),
+    "an exception ended a newer launch, without a culprit": (snapshot(*NO_CULPRIT), True),
     # the reports of another host may show that its owner ended it
-    "a signal has just ended all ranks": snapshot(*(terminated(rank, 2.0) for rank in range(4))),
-    "the boxes of one host are pruned before those of another": snapshot(*(raised(rank, 900.0) for rank in (0, 1))),
-    "the newest launch is silent, and an earlier one is known": ended_launch(start=NOW - 600, run_uid="older"),
-}, {
-    "a newer launch finished": running(
-        step=0, activity="done", lease_seconds=None, alive=False, gone_seconds=1.0, exit_status="exit code 0"),
-    "the owner ended a newer launch": running(3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM"),
-    "a rank was only unwatched": snapshot(*(raised(rank) for rank in range(3)), rank_state(3)),
-    "the owner ended the launch after all": snapshot(*(terminated(rank, 20.0) for rank in range(4))),
-    "a newer launch is beyond the last step for some seconds": running(step=700),
-    "a newer launch has a checkpoint": running(step=2, last_checkpoint_time=NOW),
+    "a signal has just ended all ranks": (snapshot(*(terminated(rank, 2.0) for rank in range(4))), True),
+    "the boxes of one host are pruned first": (snapshot(*(raised(rank, 900.0) for rank in (0, 1))), True),
+    "the newest launch is silent, and an earlier one is known": (ended_launch(start=NOW - 600, run_uid="older"), True),
+    "a newer launch finished": (
+        running(0, activity="done", alive=False, gone_seconds=1.0, exit_status="exit code 0"), False),
+    "the owner ended a newer launch": (running(3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM"), False),
+    "a rank was only unwatched": (snapshot(*(raised(rank) for rank in range(3)), rank_state(3)), False),
+    "the owner ended the launch after all": (snapshot(*(terminated(rank, 20.0) for rank in range(4))), False),
+    "a newer launch is beyond the last step for some seconds": (running(step=700), False),
+    "a newer launch has a checkpoint": (running(step=2, last_checkpoint_time=NOW), False),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("launch", KEPT.values(), ids=KEPT)
-def test_record_stays(record, launch):
-    assert after_launch(record, launch) is record
-
-
-@pytest.mark.parametrize("launch", CLEARED.values(), ids=CLEARED)
-def test_record_is_cleared(record, launch):
-    assert after_launch(record, launch) is None
+@pytest.mark.parametrize(("launch", "stays"), LAUNCHES.values(), ids=LAUNCHES)
+def test_record_stays_until_a_launch_makes_progress_or_ends_well(record, launch, stays):
+    assert after_launch(record, launch) is (record if stays else None)
 
 
 @pytest.mark.parametrize("step", [1, 101])

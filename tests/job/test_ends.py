@@ -2,16 +2,7 @@
 
 import pytest
 
-from tests.build import (
-    dead,
-    disconnected,
-    finished,
-    interrupted,
-    killed,
-    raised,
-    terminated,
-    words,
-)
+from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
 from zmon.job.ends import End, Way, first_to_end, hung_ranks, way_of
 
 

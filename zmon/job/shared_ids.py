@@ -58,20 +58,16 @@ class SharedIds:
     def names(self, reports: Sequence[AgentReport]) -> Mapping[str, Names]:
         """Return the names that differ from the job ids in these reports, by host."""
         by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
-        for report in reports:
-            for state in report.ranks:
-                if state.owner is not None:
-                    by_job[_own_id(state)][state.owner].append(state)
+        owned = [(r.host, s, s.owner) for r in reports for s in r.ranks if s.owner is not None]
+        for _, state, owner in owned:
+            by_job[_own_id(state)][owner].append(state)
         users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
         names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
         result: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for report in reports:
-            for state in report.ranks:
-                if state.owner is None:
-                    continue
-                job_id = _own_id(state)
-                if (name := names[job_id, users[job_id][state.owner]]) != state.job_id:
-                    result[report.host][state.job_id] = name
+        for host, state, owner in owned:
+            job_id = _own_id(state)
+            if (name := names[job_id, users[job_id][owner]]) != state.job_id:
+                result[host][state.job_id] = name
         return {**result}
 
 

@@ -11,7 +11,7 @@ tensor cores at a low clock, or on padded data, are as busy. If another process 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from zmon.job.time_account import Account
@@ -28,14 +28,10 @@ SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minu
 _RECENT_SAMPLES = 12
 
 
-def total(values: Iterable[float | None]) -> float | None:
-    """Return the sum of values; None if one is unknown."""
-    total_ = 0.0
-    for value in values:
-        if value is None:
-            return None
-        total_ += value
-    return total_
+def _known_sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum of these values; None if one is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +76,7 @@ class RecentWork:
             sum(step.steps for step in self.steps),
             seconds,
             sum(step.flops for step in self.steps),
-            total(step.memory_traffic for step in self.steps),
+            _known_sum([step.memory_traffic for step in self.steps]),
         )
 
 
@@ -105,7 +101,7 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         number = sharing[rank.host, rank.device]
         flops += own / number
         bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
-    return JobPeaks(flops, total(bandwidths))
+    return JobPeaks(flops, _known_sum(bandwidths))
 
 
 def flops_source(ranks: Sequence[RankState]) -> str | Unknown:
@@ -148,10 +144,10 @@ def activity_of(snapshot: Snapshot) -> ActivitySample | None:
         return None
     of_host = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
     gpus = [of_host.get(device) for device in {rank.device for rank in snapshot.ranks}]
-    tensor = total(gpu and gpu.tensor_active_ratio for gpu in gpus)
+    tensor = _known_sum([gpu.tensor_active_ratio if gpu else None for gpu in gpus])
     if tensor is None or not gpus:
         return None
-    memory = total(gpu and gpu.memory_active_ratio for gpu in gpus)
+    memory = _known_sum([gpu.memory_active_ratio if gpu else None for gpu in gpus])
     return ActivitySample(tensor / len(gpus), None if memory is None else memory / len(gpus))
 
 
@@ -185,7 +181,7 @@ class RecentActivity:
         """Return the means over the last minute of training, and over all launches; None if unknown now."""
         if self.sampled_at is None or not self.training:
             return None
-        number, memory = len(self.training), total(sample.memory_ratio for sample in self.training)
+        number, memory = len(self.training), _known_sum([sample.memory_ratio for sample in self.training])
         return GpuActivity(
             sum(sample.tensor_ratio for sample in self.training) / number,
             account.tensor_ratio,
