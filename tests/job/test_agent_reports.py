@@ -50,10 +50,12 @@ def test_reports_of_another_clock_do_not_count():
 
 def test_ages_of_a_dead_rank_are_as_of_now():
     last_words = words("exception", "builtins.ValueError", "x", NOW)
-    state = dead(1, 1.0, last_words=last_words, last_words_seconds=1.2, step_seconds=1.5, launcher_gone_seconds=0.4)
+    state = dead(
+        1, 1.0, last_words=last_words, last_words_seconds=1.2, relaunched_seconds=0.2, launcher_gone_seconds=0.4
+    )
     now, living = as_of_now(agent_report(state, rank_state(0)), 0.8).ranks
-    ages = now.gone_seconds, now.last_words_seconds, now.step_seconds, now.launcher_gone_seconds
-    assert ages == pytest.approx((1.8, 2.0, 2.3, 1.2))
+    ages = now.gone_seconds, now.last_words_seconds, now.relaunched_seconds, now.launcher_gone_seconds
+    assert ages == pytest.approx((1.8, 2.0, 1.0, 1.2))
     assert living == rank_state(0)  # it may have gone on since then
 
 
@@ -117,8 +119,8 @@ def test_only_the_jobs_of_the_shard_are_kept(index, job_ids):
 
 
 def test_job_that_an_agent_has_renamed_keeps_its_shard():
-    renamed = replace(report().ranks[0], job_id="a.uid2", wanted_job_id="a")
-    assert [r.job_id for r in of_shard(agent_report(renamed), OTHERS).ranks] == ["a.uid2"]
+    renamed = replace(report().ranks[0], job_id="a.uid3", wanted_job_id="a")
+    assert [r.job_id for r in of_shard(agent_report(renamed), OTHERS).ranks] == ["a.uid3"]
 
 
 def test_suspects_of_other_shards_start_no_pass():

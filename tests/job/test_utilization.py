@@ -131,8 +131,8 @@ def test_ratios_are_of_the_peaks_and_of_the_roofline(
 # -- activity of GPUs --------------------------------------------------------------------------------------
 
 
-def job(*tensor, memory=0.5, number=0, devices=range(9), world_size=None, **changes):
-    """Return a job of one rank per GPU whose tensor cores are this busy, after so many samples."""
+def job(*tensor, memory=0.5, devices=range(9), world_size=None, **changes):
+    """Return a job of one rank per GPU whose tensor cores are this busy."""
     fields = {"world_size": world_size or len(tensor), **changes}
     ranks = [rank_state(n, device=f"GPU-{devices[n]}", **fields) for n in range(len(tensor))]
     gpus = [
@@ -140,24 +140,18 @@ def job(*tensor, memory=0.5, number=0, devices=range(9), world_size=None, **chan
         for n, ratio in enumerate(tensor)
     ]
     gpus.append(GpuSample("9", "GPU-9", tensor_active_ratio=1.0, memory_active_ratio=1.0))  # of nobody
-    window = HostWindow("node-a", 60.0, HostSample(), HostSample(gpus=tuple(gpus)))
-    return snapshot(*ranks, hardware=[window], time=NOW + number * SAMPLE_SECONDS)
+    return snapshot(*ranks, hardware=[HostWindow("node-a", 60.0, HostSample(), HostSample(gpus=tuple(gpus)))])
 
 
-def sampled(recent, account, *numbers, tensor=0.5, **changes):
-    """Take these samples of a job with one GPU."""
-    for number in numbers:
-        recent.add(job(tensor, number=number, **changes), account, False)
+def after(*jobs, seconds=SAMPLE_SECONDS, stalled=()):
+    """Return the recent activity and the account of a job after these snapshots; some of them are in a stall."""
+    recent, account = RecentActivity(), Account("job", causes={"restart": 100.0})
+    for number, job_ in enumerate(jobs):
+        recent.add(replace(job_, time=NOW + number * seconds), account, number in stalled)
+    return recent, account
 
 
-@pytest.fixture
-def recent():
-    return RecentActivity()
-
-
-@pytest.fixture
-def account():
-    return Account("job", causes={"restart": 100.0})
+BUSY, NO_GPU = job(0.5), snapshot(rank_state(0), rank_state(1))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +162,7 @@ def account():
         (job(0.2, memory=None), ActivitySample(0.2, None)),
         (job(0.2, None), None),
         (job(0.2, world_size=2), None),
-        (snapshot(rank_state(0), rank_state(1)), None),
+        (NO_GPU, None),
     ],
     ids=["two GPUs", "two ranks share a GPU", "traffic of the memory is unknown", "a GPU is unknown",
          "a rank is missing", "no GPU"],
@@ -177,49 +171,33 @@ def test_activity_is_the_mean_of_the_gpus_of_the_job(snapshot_, expected):
     assert activity_of(snapshot_) == expected
 
 
-def test_means_are_over_the_last_minute_of_training(recent, account):
-    sampled(recent, account, *range(8), tensor=0.2)
-    sampled(recent, account, *range(8, 20), tensor=0.4)
-    assert recent.activity(account) == GpuActivity(
-        pytest.approx(0.4), pytest.approx((7 * 0.2 + 12 * 0.4) / 19), pytest.approx(0.5)
-    )
+ACTIVITIES = {  # snapshots, the means of the tensor cores now and over wall-clock, and the time that is known
+    "the last minute of training counts": ([job(0.2)] * 8 + [job(0.4)] * 12, 0.4, (7 * 0.2 + 12 * 0.4) / 19, 95.0),
+    "a checkpoint counts over wall-clock": ([job(0.4)] * 2 + [job(0.0, activity="checkpoint")], 0.4, 0.2, 10.0),
+    "a GPU is unknown": ([BUSY] * 3 + [job(None)], None, 0.5, 10.0),
+    "nothing is assumed of the time before": ([BUSY] * 3 + [job(None)] * 6 + [BUSY], 0.5, 0.5, 10.0),
+    "no GPU": ([NO_GPU], None, None, 0.0),
+    "others use the GPUs of a job that is done": ([BUSY] * 3 + [job(0.9, activity="done")] * 6, None, 0.5, 10.0),
+    "others use the GPUs of a job that is gone": ([BUSY] * 3 + [job(0.9, alive=False)] * 6, None, 0.5, 10.0),
+}
 
 
-def test_no_more_than_one_sample_is_taken_in_five_seconds(recent, account):
-    sampled(recent, account, *(n / 50 for n in range(51)))
+@pytest.mark.parametrize(("jobs", "now", "wall", "known"), ACTIVITIES.values(), ids=ACTIVITIES)
+def test_activity_is_a_mean_over_time(jobs, now, wall, known):
+    recent, account = after(*jobs)
+    means = GpuActivity(pytest.approx(now), pytest.approx(wall), pytest.approx(0.5))
+    assert recent.activity(account) == (None if now is None else means)
+    assert account.tensor_ratio == pytest.approx(wall)
+    assert account.tensor_known_seconds == pytest.approx(known)
+
+
+def test_no_more_than_one_sample_is_taken_in_five_seconds():
+    recent, account = after(*[BUSY] * 51, seconds=0.1)
     assert (len(recent.training), account.tensor_known_seconds) == (2, pytest.approx(5.0))
 
 
-@pytest.mark.parametrize(("activity", "stalled"), [("checkpoint", False), ("train", True)])
-def test_checkpoints_and_stalls_count_over_wall_clock_only(recent, account, activity, stalled):
-    sampled(recent, account, 0, 1, tensor=0.4)
-    recent.add(job(0.0, number=2, activity=activity), account, stalled)
+def test_stalls_and_restarts_count_over_wall_clock_only():
+    recent, account = after(job(0.4), job(0.4), job(0.0), stalled=(2,))
     assert recent.activity(account) == GpuActivity(pytest.approx(0.4), pytest.approx(0.2), 0.5)
-
-
-def test_time_of_a_restart_counts_over_wall_clock(recent, account):
-    sampled(recent, account, 0, 1, 2)
     account.causes["restart"] += 10.0
-    assert recent.activity(account).tensor_wall_ratio == pytest.approx(0.25)
-
-
-def test_activity_is_unknown_once_that_of_a_gpu_is(recent, account):
-    sampled(recent, account, 0, 1, 2)
-    sampled(recent, account, 3, tensor=None)
-    assert recent.activity(account) is None
-    sampled(recent, account, 9)
-    assert account.tensor_known_seconds == pytest.approx(10.0)  # nothing is assumed of the time between
-    assert recent.activity(account).tensor_ratio == 0.5
-
-
-def test_job_without_gpus_has_no_activity(recent, account):
-    recent.add(snapshot(rank_state(0), rank_state(1)), account, False)
-    assert (recent.activity(account), account.tensor_ratio) == (None, None)
-
-
-@pytest.mark.parametrize("end", [{"activity": "done"}, {"alive": False}])
-def test_gpus_of_a_job_that_has_ended_belong_to_others(recent, account, end):
-    sampled(recent, account, 0, 1, 2)
-    sampled(recent, account, *range(3, 9), tensor=0.9, **end)
-    assert (account.tensor_ratio, account.tensor_known_seconds) == (pytest.approx(0.5), pytest.approx(10.0))
-    assert recent.activity(account) is None
+    assert recent.activity(account).tensor_wall_ratio == pytest.approx(0.1)
