@@ -49,13 +49,11 @@ def test_reports_of_another_clock_do_not_count():
 
 
 def test_ages_of_a_dead_rank_are_as_of_now():
-    last_words = words("exception", "builtins.ValueError", "x", NOW)
-    state = dead(
-        1, 1.0, last_words=last_words, last_words_seconds=1.2, relaunched_seconds=0.2, launcher_gone_seconds=0.4
-    )
-    now, living = as_of_now(agent_report(state, rank_state(0)), 0.8).ranks
-    ages = now.gone_seconds, now.last_words_seconds, now.relaunched_seconds, now.launcher_gone_seconds
-    assert ages == pytest.approx((1.8, 2.0, 1.0, 1.2))
+    error = words("exception", "builtins.ValueError", "x", NOW)
+    ages = {"last_words_seconds": 1.2, "relaunched_seconds": 0.2, "launcher_gone_seconds": 0.4, "step_seconds": 1.5}
+    now, living = as_of_now(agent_report(dead(1, 1.0, last_words=error, **ages), rank_state(0)), 0.8).ranks
+    assert now.gone_seconds == pytest.approx(1.8)
+    assert {name: getattr(now, name) - age for name, age in ages.items()} == pytest.approx(dict.fromkeys(ages, 0.8))
     assert living == rank_state(0)  # it may have gone on since then
 
 

@@ -41,9 +41,7 @@ def test_record_has_the_end_and_its_reason(record):
     end = record.ended(NOW)
     assert (end.cause, end.summary, end.finding) == ("rank_exited", FAULT.summary, "f1")
     assert (end.time, end.step, end.ranks, end.hosts) == (NOW - 1.0, 100, (2,), ("node-a",))
-
-
-def test_view_of_an_ended_job_has_no_figures_of_a_running_job(record):
+    # the view has no figures of a running job
     assert (record.view.step_seconds, record.view.samples_per_second, record.view.findings) == (None, None, ())
     assert (record.view.labels, record.view.report) == ({"owner": "ann"}, {"loss": 0.5})
     assert record.view.has_failed

@@ -47,16 +47,8 @@ def test_nobody_ended_first_if_all_ranks_are_victims_or_were_cancelled():
     assert first_to_end([]) == []
 
 
-GPU = {"device": "GPU-0", "step_seconds": 605.0, "state_seconds": 605.0}
-
-
 def test_no_rank_hung_after_a_hung_job_was_cancelled():
     """The rank that hangs in Python ends at once, the others when the launcher kills them, without an exit status."""
-    waited = [dead(rank, 1.0, sequences={"0": 301}, **GPU) for rank in (0, 1, 2)]
-    assert hung_ranks([*waited, terminated(3, 31.0, **GPU)]) == []
-
-
-def test_rank_that_read_data_for_a_moment_did_not_hang():
-    stood = {**GPU, "lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
-    last = terminated(3, 1.0, phase="data", **{**stood, "state_seconds": 2.0})
-    assert hung_ranks([*(dead(rank, 1.0, sequences={"0": 301}, **stood) for rank in (0, 1, 2)), last]) == []
+    fields = {"device": "GPU-0", "step_seconds": 605.0, "state_seconds": 605.0}
+    others = [dead(rank, 1.0, sequences={"0": 301}, **fields) for rank in (0, 1, 2)]
+    assert hung_ranks([*others, terminated(3, 31.0, **fields)]) == []

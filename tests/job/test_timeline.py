@@ -69,6 +69,9 @@ LEFT_OVER = {  # ranks of earlier launches, and ranks of the newest one
     "the earlier launch ended in init": (
         gone(launch_ranks(0, NOW - 20, **ONE_HOST), 12.0, steps=0)[1:],
         began(launch_ranks(0, NOW - 3, **ANEW, **ONE_HOST), 3.0)[:1]),
+    "no launcher restarts ranks": (
+        gone(launch_ranks(0, NOW - 90, max_restarts=None), 12.0, steps=0)[1:],
+        began(launch_ranks(0, NOW - 3, **ANEW, max_restarts=None), 3.0)[:1]),
     "a rank moved to another host": (as_dead(launch_ranks(hosts=("node-b",))[:1]), launch_ranks(0, NOW + 500)),
 }  # fmt: skip
 TOGETHER = {
