@@ -41,7 +41,7 @@ def test_categories_sum_to_the_steps_of_the_critical_rank(records):
     assert job.total_seconds == pytest.approx(5 * sum(causes.values()))
 
 
-STEPS = {  # self time and wait of each rank in seconds, and the categories of the step
+STEPS = {  # self time and exposed time of each rank in seconds, and the categories of the step
     "three ranks wait for the fourth": ([(0.010, 0.032)] * 3 + [(0.040, 0.002)], (0.010, 0.030, 0.002)),
     "the others waited 3 s for a rank that saved first": ([(0.010, 0.010)] + [(0.011, 3.009)] * 3, (0.010, 0.0, 0.010)),
     "each rank takes longer than another": ([(0.001, 0.049), (0.012, 0.038), (0.040, 0.010)], (0.012, 0.028, 0.010)),
@@ -51,7 +51,7 @@ STEPS = {  # self time and wait of each rank in seconds, and the categories of t
 
 @pytest.mark.parametrize(("ranks", "categories"), STEPS.values(), ids=STEPS)
 def test_only_the_wait_of_the_critical_rank_is_communication(ranks, categories):
-    step = aligned(1, [step_record(1, {"forward": own}, {"all_to_all": waited}) for own, waited in ranks])
+    step = aligned(1, [step_record(1, {"forward": self_time}, {"all_to_all": exposed}) for self_time, exposed in ranks])
     assert step_categories(step) == pytest.approx(
         dict(zip(("forward", "imbalance", "all_to_all"), categories, strict=True))
     )
@@ -76,9 +76,9 @@ def test_throughput_is_unknown_if_a_rank_reports_no_samples():
 # -- time that steps lose because ranks are uneven ---------------------------------------------------------
 
 
-def step(*own, until=0.100, op="all_reduce"):
+def step(*self_times, until=0.100, op="all_reduce"):
     """Return a step of ranks with these self times, which wait for each other until the end of the step."""
-    (only,) = job_steps(1, *({"phases": {"forward": each}, "ops": {op: until - each}} for each in own))
+    (only,) = job_steps(1, *({"phases": {"forward": each}, "ops": {op: until - each}} for each in self_times))
     return only
 
 
@@ -87,7 +87,7 @@ def windows(*ratios, seconds=5.0):
 
 
 @pytest.mark.parametrize(
-    ("own", "exposed", "lost"),
+    ("self_times", "exposed", "lost"),
     [
         ((0.080, 0.040), ..., 0.020),
         ((0.080, 0.040, 0.040, 0.040), ..., 0.030),
@@ -97,8 +97,8 @@ def windows(*ratios, seconds=5.0):
         ((0.080, 0.040), {"all_reduce": (0.010, 0.014)}, 0.002),
     ],
 )
-def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean(own, exposed, lost):
-    uneven = step(*own)
+def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean(self_times, exposed, lost):
+    uneven = step(*self_times)
     assert lost_seconds(uneven if exposed is ... else changed(uneven, exposed=exposed)) == pytest.approx(lost)
 
 

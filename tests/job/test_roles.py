@@ -29,7 +29,7 @@ def job(size, groups=None, ops=(), between=0, collective=0, **changes):
     return replace(snapshot(*ranks), steps=(changed(step, sent_bytes=columns),), **changes)
 
 
-def named(*words):
+def with_roles(*words):
     states = [replace(rank_state(rank, world_size=len(words)), role=word) for rank, word in enumerate(words)]
     return snapshot(*states)
 
@@ -53,9 +53,9 @@ ROLES = {  # a job, and the ranks of its roles
         job(4, {"0": range(4), **STAGES, "3": (0, 3)}, ("all_reduce",), MIB, MIB), ALIKE),
     "no step": (replace(job(4, {}, (), MIB), steps=()), ALIKE),
     "a rank is missing": (replace(job(4, {}, (), MIB), ranks=job(4).ranks[:3]), ALIKE),
-    "the job names roles": (named("encoder", "decoder", "encoder", "decoder"), [(0, 2), (1, 3)]),
-    "the job names the same role": (named("trainer", "trainer", "trainer", "trainer"), ALIKE),
-    "the job does not name the role of a rank": (named("a", "b", "a", ""), ALIKE),
+    "the job names roles": (with_roles("encoder", "decoder", "encoder", "decoder"), [(0, 2), (1, 3)]),
+    "the job names the same role": (with_roles("trainer", "trainer", "trainer", "trainer"), ALIKE),
+    "the job does not name the role of a rank": (with_roles("a", "b", "a", ""), ALIKE),
 }  # fmt: skip
 
 
@@ -67,5 +67,5 @@ def test_ranks_that_do_the_same_work_have_one_role_and_so_have_all_ranks_if_in_d
 def test_role_has_the_name_that_the_job_gives_it_or_its_ranks():
     first, second = roles(job(4, STAGES, ("all_reduce",), MIB, MIB))
     assert (first.name, second.stage) == ("ranks 0–1", "the stage of ranks 2–3")
-    first, second = roles(named("encoder", "decoder", "encoder", "decoder"))
+    first, second = roles(with_roles("encoder", "decoder", "encoder", "decoder"))
     assert (first.stage, second.name) == ("stage encoder", "decoder")
