@@ -175,7 +175,7 @@ ACTIVITIES = {  # snapshots, the means of the tensor cores now and over wall-clo
     "the last minute of training counts": ([job(0.2)] * 8 + [job(0.4)] * 12, 0.4, (7 * 0.2 + 12 * 0.4) / 19, 95.0),
     "a checkpoint counts over wall-clock": ([job(0.4)] * 2 + [job(0.0, activity="checkpoint")], 0.4, 0.2, 10.0),
     "a GPU is unknown": ([BUSY] * 3 + [job(None)], None, 0.5, 10.0),
-    "nothing is assumed of the time before": ([BUSY] * 3 + [job(None)] * 6 + [BUSY], 0.5, 0.5, 10.0),
+    "nothing is assumed of the time before": ([job(0.1)] * 3 + [job(None)] * 6 + [BUSY], 0.5, 0.1, 10.0),
     "no GPU": ([NO_GPU], None, None, 0.0),
     "others use the GPUs of a job that is done": ([BUSY] * 3 + [job(0.9, activity="done")] * 6, None, 0.5, 10.0),
     "others use the GPUs of a job that is gone": ([BUSY] * 3 + [job(0.9, alive=False)] * 6, None, 0.5, 10.0),

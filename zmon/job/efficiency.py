@@ -69,8 +69,6 @@ def lost_seconds(step: AlignedStep) -> float:
     That is the largest self time minus the mean self time. It is never more than what the ranks waited beyond the one
     that waited least: ranks that average their gradients only every tenth step lose nothing in the others.
     """
-    if not step.exposed:
-        return 0.0
     own, exposed = values(step.self_seconds), exposed_by_rank(step)
     return max(min(float(own.max() - own.mean()), float(exposed.mean() - exposed.min())), 0.0)
 
