@@ -60,11 +60,11 @@ def _aged(state: RankState, seconds: float) -> RankState:
     inside = state.in_flight
     return replace(
         state,
-        gone_seconds=later(state.gone_seconds, seconds),
-        leaving_seconds=later(state.leaving_seconds, seconds),
-        last_words_seconds=later(state.last_words_seconds, seconds),
-        launcher_gone_seconds=later(state.launcher_gone_seconds, seconds),
-        relaunched_seconds=later(state.relaunched_seconds, seconds),
+        gone_seconds=_later(state.gone_seconds, seconds),
+        leaving_seconds=_later(state.leaving_seconds, seconds),
+        last_words_seconds=_later(state.last_words_seconds, seconds),
+        launcher_gone_seconds=_later(state.launcher_gone_seconds, seconds),
+        relaunched_seconds=_later(state.relaunched_seconds, seconds),
         activity_seconds=state.activity_seconds + seconds,
         step_seconds=state.step_seconds + seconds,
         state_seconds=state.state_seconds + seconds,
@@ -72,7 +72,7 @@ def _aged(state: RankState, seconds: float) -> RankState:
     )
 
 
-def later(age: float | None, seconds: float) -> float | None:
+def _later(age: float | None, seconds: float) -> float | None:
     """Return an age as it is after so many seconds; None stays unknown."""
     return None if age is None else age + seconds
 
@@ -91,12 +91,12 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
 
 def _completed(state: RankState, earlier: RankState, seconds: float) -> RankState:
-    ages = (state.launcher_gone_seconds, later(earlier.launcher_gone_seconds, seconds))
+    ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
     completed = replace(
         state,
         launcher_status=state.launcher_status or earlier.launcher_status,
         launcher_gone_seconds=max((age for age in ages if age is not None), default=None),
-        relaunched_seconds=later(earlier.relaunched_seconds, seconds)
+        relaunched_seconds=_later(earlier.relaunched_seconds, seconds)
         if state.relaunched_seconds is None
         else state.relaunched_seconds,
     )
@@ -107,7 +107,7 @@ def _completed(state: RankState, earlier: RankState, seconds: float) -> RankStat
     return replace(
         completed,
         exit_status=earlier.exit_status,
-        gone_seconds=later(earlier.gone_seconds, seconds),
+        gone_seconds=_later(earlier.gone_seconds, seconds),
         watched=earlier.watched,
     )
 
