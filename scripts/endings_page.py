@@ -5,6 +5,7 @@ from __future__ import annotations
 from scripts.hangs_page import table
 from tests.detectors.endings.abort_rows import NCCL, SIZES
 from tests.detectors.endings.job_rows import WHOLE_JOB
+from tests.detectors.endings.loop_rows import LOOPS
 from tests.detectors.endings.one_rank_rows import ONE_RANK
 from tests.detectors.endings.signal_rows import SIGNALS
 from tests.detectors.endings.store_rows import STORE
@@ -54,6 +55,7 @@ SECTIONS = {  # heading → rows; rank 0 to 3 are on one host unless the row say
     "Ranks that never meet, and connections that break": STORE,
     "NCCL's watchdog": NCCL,
     "Another size": SIZES,
+    "Starts that fail one after the other": LOOPS,
 }
 
 

@@ -19,6 +19,7 @@ from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
 from zmon.schema.job import EndedJob
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
+from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState
@@ -159,6 +160,7 @@ def snapshot(
     hardware: Iterable[HostWindow] = (),
     flights: dict[int, FlightRecord] | None = None,
     steps: tuple[AlignedStep, ...] = (),
+    earlier_ends: Iterable[LaunchEnd] = (),
 ) -> Snapshot:
     """Return the snapshot of a job of these ranks; by default all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -176,6 +178,7 @@ def snapshot(
         hardware=tuple(hardware),
         flights=flights or {},
         steps=steps,
+        earlier_ends=tuple(earlier_ends),
     )
 
 

@@ -9,43 +9,52 @@ from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_ad
 from zmon.job.way import Way, way_of
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
+BACKEND = "torch.distributed.DistBackendError"
 
 
-def error(message, type_="builtins.RuntimeError", **changes):
-    return replace(words("exception", type_, message), **changes)
-
-
-@pytest.mark.parametrize("message", ["read error: connection reset by peer", "connection refused", "read timeout"])
-def test_network_error_outside_a_collective_is_the_ranks_own(message):
-    assert not is_broken_connection(error(message, in_collective=False))
-    assert is_broken_connection(error(message, in_collective=True))
-    assert is_broken_connection(error(message))  # an older box does not say where
-
-
-def test_error_of_gloo_is_a_broken_connection_wherever_it_was_raised():
-    """The collectives of DDP run in C++, so no frame of the traceback is a collective."""
-    assert is_broken_connection(error(DISCONNECT, in_collective=False))
-
-
-def test_error_that_a_framework_raised_from_a_broken_connection_is_one():
-    root = f"builtins.RuntimeError: {DISCONNECT}"
-    assert is_broken_connection(error("step failed", "lightning.StepError", root=root, in_collective=False))
-    assert not is_broken_connection(error("step failed", "lightning.StepError", root="builtins.KeyError: 'loss'"))
+def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
+    return replace(words("exception", type_, message), in_collective=in_collective, root=root)
 
 
 @pytest.mark.parametrize(
-    "message",
+    ("last_words", "is_broken"),
     [
-        "NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
-        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.",
+        (error("read error: connection reset by peer", in_collective=True), True),
+        (error("read error: connection reset by peer", in_collective=False), False),  # of a storage client
+        (error("read error: connection reset by peer"), True),  # an older box does not say where
+        (error("connection refused", in_collective=True), True),
+        (error("connection refused", in_collective=False), False),
+        (error("read timeout", in_collective=True), True),
+        (error("read timeout", in_collective=False), False),
+        # the collectives of DDP run in C++, so no frame of the traceback is a collective
+        (error(DISCONNECT, in_collective=False), True),
+        # a framework raised its error from a broken connection, or from another error
+        (error("failed", "lightning.StepError", False, f"builtins.RuntimeError: {DISCONNECT}"), True),
+        (error("failed", "lightning.StepError", root="builtins.KeyError: 'loss'"), False),
+        # errors of the libraries, whose texts differ
+        (error("[gloo/transport/tcp/pair.cc:144] recv: Connection reset by peer"), True),
+        (error("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"), True),
+        (error("Read error [127.0.0.1]:1234: Connection reset by peer"), True),
+        (error("NCCL error: remote process exited or there was a network error, NCCL version 2.21.5"), True),
+        (error("ncclSystemError: System call (e.g. socket, malloc) or external library call failed"), True),
+        (error("write error: Broken pipe"), True),
+        (error("", "torch.distributed.DistNetworkError"), True),
+        (error("", BACKEND), True),
+        # other errors
+        (error("bad batch 17", in_collective=True), False),
+        (error("CUDA error: an illegal memory access was encountered"), False),
+        (error("mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)"), False),
+        # a fault of the rank's GPU, or of its settings
+        (
+            error("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", BACKEND, True),
+            False,
+        ),
+        (error("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", BACKEND, True), False),
+        (error("NCCL_SOCKET_IFNAME must be set", in_collective=False), False),
     ],
 )
-def test_fault_of_the_ranks_own_gpu_is_no_broken_connection(message):
-    assert not is_broken_connection(error(message, "torch.distributed.DistBackendError", in_collective=True))
-
-
-def test_text_about_nccl_without_a_broken_connection_is_the_ranks_own():
-    assert not is_broken_connection(error("NCCL_SOCKET_IFNAME must be set", in_collective=False))
+def test_error_is_a_broken_connection_if_a_collective_or_its_library_raised_it(last_words, is_broken):
+    assert is_broken_connection(last_words) is is_broken
 
 
 def test_timeout_of_a_collective_is_told_from_a_reset():

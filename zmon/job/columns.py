@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,13 +43,8 @@ def total_samples(step: AlignedStep) -> int | None:
 
 def exposed_by_rank(step: AlignedStep) -> Values:
     """Return the exposed time of each rank in all ops together."""
-    return total(step.exposed.values(), len(step.self_seconds))
-
-
-def total(columns: Iterable[Sequence[float]], num_ranks: int) -> Values:
-    """Return the sum of these columns for each rank; 0 without columns."""
-    result = np.zeros(num_ranks)
-    for column in columns:
+    result = np.zeros(len(step.self_seconds))
+    for column in step.exposed.values():
         result += values(column)
     return result
 

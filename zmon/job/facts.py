@@ -22,7 +22,7 @@ from zmon.schema.rank import RankState
 # An agent looks ten times a second, and less often on a busy machine. The others lose their connections within 0.05 s.
 LOOK_SECONDS = 0.3
 # Reports of two hosts travel for milliseconds. The hub knows how much longer than the quickest one each took, and not
-# how long the quickest took (zmon/job/report_delay.py).
+# how long the quickest took (zmon/job/agent_reports.py).
 ALIGNED_SECONDS = 0.02
 # A signal to the ranks of a launcher reaches all of them within 0.07 s on a busy machine, and within 0.002 s on an idle
 # one. torchrun looks for dead ranks every 0.1 s, so what it sends after a failure comes later.

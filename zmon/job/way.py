@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from enum import Enum
 
-from zmon.job.cancellation import CANCELLED_CODES, is_cancellation
 from zmon.job.connection_errors import could_not_meet, is_broken_connection
 from zmon.job.facts import LOOK_SECONDS, ONE_LOOK_SECONDS, launcher_lead
+from zmon.job.signals import CANCELLED_CODES, is_cancellation
 from zmon.schema.rank import RankState
 
 CANCELLED_STATUS = tuple(f"signal {name}" for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"))  # torchrun's list

@@ -19,7 +19,7 @@ from zmon.job.facts import (
     began_to_end,
     ended,
 )
-from zmon.job.signal_sender import Sender, is_one_sweep, sender
+from zmon.job.signals import Sender, is_one_sweep, sender
 from zmon.job.way import CANCELLED_EXIT, CANCELLED_STATUS, Way
 from zmon.schema.rank import RankState
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
 from zmon.detectors.wording import ranks_on
-from zmon.job.signal_sender import lone_target
+from zmon.job.signals import lone_target
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.names import Severity

@@ -18,7 +18,7 @@ from zmon.detectors.slow.jitter import measure
 from zmon.detectors.slow.skew import Skew, costly_skew, skew_finding
 from zmon.detectors.slow.stages import LongStage, long_stage, stage_finding
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES, UnevenSteps, uneven_finding, uneven_steps
-from zmon.job.lost_time import lasting_loss
+from zmon.job.efficiency import lasting_loss
 from zmon.job.roles import roles
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding

@@ -19,7 +19,7 @@ import numpy as np
 from zmon.detectors.slow.chance import binomial_tail
 from zmon.detectors.slow.self_times import SelfTimes
 from zmon.job.columns import Values, by_rank, values
-from zmon.job.lost_time import lost_seconds
+from zmon.job.efficiency import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
 
 INPUT_PHASES = ("data", "h2d")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.slow.jitter import Jitter
 from zmon.detectors.slow.step_cost import ms
-from zmon.job.lost_time import LastingLoss
+from zmon.job.efficiency import LastingLoss
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding

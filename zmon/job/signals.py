@@ -1,16 +1,21 @@
-"""Tell who sent the signals that ended ranks: their launcher, or another process.
+"""Tells who sent the signals that ended ranks, and with which exceptions ranks obey signals.
 
-The kernel tells a handler the process that sent a signal (si_pid, sigaction(2)), and the C part of the probe records
-it. A launcher signals its ranks after one of them has failed, or after its owner has signalled it. So a rank that
-another process signalled, while its launcher signalled the others, was signalled alone.
+Pure. The kernel tells a handler the process that sent a signal (si_pid, sigaction(2)), and the C part of the probe
+records it. A launcher signals its ranks after one of them has failed, or after its owner has signalled it. So a rank
+that another process signalled, while its launcher signalled the others, was signalled alone.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import Enum
 
-from zmon.schema.rank import RankState
+from zmon.schema.rank import LastWords, RankState
+
+CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
+# Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
+_CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
 
 
 class Sender(Enum):
@@ -44,3 +49,12 @@ def is_one_sweep(signalled: Sequence[RankState]) -> bool:
         return True
     sources = {(state.host, state.last_words.sender_pid) for state in signalled if state.last_words}
     return senders == {Sender.OTHER} and len(sources) == 1
+
+
+def is_cancellation(words: LastWords) -> bool:
+    """Return True if these last words are an exception with which a rank obeys a signal."""
+    if words.kind != "exception":
+        return False
+    if words.type == "builtins.SystemExit":
+        return words.message in CANCELLED_CODES
+    return _CANCELLED_TYPE.search(words.type) is not None
