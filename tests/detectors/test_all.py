@@ -9,7 +9,8 @@ from tests.places import REPOSITORY
 from zmon.detectors import ALL
 
 ENDINGS = (
-    "connection_loss", "crash_loop", "launcher", "rendezvous", "rules", "signals", "unclear_end", "uneven_end",
+    "connection_loss", "crash_loop", "launcher", "rendezvous", "rules", "signals", "size_mismatch",
+    "uneven_end",
 )  # fmt: skip
 HANGS = ("diagnosis", "different_paths", "frozen", "rules", "sequence_lag")
 FILES = {  # detector → files with its causes

@@ -47,13 +47,14 @@ PAIR = [aborted(rank, sequences={"0": 25}) for rank in (2, 3)]
 
 NCCL = (
     *(row(f"the watchdog aborts three ranks that wait, and the fourth hangs; {name}", HANG(3),
-          [*(aborted(rank, exit_status=status) for rank in THREE), hanging(3)])
+          [*(aborted(rank, exit_status=status) for rank in THREE), hanging(3)], says="waited for it and are gone")
       for status, name in (("signal SIGABRT", "SIGABRT"), (None, "an older kernel"))),
     row("the same, inside a collective", HANG(3), [*(aborted(rank, **INSIDE) for rank in THREE), hanging(3)]),
     row("the same, and the fourth reads data", due("input_stall", 3),
         [*map(aborted, THREE), hanging(3, phase="data")]),
     *(row(f"the same, and the launcher ends the fourth: {how.__name__}", EXIT(3),
-          [*map(aborted, THREE), ended(3, how=how)]) for how in (terminated, killed)),
+          [*map(aborted, THREE), ended(3, how=how)], says="the others had waited for it, and ended first")
+      for how in (terminated, killed)),
     *(row(f"the same, and its last words seem {late} s older than the abort", EXIT(3),
           [*(aborted(rank, 1.0) for rank in THREE), ended(3, last_words_seconds=1.0 + late)], "agents look late")
       for late in (0.04, 0.2)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.build import NOW, raised, rank_state, terminated
-from tests.detectors.rows import QUIET, Due, Row, due
+from tests.detectors.stalls import QUIET, Row, due, row
 from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.rank import RankState
 
@@ -37,44 +37,44 @@ def running(step: int, **changes) -> list[RankState]:
     return [rank_state(rank, **fields) for rank in range(4)]
 
 
-def row(name: str, due_: Due, ends: list[LaunchEnd], ranks: list[RankState], note: str = "", later: float = 40) -> Row:
+def loop(name: str, due_: str, ends: list[LaunchEnd], ranks: list[RankState], note: str = "", later: float = 40) -> Row:
     """Return a launch that follows these ends; the last of them was so many seconds ago."""
-    return Row(name, due_, ranks, note, {"earlier_ends": ends, "time": ends[-1].ended + later})
+    return row(name, due_, ranks, note, earlier_ends=ends, time=ends[-1].ended + later)
 
 
 TWO, THREE = [end(0), end(1)], [end(0), end(1), end(2)]
 LOOP, ORDINARY = due("crash_loop", 2), due("rank_exited", 2, severity="warning")
 LOOPS = (
-    row("the third start fails without progress", LOOP, TWO, failing(), "it pages while restarts are left"),
-    row("the second start fails", ORDINARY, TWO[:1], failing()),
-    row("the start of a supervisor fails", due("rank_exited", 2), [end(0, attempt=0)], failing(**LAST_RESTART)),
-    row("the last restart of a launcher fails", due("rank_exited", 2), [end(0, attempt=0)],
+    loop("the third start fails without progress", LOOP, TWO, failing(), "it pages while restarts are left"),
+    loop("the second start fails", ORDINARY, TWO[:1], failing()),
+    loop("the start of a supervisor fails", due("rank_exited", 2), [end(0, attempt=0)], failing(**LAST_RESTART)),
+    loop("the last restart of a launcher fails", due("rank_exited", 2), [end(0, attempt=0)],
         failing(restart_count=1, max_restarts=1, attempt=1)),
-    row("the start of a person fails", due("rank_exited", 2), TWO[:1], failing(**LAST_RESTART), later=1000),
-    row("a supervisor starts the launcher again, and each start fails", LOOP, [end(0, attempt=0), end(1, attempt=0)],
+    loop("the start of a person fails", due("rank_exited", 2), TWO[:1], failing(**LAST_RESTART), later=1000),
+    loop("a supervisor starts the launcher again, and each start fails", LOOP, [end(0, attempt=0), end(1, attempt=0)],
         failing(**LAST_RESTART)),
-    row("each start fails at a later step", ORDINARY, [end(0, 100), end(1, 500), end(2, 900)], failing(2000)),
-    row("each start fails after a new checkpoint", ORDINARY,
+    loop("each start fails at a later step", ORDINARY, [end(0, 100), end(1, 500), end(2, 900)], failing(2000)),
+    loop("each start fails after a new checkpoint", ORDINARY,
         [end(0, saved=True), end(1, 90, saved=True), end(2, 110, saved=True)], failing(70, **SAVED),
         "steps begin again at 0 in each start"),
-    row("each start saves checkpoints and fails in the same way", LOOP, [end(0, saved=True), end(1, saved=True)],
+    loop("each start saves checkpoints and fails in the same way", LOOP, [end(0, saved=True), end(1, saved=True)],
         failing(**SAVED), "the job does not resume them"),
-    row("the start after progress fails", ORDINARY, [*TWO, end(2, 400)], failing(400, "another")),
-    row("the second start after progress fails", LOOP, [*TWO, end(2, 400), end(3, 300)], failing(300)),
-    row("a start fails an hour after the others", ORDINARY, [*TWO, end(2, began=NOW + 3600, ended=NOW + 3650)],
+    loop("the start after progress fails", ORDINARY, [*TWO, end(2, 400)], failing(400, "another")),
+    loop("the second start after progress fails", LOOP, [*TWO, end(2, 400), end(3, 300)], failing(300)),
+    loop("a start fails an hour after the others", ORDINARY, [*TWO, end(2, began=NOW + 3600, ended=NOW + 3650)],
         failing(), "a person started it"),
-    row("the owner ends the third start", QUIET, THREE, [terminated(r, 9.0, open_seconds=20.0) for r in range(4)]),
-    row("ranks of one host fail in turn", due("crash_loop"), [end(0, rank=0), end(1, rank=3)], failing()),
-    row("ranks of several hosts fail in turn", due("crash_loop"),
+    loop("the owner ends the third start", QUIET, THREE, [terminated(r, 9.0, open_seconds=20.0) for r in range(4)]),
+    loop("ranks of one host fail in turn", due("crash_loop", "node-a"), [end(0, rank=0), end(1, rank=3)], failing()),
+    loop("ranks of several hosts fail in turn", due("crash_loop"),
         [end(0, rank=0, host="node-b"), end(1, rank=3, host="node-c")], failing()),
-    row("one rank fails on other hosts and at other steps", LOOP,
+    loop("one rank fails on other hosts and at other steps", LOOP,
         [end(0, 120, host="node-b"), end(1, 90, host="node-c")], failing(100)),
-    row("each start fails before its first step", LOOP, [end(0, 0), end(1, 0)], failing(0)),
-    row("each start fails with another error", LOOP, [end(0, error="OSError: disk"), end(1, error="KeyError: 7")],
+    loop("each start fails before its first step", LOOP, [end(0, 0), end(1, 0)], failing(0)),
+    loop("each start fails with another error", LOOP, [end(0, error="OSError: disk"), end(1, error="KeyError: 7")],
         failing()),
-    row("the next launch starts", LOOP, THREE, running(0, activity="init", step_seconds_total=0.0)),
-    row("the next launch is at the furthest step", LOOP, THREE, running(118)),
-    row("the next launch is 0.7 s beyond the furthest step", LOOP, THREE, running(125)),
-    row("the next launch is 10 s beyond the furthest step", QUIET, THREE, running(219)),
-    row("the next launch saves the first checkpoint", QUIET, THREE, running(20, **SAVED)),
+    loop("the next launch starts", LOOP, THREE, running(0, activity="init", step_seconds_total=0.0)),
+    loop("the next launch is at the furthest step", LOOP, THREE, running(118)),
+    loop("the next launch is 0.7 s beyond the furthest step", LOOP, THREE, running(125)),
+    loop("the next launch is 10 s beyond the furthest step", QUIET, THREE, running(219)),
+    loop("the next launch saves the first checkpoint", QUIET, THREE, running(20, **SAVED)),
 )  # fmt: skip

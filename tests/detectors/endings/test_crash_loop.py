@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.detectors.endings.loop_rows import LOOPS, end, failing, row, running
-from tests.detectors.stalls import detect
+from tests.detectors.endings.loop_rows import LOOPS, end, failing, loop, running
+from tests.detectors.stalls import STALL
 
-BY_NAME = {each.name: each for each in LOOPS}
+BY_NAME = {each.scene: each for each in LOOPS}
 
 
 def finding_of(row_):
-    return detect(*row_.ranks, **row_.changes)
+    return STALL.detect(row_.job)[0]
 
 
 def test_finding_has_the_starts_and_what_they_share():
@@ -55,4 +55,4 @@ def test_restarts_of_a_supervisor_are_not_counted():
 def test_id_stays_the_same_for_all_launches_of_the_loop():
     ends = [end(number) for number in range(5)]
     launches = [(ends[:2], failing()), (ends[:3], failing()), (ends, failing(rank=1)), (ends[:4], running(5))]
-    assert len({finding_of(row("", (), *launch)).id for launch in launches}) == 1
+    assert len({finding_of(loop("", "", *launch)).id for launch in launches}) == 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from zmon.detectors.collectives import even_ops
 from zmon.detectors.endings.connection_loss import connection_lost, lost_host
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.endings.launcher import launcher_took_ranks
@@ -16,9 +15,8 @@ from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
-from zmon.detectors.endings.size_mismatch import fatal_mismatch, may_be_unseen
+from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding
 from zmon.detectors.endings.storage_errors import disk_steps
-from zmon.detectors.endings.unclear_end import unclear_end
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
@@ -54,26 +52,6 @@ def _expires(end: JobEnd) -> bool:
     """Return True if ranks are missing because they ended first, so that their black boxes were removed first."""
     missing, all_ended = end.snapshot.missing, not end.living and not end.snapshot.unwatched
     return bool(missing) and all_ended and min(map(gone_seconds, end.ended)) >= _EXPIRING_SECONDS
-
-
-def _mismatch(end: JobEnd) -> Finding | None:
-    even = even_ops(end.snapshot.steps)
-    mismatch = fatal_mismatch(end.snapshot.ranks, end.ended, even)
-    if mismatch is None:
-        return None
-    if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
-        return None  # several ranks were killed
-    return end.finding(
-        cause="collective_mismatch" if mismatch.minority else "unknown",
-        summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
-        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
-        detail="One rank entered the collective with another size, or entered another collective, and the library "
-        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
-        "a table, its split sizes. A restart will end the same way.",
-        confidence=0.9 if mismatch.minority else 0.3,
-        culprits=mismatch.minority,
-        evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
-    )
 
 
 def _first_fault(end: JobEnd) -> Finding | None:
@@ -123,18 +101,37 @@ def _last_message(state: RankState) -> str:
     return state.exit_status or "killed without last words"
 
 
+def _unclear_end(end: JobEnd) -> Finding | None:
+    """Return a warning if all ranks ended without last words, and no agent knows how."""
+    if not end.unclear or end.seconds_ago < end.limits.rest_seconds:
+        return None  # their parent may still read their exit statuses, which the kernel then tells
+    first = end.ended[0]
+    why = "" if all(r.watched for r in end.ended) else ", while no agent watched them"
+    return end.finding(
+        cause="unknown",
+        severity="warning",
+        summary=f"{ranks_on(end.ended)} ended at step {first.step} without last words{why}: the owner ended the job, "
+        "or something killed all its ranks at once",
+        detail=f"If the owner did not end the job: read the end of the job's log, and on {first.host} `dmesg -T | "
+        "tail -50` (out of memory?) and `journalctl --since -10min`. Since Linux 6.15 an agent that watches a rank "
+        "knows how it ended.",
+        confidence=0.3,
+        evidence=with_first_words(StallEvidence(), first),
+    )
+
+
 Rule = Callable[[JobEnd], Finding | None]
 
 # What a rank or the launcher did by itself, whatever the owner did afterwards.
 _FAULTS: tuple[Rule, ...] = (
-    _mismatch,  # its victims raise, so it comes before the exceptions
+    mismatch_finding,  # its victims raise, so it comes before the exceptions
     _first_fault,
     launcher_took_ranks,  # its ranks look as if they had been cancelled
     partial_signal,
 )
 # What ended a job in which no rank failed by itself, and which its owner did not end.
 _CONSEQUENCES: tuple[Rule, ...] = (
-    unclear_end,
+    _unclear_end,
     uneven_end,  # a rank that left breaks connections
     rendezvous_failed,
     lost_host,

@@ -14,9 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
+from zmon.detectors.endings.job_end import JobEnd
+from zmon.detectors.endings.memory import out_of_memory
+from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import entered_counts, is_aborted_while_waiting
 from zmon.job.facts import launcher_lead
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
 from zmon.schema.names import SAME_SIZE_OPS
 from zmon.schema.rank import EnteredCollective, RankState
 
@@ -28,7 +33,30 @@ _MISMATCH_ERROR = re.compile(
 )
 
 
-def fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+def mismatch_finding(end: JobEnd) -> Finding | None:
+    """Return a finding about ranks that a library aborted because one of them brought another size or kind."""
+    even = even_ops(end.snapshot.steps)
+    mismatch = _fatal_mismatch(end.snapshot.ranks, end.ended, even)
+    if mismatch is None:
+        return None
+    if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
+        return None  # several ranks were killed
+    return end.finding(
+        cause="collective_mismatch" if mismatch.minority else "unknown",
+        summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
+        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
+        detail="One rank entered the collective with another size, or entered another collective, and the library "
+        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
+        "a table, its split sizes. A restart will end the same way.",
+        confidence=0.9 if mismatch.minority else 0.3,
+        culprits=mismatch.minority,
+        evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
+    )
+
+
+def _fatal_mismatch(
+    ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()
+) -> Mismatch | None:
     """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
 
     `even`: further operations whose size must be the same on every rank; see `even_ops`.
