@@ -119,10 +119,10 @@ def room_of(module: str) -> str:
 
 def _imports(graph: ImportGraph) -> Iterator[tuple[str, str]]:
     """Yield importer and imported module of each import within the repository."""
-    own = {*PACKAGES, *OUTSIDE}
+    packages = {*PACKAGES, *OUTSIDE}
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
-            if imported.partition(".")[0] in own:
+            if imported.partition(".")[0] in packages:
                 yield importer, imported
 
 

@@ -64,9 +64,9 @@ def test_next_hub_and_next_launch_use_the_baseline(store, tmp_path):
 
 def test_jobs_with_the_same_name_share_a_baseline(store):
     recorder = BaselineRecorder(store)
-    named = {"labels": {"name": "ranker"}}
-    recorder.learn(job(baseline=step_window(), **named))
-    result = efficiency(recorder, job(now=step_window(0.025), job_id="tomorrow", **named))
+    fields = {"labels": {"name": "ranker"}}
+    recorder.learn(job(baseline=step_window(), **fields))
+    result = efficiency(recorder, job(now=step_window(0.025), job_id="tomorrow", **fields))
     assert (result.name, result.ratio) == ("ranker", pytest.approx(0.8))
     assert isinstance(efficiency(recorder, job(now=step_window(), job_id="tomorrow")), Unknown)
 

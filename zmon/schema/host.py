@@ -272,5 +272,5 @@ class HostWindow:
     @property
     def pressure_ratio(self) -> dict[str, float]:
         """The share of the window in which processes waited, by resource."""
-        waited = self.pressure_seconds if self.seconds > 0 else {}
-        return {resource: seconds / self.seconds for resource, seconds in waited.items()}
+        pressure = self.pressure_seconds if self.seconds > 0 else {}
+        return {resource: seconds / self.seconds for resource, seconds in pressure.items()}

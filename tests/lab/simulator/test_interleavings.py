@@ -82,13 +82,13 @@ def _shown(case):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_no_interleaving_of_three_ranks_names_an_innocent(damage):
-    named = 0
+    num_diagnosed = 0
     for case in cases():
         for view in snapshots(case) if case.damage == damage else ():
             for finding in STALL.detect(view):
                 assert set(finding.ranks) <= {case.rank}, (case, finding.summary)
-                named += finding.ranks == (case.rank,)
-    assert named
+                num_diagnosed += finding.ranks == (case.rank,)
+    assert num_diagnosed
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

@@ -138,5 +138,5 @@ def _joined_names(names: Iterable[str]) -> str:
 
 def _versions(links: Sequence[AgentLink], hosts: Sequence[str]) -> dict[str, str]:
     agents = {f"agent on {link.report.host}": link.report.version for link in links if link.report}
-    named = {name: agents[name] for host in hosts[:_MAX_NAMED] if (name := f"agent on {host}") in agents}
-    return {"hub": zmon.__version__, **named, "Python": platform.python_version(), "Linux": platform.release()}
+    agent_versions = {name: agents[name] for host in hosts[:_MAX_NAMED] if (name := f"agent on {host}") in agents}
+    return {"hub": zmon.__version__, **agent_versions, "Python": platform.python_version(), "Linux": platform.release()}

@@ -125,17 +125,17 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         f"rank {rank}: {_text(positions[position])}" for rank, positions in sorted(entries.items())[:8]
         if position in positions
     )  # fmt: skip
-    named = bool(conflict.minority) and not snapshot.missing
+    has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
-    culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if named else "no rank is named"
+    culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return new_finding(
         snapshot,
         detector=STALL,
-        cause="collective_mismatch" if named else "unknown",
-        severity="critical" if named else "warning",
-        culprits=conflict.minority if named else (),
+        cause="collective_mismatch" if has_culprits else "unknown",
+        severity="critical" if has_culprits else "warning",
+        culprits=conflict.minority if has_culprits else (),
         seconds_ago=0.0,
-        confidence=0.9 if named else 0.3,
+        confidence=0.9 if has_culprits else 0.3,
         stalled=False,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
