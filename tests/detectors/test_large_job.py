@@ -67,7 +67,7 @@ def faults_of(*snapshots):
 )  # fmt: skip
 def test_stall_of_a_large_job_is_named_as_in_a_small_one(ranks, cause, culprits):
     faults = faults_of(snapshot(*ranks()))
-    assert {(each, frozenset(named)) for each, named in faults} == ({(cause, frozenset(culprits))} if cause else set())
+    assert {(each, frozenset(shown)) for each, shown in faults} == ({(cause, frozenset(culprits))} if cause else set())
 
 
 def test_host_of_a_large_job_that_falls_silent_is_lost():

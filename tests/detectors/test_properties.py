@@ -56,15 +56,15 @@ def healthy(draw):
     step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and the share of self time
     lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
     by_work = draw.uniform(0, 1)  # share of the self time that grows with the lookups
-    own = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
-    own *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
+    self_times = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
+    self_times *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
     for _ in range(draw.integers(3)):  # a rank pauses: garbage collection
-        own[draw.integers(size), draw.integers(number)] += 10 * step
-    data = own * draw.uniform(0.0, 0.2)
-    exposed = step * (1 - part) * noise(draw, (1, number))[0] + own.max(0) - own
+        self_times[draw.integers(size), draw.integers(number)] += 10 * step
+    data = self_times * draw.uniform(0.0, 0.2)
+    exposed = step * (1 - part) * noise(draw, (1, number))[0] + self_times.max(0) - self_times
     stands_for = max(1, round(0.2 / step))
     moved = tuple((lookups * 64).T.tolist())
-    columns = zip(own.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
+    columns = zip(self_times.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
     return tuple(
         aligned_step(
             step=1 + index * stands_for,
@@ -97,8 +97,8 @@ def test_healthy_jobs_have_no_finding_in_ten_thousand_draws(seed):
 
 def is_true_loss(finding, steps):
     """Return True if the finding names nobody and says that uneven ranks cost 10 % of the time, and they do."""
-    own = np.array([step.self_seconds for step in steps])
-    lost = (own.max(1) - own.mean(1)).sum() / sum(step.seconds for step in steps)
+    self_times = np.array([step.self_seconds for step in steps])
+    lost = (self_times.max(1) - self_times.mean(1)).sum() / sum(step.seconds for step in steps)
     names_nobody = not finding.ranks and not finding.hosts
     return finding.cause in JITTER_CAUSES and names_nobody and lost >= 0.1
 
@@ -132,7 +132,7 @@ def on_host(make, index, *args, **changes):
     return make(index, *args, host=HOSTS[index], **changes)
 
 
-SLOW = [rank(own=0.100 if index == 1 else 0.060) for index in range(4)]
+SLOW = [rank(forward=0.100 if index == 1 else 0.060) for index in range(4)]
 FAULTS = {  # the job, and the causes of its findings
     "slow rank": (job(*SLOW), {"compute_straggler"}),
     "slow rank, hot": (job(*SLOW, hot="node-b"), {"thermal_throttle"}),

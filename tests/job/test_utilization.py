@@ -24,7 +24,7 @@ from zmon.schema.host import GpuSample, HostSample, HostWindow
 from zmon.schema.unknown import Unknown
 from zmon.schema.utilization import GpuActivity
 
-OWN = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12, "bfloat16": 4e12}, 2e10)}
+MEASURED = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12, "bfloat16": 4e12}, 2e10)}
 FLOAT32 = {"float32": 1.0}
 
 
@@ -53,7 +53,7 @@ def record(step=1, flops=None, traffic=None, mean=None):
     ids=["two GPUs", "two ranks share a GPU", "ranks share processors", "the bandwidth is unknown"],
 )
 def test_peak_of_a_job_is_the_sum_over_its_devices(ranks, flops, bandwidth):
-    peaks = job_peaks(ranks, len(ranks), OWN)
+    peaks = job_peaks(ranks, len(ranks), MEASURED)
     assert peaks == JobPeaks(pytest.approx(flops), bandwidth and pytest.approx(bandwidth))
 
 

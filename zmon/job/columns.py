@@ -30,9 +30,9 @@ def middle_rank(column: Sequence[float]) -> int:
 
     Of ranks with equal values, it is the one that a sort of all ranks would have there.
     """
-    own, place = values(column), (len(column) - 1) // 2
-    value = np.partition(own, place)[place]
-    return int(np.flatnonzero(own == value)[place - np.count_nonzero(own < value)])
+    numbers, place = values(column), (len(column) - 1) // 2
+    value = np.partition(numbers, place)[place]
+    return int(np.flatnonzero(numbers == value)[place - np.count_nonzero(numbers < value)])
 
 
 def total_samples(step: AlignedStep) -> int | None:

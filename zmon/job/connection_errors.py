@@ -34,7 +34,7 @@ _TIMED_OUT = re.compile(
     r"|collective operation timeout|wait timeout|timed out after",
     re.IGNORECASE,
 )
-_OWN = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)
+_GPU_FAULT = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)
 _NOT_MET = re.compile(
     r"client socket has (timed out|failed)|trying to connect to|clients joined|waiting for clients|connectfullmesh"
     r"|connect(ion)? (refused|timed out)|wait timeout|rendezvous",
@@ -46,7 +46,7 @@ _ADDRESS = re.compile(r"\(([\w.:%-]+), ?(\d+)\)|\[([\w.:%]+)\]:(\d+)|connect to 
 def is_broken_connection(words: LastWords) -> bool:
     """Return True if this is the error of a collective whose peer is gone, or which waited in vain."""
     text = _text(words)
-    if _OWN.search(text):
+    if _GPU_FAULT.search(text):
         return False  # NCCL reports a fault of the rank's own GPU in the same way
     if words.type in _NETWORK_TYPES or any(name in words.root for name in _NETWORK_TYPES):
         return True

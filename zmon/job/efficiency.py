@@ -69,8 +69,8 @@ def lost_seconds(step: AlignedStep) -> float:
     That is the largest self time minus the mean self time. It is never more than what the ranks waited beyond the one
     that waited least: ranks that average their gradients only every tenth step lose nothing in the others.
     """
-    own, exposed = values(step.self_seconds), exposed_by_rank(step)
-    return max(min(float(own.max() - own.mean()), float(exposed.mean() - exposed.min())), 0.0)
+    self_times, exposed = values(step.self_seconds), exposed_by_rank(step)
+    return max(min(float(self_times.max() - self_times.mean()), float(exposed.mean() - exposed.min())), 0.0)
 
 
 def lost_ratio(steps: Sequence[AlignedStep]) -> float | None:

@@ -47,8 +47,8 @@ def headline(state: str, findings: Iterable[Finding], ended: EndedJob | None) ->
 
 def with_headline(job: JobView, findings: Iterable[Finding]) -> JobView:
     """Return the view of a job with its headline. `findings` are the active ones of all jobs."""
-    own = (finding for finding in findings if finding.job_id == job.job_id)
-    return replace(job, headline=headline(job.state, own, job.ended))
+    of_job = (finding for finding in findings if finding.job_id == job.job_id)
+    return replace(job, headline=headline(job.state, of_job, job.ended))
 
 
 def _about(finding: Finding, word: str, urgency: str) -> Headline:

@@ -104,25 +104,25 @@ def _complement(ranks: set[tuple[int, int]], others: set[tuple[int, int]]) -> bo
 
 def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
     """Return a report with the names of its jobs."""
-    if not (own := names.get(report.host)):
+    if not (of_host := names.get(report.host)):
         return report
     return replace(
         report,
-        ranks=tuple(_renamed_rank(r, own) if r.job_id in own else r for r in report.ranks),
-        steps={own.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
-        sample=_renamed_sample(report.sample, own),
+        ranks=tuple(_renamed_rank(r, of_host) if r.job_id in of_host else r for r in report.ranks),
+        steps={of_host.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
+        sample=_renamed_sample(report.sample, of_host),
     )
 
 
 def renamed_window(window: HostWindow, names: Mapping[str, Names]) -> HostWindow:
     """Return the hardware of a host with the names of its jobs."""
-    if not (own := names.get(window.host)):
+    if not (of_host := names.get(window.host)):
         return window
     return replace(
         window,
-        before=_renamed_sample(window.before, own),
-        now=_renamed_sample(window.now, own),
-        recent=_renamed_tcp(window.recent, own),
+        before=_renamed_sample(window.before, of_host),
+        now=_renamed_sample(window.now, of_host),
+        recent=_renamed_tcp(window.recent, of_host),
     )
 
 

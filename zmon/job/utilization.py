@@ -94,12 +94,12 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         if peaks is None:
             name = rank.device_name or f"the device of rank {rank.rank}"
             return Unknown(f"the peak of {name} is unknown: add it to the file of zmon hub --peaks")
-        own = peaks.flops_of(rank.flops_dtypes)
-        if own is None:
+        peak = peaks.flops_of(rank.flops_dtypes)
+        if peak is None:
             dtypes = ", ".join(rank.flops_dtypes) or "an unknown dtype"
             return Unknown(f"the peak of {rank.device_name} in {dtypes} is unknown")
         number = sharing[rank.host, rank.device]
-        flops += own / number
+        flops += peak / number
         bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
     return JobPeaks(flops, _known_sum(bandwidths))
 

@@ -114,19 +114,19 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
 def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
     """Return the four ranks of a job in which one has ended in this way."""
     delay = 0.8 if way.slow else 0.0
-    own: LastWords | None = None
+    last: LastWords | None = None
     if way.says is not None:
         sender_pid = OTHER_PID if way.says[0] == "signal" else None
-        own = replace(words(*way.says, NOW - AGO), in_collective=way.in_collective, sender_pid=sender_pid)
+        last = replace(words(*way.says, NOW - AGO), in_collective=way.in_collective, sender_pid=sender_pid)
     activity = {"evaluation": "eval", "init": "init"}.get(when, "train")
     place = {"max_restarts": launcher.restarts, "activity": activity, "steps": 0 if when == "init" else 118}
     if when == "teardown":
         done = way.says is None or way.says[0] != "exception"
-        first = dead_(RANK, AGO, AGO - delay, way.status, own, **{**place, "activity": "done" if done else "train"})
+        first = dead_(RANK, AGO, AGO - delay, way.status, last, **{**place, "activity": "done" if done else "train"})
         last_words = words("exit", "", "", NOW - AGO - 0.5)
         finished = {**place, "activity": "done", "lease_seconds": None}
         return [first, *(dead_(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))]
-    first = dead_(RANK, AGO, AGO - delay, way.status, own, **place)
+    first = dead_(RANK, AGO, AGO - delay, way.status, last, **place)
     return [first, *(_survivor(r, delay, when, launcher, way.fails, **place) for r in (0, 2, 3))]
 
 

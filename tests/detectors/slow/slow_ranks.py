@@ -29,7 +29,7 @@ from zmon.schema.aligned_step import Baseline
 
 def slow_in_samples(of_sample, of_mean):
     """Return a job whose rank 2 takes this long in the sampled steps, and this long on average over all steps."""
-    samples, means = (later_steps(20, *with_slow_rank(2, own=own)) for own in (of_sample, of_mean))
+    samples, means = (later_steps(20, *with_slow_rank(2, forward=forward)) for forward in (of_sample, of_mean))
     return job(healthy_steps(), [replace(step, mean=mean) for step, mean in zip(samples, means, strict=True)])
 
 
@@ -52,12 +52,12 @@ def in_turn(ranks, number=64):
     return job([step for index in range(number) for step in later_steps(1, *ranks(index))])
 
 
-LONG_SEQUENCES = [rank(own=0.090 if number == 1 else 0.060) for number in range(4)]
+LONG_SEQUENCES = [rank(forward=0.090 if number == 1 else 0.060) for number in range(4)]
 
 
 def longer_by_turns(number):
     """Return the ranks of a step: rank 1 always has long sequences, and another rank has longer ones."""
-    return [rank(own=0.095) if r == (0, 2, 3)[number % 3] else LONG_SEQUENCES[r] for r in range(4)]
+    return [rank(forward=0.095) if r == (0, 2, 3)[number % 3] else LONG_SEQUENCES[r] for r in range(4)]
 
 
 @cache
@@ -73,14 +73,14 @@ WINDOWS = [(size, seed, end) for size, seed in ((2, 5), (4, 0), (4, 3), (8, 5)) 
 
 def more_work(amount, work=2000, first=(1000, 1000, 2000, 1000)):
     """Return a job whose rank 2 takes twice as long as the others, for this amount of work instead of 1000."""
-    bare = steps(64, *(rank(own=0.060 * times) for times in (1, 1, 2, 1)), stands_for=2)
+    bare = steps(64, *(rank(forward=0.060 * times) for times in (1, 1, 2, 1)), stands_for=2)
     rows = [first, *[(1000, 1000, work, 1000)] * 63]
     return job([replace(s, columns={**s.columns, amount: row}) for s, row in zip(bare, rows, strict=True)])
 
 
 def young(hardware):
     """Return a job of thirteen steps: too few to exclude chance, but long enough in seconds."""
-    few = [replace(step, stands_for=8) for step in later_steps(13, *with_slow_rank(2, own=0.100))]
+    few = [replace(step, stands_for=8) for step in later_steps(13, *with_slow_rank(2, forward=0.100))]
     return job(few, hardware=hardware)
 
 
@@ -97,45 +97,45 @@ def just_finished():
 
 QUOTA = [host(name, ranks=(r,), held_back=4.0 if r == 2 else 0.0) for r, name in enumerate(HOSTS)]
 SHARED = [host("node-a", pressure={"cpu": 30.0}, ranks=range(8), held_back=20.0), host("node-b")]
-LONG = [rank(own=1.2)] * 4
+LONG = [rank(forward=1.2)] * 4
 CASES = (
-    Case("a rank of 2, 4 or 8 computes longer", lambda size: slow_rank(1, size, own=0.095), "compute_straggler", (1,),
-         says=("rank 1 on node-", "% more than the median of the others (threshold 20%)", "mostly in forward",
+    Case("a rank of 2, 4 or 8 computes longer", lambda size: slow_rank(1, size, forward=0.095), "compute_straggler",
+         (1,), says=("rank 1 on node-", "% more than the median of the others (threshold 20%)", "mostly in forward",
                "for 36 steps", "; if it were as fast as the others", "kubectl cordon node-"),
          lost=0.25, over=(2, 4, 8)),
-    Case("rank 0 of 2, 4 or 8 computes longer", lambda size: slow_rank(0, size, own=0.095), "compute_straggler", (0,),
-         over=(2, 4, 8)),
+    Case("rank 0 of 2, 4 or 8 computes longer", lambda size: slow_rank(0, size, forward=0.095), "compute_straggler",
+         (0,), over=(2, 4, 8)),
     Case("a rank waits longer for its data", lambda: slow_rank(data=0.060), "input_straggler", (2,),
          says=("mostly in data",)),
     Case("a rank waits longer for its data, and all ranks compute unevenly", with_noise, "input_straggler", (2,),
          over=range(8)),
-    Case("a rank is slow in several phases", lambda: slow_rank(own=0.085, data=0.035), "unknown", (2,)),
-    Case("a rank computes longer for 32 steps", lambda: slow_rank(1, number=16, own=0.100), "compute_straggler", (1,)),
-    Case("a rank computes longer for 26 steps only", lambda: slow_rank(1, number=13, own=0.100)),
+    Case("a rank is slow in several phases", lambda: slow_rank(forward=0.085, data=0.035), "unknown", (2,)),
+    Case("a rank computes for 32 steps longer", lambda: slow_rank(1, number=16, forward=0.1), "compute_straggler", (1,)),
+    Case("a rank computes longer for 26 steps only", lambda: slow_rank(1, number=13, forward=0.100)),
     Case("a rank computes longer for twelve steps of 2 s",
-         lambda: job(steps(48, *LONG), steps(12, *LONG[:2], rank(own=2.0), LONG[3], first=49)), "compute_straggler",
+         lambda: job(steps(48, *LONG), steps(12, *LONG[:2], rank(forward=2.0), LONG[3], first=49)), "compute_straggler",
          (2,)),
     Case("a rank computes longer from the first step on",
-         lambda: job(steps(36, *with_slow_rank(3, own=0.085), stands_for=2)), "compute_straggler", (3,)),
+         lambda: job(steps(36, *with_slow_rank(3, forward=0.085), stands_for=2)), "compute_straggler", (3,)),
     Case("two of eight ranks compute longer",
-         lambda: job(healthy_steps(size=8), later_steps(20, *(rank(own=0.100 if r in (2, 3) else 0.060)
+         lambda: job(healthy_steps(size=8), later_steps(20, *(rank(forward=0.100 if r in (2, 3) else 0.060)
                                                               for r in range(8))), size=8),
          "compute_straggler", (2, 3),
          says=("rank 3 on node-a hold the others back", "; if they were as fast as the others")),
     Case("a rank computes longer in steps that are not sampled", lambda: slow_in_samples(0.060, 0.100),
          "compute_straggler", (2,)),
     Case("a rank computes longer in sampled steps only", lambda: slow_in_samples(0.100, 0.060)),
-    Case("a rank waits longer for its data, and computes for as much less", lambda: slow_rank(data=0.040, own=0.030)),
+    Case("a rank waits longer for its data, and computes as much less", lambda: slow_rank(data=0.040, forward=0.030)),
     Case("all ranks are equally fast", lambda: job(healthy_steps(64))),
-    Case("a rank is 5 % slower", lambda: job(steps(64, *with_slow_rank(1, own=0.0635, data=0.0105), stands_for=2))),
-    Case("a rank is up to 23 % slower, which costs less than 15 % of the step", lambda own: slow_rank(1, own=own),
-         over=(0.066, 0.075, 0.076)),
+    Case("a rank is 5 % slower", lambda: job(steps(64, *with_slow_rank(1, forward=0.0635, data=0.0105), stands_for=2))),
+    Case("a rank is up to 23 % slower, which costs less than 15 % of the step",
+         lambda forward: slow_rank(1, forward=forward), over=(0.066, 0.075, 0.076)),
     Case("a rank pauses for the time of ten steps",
-         lambda: job(healthy_steps(), later_steps(1, *with_slow_rank(1, own=1.0)), later_steps(15))),
+         lambda: job(healthy_steps(), later_steps(1, *with_slow_rank(1, forward=1.0)), later_steps(15))),
     Case("a core of a rank is contended for 2 s, up to 3 s ago",
-         lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(1, own=0.120)), later_steps(after)),
+         lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(1, forward=0.120)), later_steps(after)),
          over=range(16)),
-    Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, own=0.120))),
+    Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, forward=0.120))),
     Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 24 s",
          lambda window: job(moving(*window[:2])[window[2] - 64 : window[2]], size=window[0]), over=WINDOWS),
     Case("a rank computes longer, and in each step another one is as late: nothing would be gained",
@@ -147,11 +147,11 @@ CASES = (
     Case("a rank takes twice as long for 5 % more lookups", lambda: more_work("lookups", work=1050),
          "compute_straggler", (2,)),
     Case("half of the ranks compute longer, as stages of a pipeline do",
-         lambda: job(steps(64, *[rank()] * 2, *[rank(own=0.100)] * 2, stands_for=2))),
-    Case("few steps are known", lambda number: job(steps(number, *with_slow_rank(1, own=0.120), stands_for=2)),
+         lambda: job(steps(64, *[rank()] * 2, *[rank(forward=0.100)] * 2, stands_for=2))),
+    Case("few steps are known", lambda number: job(steps(number, *with_slow_rank(1, forward=0.120), stands_for=2)),
          over=(0, 20)),
     Case("a rank computed longer in a job that has finished",
-         lambda: job(later_steps(40, *with_slow_rank(1, own=0.100)), activity="done")),
+         lambda: job(later_steps(40, *with_slow_rank(1, forward=0.100)), activity="done")),
     # A rank of a pipeline is compared with its stage.
     Case("a rank of a longer stage computes longer than its stage",
          lambda: pipeline((40, with_longer(1.6)), (40, with_longer(1.6, slow_rank=5))), "compute_straggler", (5,),
@@ -163,17 +163,17 @@ CASES = (
          "compute_straggler", (5,), over=((range(8),), (range(4), SECOND))),
     # The hardware of its host.
     Case("a rank computes longer, and its GPU lowers its clock because it is hot",
-         lambda: slow_rank(own=0.100, hardware=hot(2, "hw_thermal", "sw_power_cap")), "thermal_throttle", (2,),
+         lambda: slow_rank(forward=0.100, hardware=hot(2, "hw_thermal", "sw_power_cap")), "thermal_throttle", (2,),
          says=("GPU 2 (GPU-2) on node-c lowers its clock at 91 °C: hw_thermal, sw_power_cap",)),
     Case("a rank computes longer, and the clocks of all GPUs are lowered",
-         lambda: slow_rank(own=0.100, hardware=cards(*[("sw_power_cap",)] * 4)), "compute_straggler", (2,)),
+         lambda: slow_rank(forward=0.100, hardware=cards(*[("sw_power_cap",)] * 4)), "compute_straggler", (2,)),
     Case("a rank of a young job computes longer, and its GPU is hot", lambda: young(hot(2, "hw_thermal")),
          "thermal_throttle", (2,)),
     Case("a rank of a young job computes longer", lambda: young(cards((), (), (), ()))),
     Case("a rank of a young job computes longer, and the GPU of another one is hot",
          lambda: young(hot(1, "hw_thermal")), "thermal_throttle", (1,), "info"),
     Case("a rank computes longer, and its GPU has a power cap",
-         lambda: slow_rank(own=0.100, hardware=hot(2, "sw_power_cap")), "compute_straggler", (2,),
+         lambda: slow_rank(forward=0.100, hardware=hot(2, "sw_power_cap")), "compute_straggler", (2,),
          says=("lowers its clock at 91 °C: sw_power_cap",)),
     Case("a rank waits longer for its data, and its GPU has a power cap",
          lambda: slow_rank(data=0.060, hardware=hot(2, "sw_power_cap")), "input_straggler", (2,),
@@ -182,15 +182,15 @@ CASES = (
          "thermal_throttle", (1,), "info", says=("does not hold the others back",)),
     Case("a GPU has a power cap, and its rank keeps up", lambda: job(healthy_steps(), hardware=hot(1, "sw_power_cap"))),
     Case("a rank computes longer, and processes on its host wait for a core",
-         lambda: slow_rank(own=0.100, hardware=pressed({**dict.fromkeys(HOSTS, 0.5), "node-c": 8.0})), "host_pressure",
-         (2,), says=("on node-c it waited 8.0 s of the last 60 s for cpu",)),
+         lambda: slow_rank(forward=0.100, hardware=pressed({**dict.fromkeys(HOSTS, 0.5), "node-c": 8.0})),
+         "host_pressure", (2,), says=("on node-c it waited 8.0 s of the last 60 s for cpu",)),
     Case("a rank computes longer, and has used up the share of cores of its control group",
-         lambda: slow_rank(own=0.100, hardware=QUOTA), "host_pressure", (2,)),
+         lambda: slow_rank(forward=0.100, hardware=QUOTA), "host_pressure", (2,)),
     Case("a rank computes longer, and processes wait for a core everywhere, elsewhere or for a moment",
-         lambda seconds: slow_rank(own=0.100, hardware=pressed(seconds)), "compute_straggler", (2,),
+         lambda seconds: slow_rank(forward=0.100, hardware=pressed(seconds)), "compute_straggler", (2,),
          over=({"node-a": 8.0, "node-b": 7.0, "node-c": 8.0, "node-d": 9.0}, {"node-a": 8.0}, {"node-c": 0.2})),
     Case("one of eight ranks of a host computes longer, and processes there wait for a core",
-         lambda: slow_rank(2, 8, own=0.100, hardware=SHARED), "compute_straggler", (2,)),
+         lambda: slow_rank(2, 8, forward=0.100, hardware=SHARED), "compute_straggler", (2,)),
     # The network, while no rank is late.
     Case("collectives take longer, and the connections of a host are slow", lambda: slow_exchange(connected()),
          "network_slow", ("node-c",),
@@ -211,7 +211,7 @@ CASES = (
     Case("the connections of a host are slow, and collectives take no longer",
          lambda: job(healthy_steps(), baseline=GOOD, hardware=connected())),
     Case("a rank computes longer, and the others wait in collectives",
-         lambda: job(healthy_steps(), later_steps(20, *(rank(own=0.120) if r == 1 else rank(exchange=0.090)
+         lambda: job(healthy_steps(), later_steps(20, *(rank(forward=0.120) if r == 1 else rank(exchange=0.090)
                                                         for r in range(4))), baseline=GOOD),
          "compute_straggler", (1,)),
 )  # fmt: skip
@@ -220,7 +220,7 @@ CASES = (
 
 
 def slowed():
-    return slow_rank(1, own=0.100)
+    return slow_rank(1, forward=0.100)
 
 
 def stalled():
@@ -238,9 +238,9 @@ def unwatched(number):
     return without(number, healthy, unwatched=tuple(state for state in healthy.ranks if state.rank == number))
 
 
-def quick_again(*own):
-    quick = [later_steps(1, *with_slow_rank(1, own=seconds)) for seconds in own]
-    return job(later_steps(40, *with_slow_rank(1, own=0.100)), *quick)
+def quick_again(*forward_times):
+    quick = [later_steps(1, *with_slow_rank(1, forward=seconds)) for seconds in forward_times]
+    return job(later_steps(40, *with_slow_rank(1, forward=0.100)), *quick)
 
 
 def exchanging(hardware=(), baseline=None):
@@ -249,10 +249,10 @@ def exchanging(hardware=(), baseline=None):
 
 
 RESOLUTIONS = (
-    Resolution("the rank is up to 8 % slower than the others", slowed, lambda own: slow_rank(1, own=own), True,
-               over=(0.060, 0.066)),
+    Resolution("the rank is up to 8 % slower than the others", slowed, lambda forward: slow_rank(1, forward=forward),
+               True, over=(0.060, 0.066)),
     Resolution("the rank is 22 % slower: below the threshold, and not well below", slowed,
-               lambda own: slow_rank(1, own=own), False, over=(0.075, 0.076)),
+               lambda forward: slow_rank(1, forward=forward), False, over=(0.075, 0.076)),
     Resolution("the rank is as fast as the others for 12 steps", slowed, lambda: quick_again(*[0.060] * 6), False),
     Resolution("the rank is as fast as the others for 14 steps", slowed, lambda: quick_again(*[0.060] * 7), True),
     Resolution("the rank is as fast as the others on average, with much jitter", slowed,
@@ -263,8 +263,8 @@ RESOLUTIONS = (
     Resolution("the rank has left the job", slowed, lambda: without(1, slowed(), missing=(1,)), True),
     Resolution("all other ranks have left the job", slowed,
                lambda: replace(slowed(), world_size=1, ranks=slowed().ranks[:1]), True),
-    Resolution("the job finishes", slowed, lambda: job(later_steps(20, *with_slow_rank(1, own=0.100)), activity="done"),
-               True),
+    Resolution("the job finishes", slowed,
+               lambda: job(later_steps(20, *with_slow_rank(1, forward=0.100)), activity="done"), True),
     Resolution("the exposed time has shrunk by half", lambda: slow_exchange(connected()),
                lambda: slow_exchange(exchange=0.060), False),
     Resolution("the exposed time is that of the baseline", lambda: slow_exchange(connected()),

@@ -17,10 +17,10 @@ RANKS = tuple(rank_state(rank, device=f"GPU-{rank}") for rank in range(4))
 OVER = tuple(dead(rank) for rank in range(4))
 
 
-def steps_for(seconds, data=0.010, own=0.040, exchange=0.050, times=1.0, **others):
+def steps_for(seconds, data=0.010, forward=0.040, exchange=0.050, times=1.0, **others):
     """Return this many seconds of steps of 100 ms, of four equal ranks."""
-    step = times * (data + own + exchange)
-    rank = {"phases": {"data": times * data, "forward": times * own}, "ops": {"all_to_all": times * exchange}}
+    step = times * (data + forward + exchange)
+    rank = {"phases": {"data": times * data, "forward": times * forward}, "ops": {"all_to_all": times * exchange}}
     return job_steps(round(seconds / step), **{**rank, **others})
 
 
@@ -82,16 +82,16 @@ SLOWDOWN = (
     Case("ranks wait longer for data in turn", lambda: slow_by_turns(300, 0.100), "input"),
     Case("ranks wait longer for data in turn, and most of the recent steps were not slow yet",
          lambda: slow_by_turns(31, 1.100), "input"),
-    Case("ranks compute longer on a host that swaps or waits for memory", lambda window: slower([window], own=0.140),
-         "memory", says=("node-a is short of memory",), over=(SHORT_OF_MEMORY, SWAPPING)),
+    Case("ranks compute longer on a host that swaps or waits for memory",
+         lambda window: slower([window], forward=0.140), "memory", says=("node-a is short of memory",), over=(SHORT_OF_MEMORY, SWAPPING)),
     Case("ranks wait longer for data on a host that waits for memory",
          lambda: slower([SHORT_OF_MEMORY], data=0.110), "memory", says=("node-a is short of memory",)),
-    Case("ranks compute longer on hosts without much pressure", lambda hosts: slower(hosts, own=0.140), "unknown",
+    Case("ranks compute longer on hosts without much pressure", lambda hosts: slower(hosts, forward=0.140), "unknown",
          says=("the ranks' self time grew most",), over=([], [host("node-a")], [WELL])),
     Case("collectives take longer, and processes wait for a core",
          lambda: slower([BUSY], exchange=0.150), "unknown",
          says=("processes wait for a core on node-a",)),
-    Case("collectives take longer, and ranks compute longer", lambda: slower(own=0.060, exchange=0.150), "unknown"),
+    Case("collectives take longer, and ranks compute longer", lambda: slower(forward=0.060, exchange=0.150), "unknown"),
     Case("a job keeps its speed", lambda: job(HEALTHY, steps_for(120))),
     Case("steps are 20 % longer", lambda: job(HEALTHY, steps_for(120, times=1.2))),
     Case("steps are twice as long for 25 s or less", lambda seconds: job(HEALTHY, steps_for(seconds, times=2.0)),
@@ -100,7 +100,7 @@ SLOWDOWN = (
     Case("a job pauses once", lambda pause: job(HEALTHY, job_steps(1, phases={"forward": pause}), steps_for(20)),
          over=(1.0, 40.0)),
     Case("every tenth step writes a log",
-         lambda: job(HEALTHY, list(chain(*repeat([*steps_for(0.9), *steps_for(0.5, own=0.440)], 60))))),
+         lambda: job(HEALTHY, list(chain(*repeat([*steps_for(0.9), *steps_for(0.5, forward=0.440)], 60))))),
     Case("the batch size changes", lambda to: job(HEALTHY, steps_for(to[0], times=2.0, samples=to[1])),
          over=((10, 64), (120, 64), (10, 16), (120, 16))),
     Case("a job warms up", lambda parts: job(*(steps_for(s, times=times) for s, times in parts)),

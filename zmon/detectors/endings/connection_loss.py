@@ -84,9 +84,9 @@ def connection_lost(end: JobEnd) -> Finding | None:
     many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
     first = with_first_words(StallEvidence(), victims[0])
     if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
-        waited = not end.snapshot.missing
-        how = "of a timeout in a collective" if waited else "of broken connections"
-        reason = "no rank is known to have hung" if waited else "because a rank that no agent reports ended first"
+        all_reported = not end.snapshot.missing
+        how = "of a timeout in a collective" if all_reported else "of broken connections"
+        reason = "no rank is known to have hung" if all_reported else "because a rank that no agent reports ended first"
         return end.finding(
             cause="unknown",
             summary=f"{many} died {how} at step {victims[0].step}, {reason}",

@@ -14,7 +14,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
-_WAITED = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+_AT_STORE = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
 # TCPStore.cpp, Utils.hpp: the rank reached the store, and lost it there. The host of the store gave up before, or died.
 _LOST_STORE = re.compile(r"failed to recv|(recvvalue|recvbytes|sendbytes) failed|was likely closed", re.IGNORECASE)
 # ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
@@ -39,7 +39,7 @@ def rendezvous_failed(end: JobEnd) -> Finding | None:
     unmet = end.of(Way.NOT_MET)
     if not unmet:
         return None
-    refused = [r for r in unmet if not _waited(r)]
+    refused = [r for r in unmet if not _reached_store(r)]
     is_mesh = any(_says(r, _MESH) for r in refused)
     is_stale = is_mesh and any(r.restart_count for r in refused)
     if not refused and end.living and end.seconds_ago < end.limits.rest_seconds:
@@ -85,8 +85,8 @@ def _missing_ranks(snapshot: Snapshot) -> StallEvidence:
     )
 
 
-def _waited(state: RankState) -> bool:
-    return _says(state, _WAITED) or _says(state, _LOST_STORE)
+def _reached_store(state: RankState) -> bool:
+    return _says(state, _AT_STORE) or _says(state, _LOST_STORE)
 
 
 def _says(state: RankState, text: re.Pattern[str]) -> bool:

@@ -53,7 +53,7 @@ def slow_network(
     if hosts is None:
         return None
     device = next((used_device(window) for window in snapshot.hardware if window.host == host), None)
-    own = _total(traffic for each, traffic in pairs.items() if hosts <= each)
+    slow = _total(traffic for each, traffic in pairs.items() if hosts <= each)
     others = _total(traffic for each, traffic in pairs.items() if not hosts <= each)
     whose, elsewhere = (
         ("its connections", "between the other hosts")
@@ -62,8 +62,8 @@ def slow_network(
     )
     return NetworkCulprit(
         hosts=tuple(sorted(hosts)),
-        summary=f"{whose}{f' ({device})' if device else ''} carry {own.rate / 1e6:.1f} MB/s while they are busy, those "
-        f"{elsewhere} {others.rate / 1e6:.1f} MB/s ({others.times_as_fast(own):.1f} times as fast)",
+        summary=f"{whose}{f' ({device})' if device else ''} carry {slow.rate / 1e6:.1f} MB/s while they are busy, "
+        f"those {elsewhere} {others.rate / 1e6:.1f} MB/s ({others.times_as_fast(slow):.1f} times as fast)",
         confidence=0.85 if host is not None else 0.8,
         device=device,
         links=tuple(link for link in links if hosts <= pair(link))[:SHOWN],
@@ -92,13 +92,13 @@ def _slow_host(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float,
     """Return the host whose links are slow, also without the one that was busiest."""
     slowest: tuple[float, str | None] = (0.0, None)
     for host in sorted({host for each in pairs for host in each}):
-        own = sorted((traffic for each, traffic in pairs.items() if host in each), key=lambda each: each.busy_seconds)
+        links = sorted((traffic for each, traffic in pairs.items() if host in each), key=lambda each: each.busy_seconds)
         others = [traffic for each, traffic in pairs.items() if host not in each]
-        ratio = _total(others).times_as_fast(_total(own))
-        is_busier = _total(own).busy_seconds * len(others) >= _total(others).busy_seconds * len(own)
-        if ratio < times or _total(own).busy_seconds < busy_seconds or not is_busier:
+        ratio = _total(others).times_as_fast(_total(links))
+        is_busier = _total(links).busy_seconds * len(others) >= _total(others).busy_seconds * len(links)
+        if ratio < times or _total(links).busy_seconds < busy_seconds or not is_busier:
             continue
-        without_busiest = [traffic for traffic in own[:-1] if traffic.busy_seconds >= busy_seconds / len(own)]
+        without_busiest = [traffic for traffic in links[:-1] if traffic.busy_seconds >= busy_seconds / len(links)]
         if without_busiest and _total(others).times_as_fast(_total(without_busiest)) >= alike_times:
             slowest = max(slowest, (ratio, host))
     return slowest[1]
@@ -109,9 +109,9 @@ def _slow_pair(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float,
     busiest = max(pairs, key=lambda each: pairs[each].busy_seconds, default=None)
     if busiest is None or pairs[busiest].busy_seconds < busy_seconds:
         return None
-    own, others = pairs[busiest], [traffic for each, traffic in pairs.items() if each != busiest]
-    is_alone = all(t.times_as_fast(own) >= alike_times for t in others if t.busy_seconds >= own.busy_seconds / 2)
-    return busiest if is_alone and _total(others).times_as_fast(own) >= times else None
+    slow, others = pairs[busiest], [traffic for each, traffic in pairs.items() if each != busiest]
+    is_alone = all(t.times_as_fast(slow) >= alike_times for t in others if t.busy_seconds >= slow.busy_seconds / 2)
+    return busiest if is_alone and _total(others).times_as_fast(slow) >= times else None
 
 
 def _sum(links: Iterable[HostLink]) -> _Traffic:

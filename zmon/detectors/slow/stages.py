@@ -42,7 +42,7 @@ def long_stage(steps: Sequence[AlignedStep], roles: Sequence[Role]) -> LongStage
     members, saved = set(roles[longest].ranks), []
     for step, row in zip(steps, rows, strict=True):
         too_long = row[longest] - median(row[:longest] + row[longest + 1 :])
-        ends = [own - too_long if rank in members else own for rank, own in enumerate(step.self_seconds)]
+        ends = [time - too_long if rank in members else time for rank, time in enumerate(step.self_seconds)]
         saved.append(max(step.self_seconds) - max(ends))
     return LongStage(
         role=roles[longest],

@@ -15,9 +15,9 @@ SHOWN = 8  # number of ranks in the evidence
 
 def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
     """Return the seconds by which the step would have ended earlier without these ranks."""
-    own = values(step.self_seconds)
-    others = np.delete(own, [rank for rank in ranks if rank < len(own)])
-    return max(float(own.max() - others.max(initial=0.0)), 0.0)
+    self_times = values(step.self_seconds)
+    others = np.delete(self_times, [rank for rank in ranks if rank < len(self_times)])
+    return max(float(self_times.max() - others.max(initial=0.0)), 0.0)
 
 
 def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
