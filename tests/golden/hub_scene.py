@@ -88,7 +88,9 @@ def faulty_jobs() -> Iterator[Snapshot]:
     yield with_job_id(
         "slow",
         job(
-            healthy_steps(), later_steps(20, *with_slow_rank(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())
+            healthy_steps(),
+            later_steps(20, *with_slow_rank(2, forward=0.095)),
+            hardware=cards((), (), ("hw_thermal",), ()),
         ),
     )
     yield with_job_id("slower", of_parts(HEALTHY, steps_for(60, exchange=0.150), ranks=healthy))

@@ -134,9 +134,8 @@ def _side_by_side(
             if line is not None:
                 columns[measure.column_of(word)] = _column(measure, numbers[line])
             elif measure.per:  # an op that only sent or received
-                columns[measure.column_of(word)] = array(
-                    "d" if measure.unit == "seconds" else "q", bytes(8 * len(self_times))
-                )
+                kind = "d" if measure.unit == "seconds" else "q"
+                columns[measure.column_of(word)] = array(kind, bytes(8 * len(self_times)))
     if not prefix and SAME_SIZE_SENT in names:
         columns[SAME_SIZE_SENT] = _amounts(numbers[names.index(SAME_SIZE_SENT)])
     seconds = float(self_times[critical] + exposed[critical]) * NS

@@ -110,7 +110,7 @@ CASES = (
     Case("a rank waits longer for its data, and all ranks compute unevenly", with_noise, "input_straggler", (2,),
          over=range(8)),
     Case("a rank is slow in several phases", lambda: slow_rank(forward=0.085, data=0.035), "unknown", (2,)),
-    Case("a rank computes for 32 steps longer", lambda: slow_rank(1, number=16, forward=0.1), "compute_straggler", (1,)),
+    Case("a rank computes longer for 32 steps", lambda: slow_rank(1, number=16, forward=.1), "compute_straggler", (1,)),
     Case("a rank computes longer for 26 steps only", lambda: slow_rank(1, number=13, forward=0.100)),
     Case("a rank computes longer for twelve steps of 2 s",
          lambda: job(steps(48, *LONG), steps(12, *LONG[:2], rank(forward=2.0), LONG[3], first=49)), "compute_straggler",
