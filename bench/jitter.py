@@ -130,14 +130,14 @@ class Job:
     def _step(self) -> Columns:
         self.number += 1
         row = KINDS[self.kind][0](self.draw, self.size, self.number)
-        own = [data + computing for data, computing, _ in row]
-        self.seconds += (max(own) + _GROUP) * self.step_seconds
-        self.lost += (max(own) - sum(own) / self.size) * self.step_seconds
+        self_times = [data + computing for data, computing, _ in row]
+        self.seconds += (max(self_times) + _GROUP) * self.step_seconds
+        self.lost += (max(self_times) - sum(self_times) / self.size) * self.step_seconds
         alike = ("bytes_sent_all_reduce", 8), ("bytes_received_all_reduce", 8), ("samples", 32)
         return {
             "phase_data": [ns(data * self.step_seconds) for data, _, _ in row],
             "phase_forward": [ns(computing * self.step_seconds) for _, computing, _ in row],
-            "exposed_all_reduce": [ns((max(own) + _GROUP - each) * self.step_seconds) for each in own],
+            "exposed_all_reduce": [ns((max(self_times) + _GROUP - each) * self.step_seconds) for each in self_times],
             "lookups": [lookups for _, _, lookups in row],
             **{name: [number] * self.size for name, number in alike},
         }
@@ -163,7 +163,7 @@ class Play:
 def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> Play:
     """Simulate one job for this time."""
     job = Job(kind, size, step_seconds, random.Random(seed))
-    next_pass, severities, causes, named, first = _INTERVAL, set(), [], False, None
+    next_pass, severities, causes, names_rank, first = _INTERVAL, set(), [], False, None
     while job.seconds < seconds:
         job.train()
         if job.seconds < next_pass:
@@ -173,10 +173,12 @@ def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -
         for finding in (finding for findings in left.values() for finding in findings):
             severities.add(finding.severity)
             causes.append(finding.cause)
-            named = named or bool(finding.ranks)
+            names_rank = names_rank or bool(finding.ranks)
             first = job.seconds if first is None else first
     worst = next((severity for severity in ("warning", "info") if severity in severities), "")
-    return Play(job.lost / job.seconds, worst, tuple(cause for cause, _ in Counter(causes).most_common()), named, first)
+    return Play(
+        job.lost / job.seconds, worst, tuple(cause for cause, _ in Counter(causes).most_common()), names_rank, first
+    )
 
 
 _STEPS = [detector for detector in ALL if detector.name in ("straggler", "imbalance")]

@@ -68,7 +68,7 @@ def start_job(folder: Path, module: str, *arguments: str, ranks: int, env: dict[
     launcher = (*torchrun, f"--nproc-per-node={ranks}")
     added = env or {}
     paths = (added.get("PYTHONPATH"), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
-    own = {
+    variables = {
         **added,
         FOLDER: str(folder),  # by which `Launched.end` recognizes the processes of the job
         "ZMON_BOX_DIR": str(folder / BOXES),
@@ -78,7 +78,7 @@ def start_job(folder: Path, module: str, *arguments: str, ranks: int, env: dict[
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
     }
     command = (*launcher, "-m", module, str(folder), *arguments)
-    return launch(JobSpec(JOB_ID, ranks=ranks), folder, [(command, inherited_environment() | own)])
+    return launch(JobSpec(JOB_ID, ranks=ranks), folder, [(command, inherited_environment() | variables)])
 
 
 def last_lines(folder: Path, log: str = _LOG) -> str:

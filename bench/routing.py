@@ -71,11 +71,11 @@ def by_loop(shards: Sequence[Shard], batch: Batch) -> tuple[Tensor, Tensor]:
     begins: dict[object, int] = {}
     rows, lengths = [], []
     for shard in shards:
-        own = (ids[shard.table] >= shard.first_row) & (ids[shard.table] < shard.first_row + shard.num_rows)
+        in_shard = (ids[shard.table] >= shard.first_row) & (ids[shard.table] < shard.first_row + shard.num_rows)
         group = shard.rank, group_key(shard)
         begin = begins.setdefault(group, 0)
-        rows.append(ids[shard.table][own] + (begin - shard.first_row))
-        lengths.append(torch.bincount(samples[shard.table][own], minlength=len(batch.labels)))
+        rows.append(ids[shard.table][in_shard] + (begin - shard.first_row))
+        lengths.append(torch.bincount(samples[shard.table][in_shard], minlength=len(batch.labels)))
         begins[group] = begin + shard.num_rows
     return torch.cat(rows).to(torch.int32), torch.cat(lengths).to(torch.int32)
 

@@ -18,7 +18,7 @@ from statistics import fmean, median
 
 from bench.cluster import RANK
 from bench.rows import table_line
-from zmon.detectors.straggler import Straggler
+from zmon.detectors.slow import Straggler
 from zmon.hub import HubConfig
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot

@@ -13,10 +13,9 @@ from dashboards.asking import Unreachable
 from dashboards.intervals import ONE_MACHINE, Intervals
 from dashboards.queries import Hub, Prometheus, Sample, quoted
 from dashboards.severity import urgency
-from zmon.format import clock
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import JobView, unseen
 from zmon.schema.scraping import AGENT, HUB, MADE_FOR
 
 RANKS = """{job_id=$job, __name__=~"zmon_(rank_info|steps_total|lease_overdue_seconds\
@@ -26,7 +25,6 @@ JOBS = "count by (job_id) (zmon_rank_info)"
 INTERVALS = f"max by (daemon) ({MADE_FOR})"  # a window that is too long still has samples
 AGENTS = 'count(up{job=~".*zmon-agent"} == 1)'
 EVIDENCE_RANKS = 16  # rows of ranks in the evidence of a finding, culprits first; its incident has all ranks
-HUB_IS_BLIND = "The hub reaches no agent: this is its last known state{}. Is `zmon agent` running?"
 FIRING = """count by (alertname, severity, job_id) (
   ALERTS{alertname=~"Zmon.+", alertname!="ZmonWatchdog", alertstate="firing"})"""
 
@@ -117,13 +115,13 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         with_evidence = hub.with_evidence(job_id, EVIDENCE_RANKS) if job_id and job_findings else ()
         evidence = {each.id: each.evidence for each in with_evidence}
     except Unreachable as error:
-        return replace(glance, blind=(f"{error} Until then no culprit is known.",))
+        return replace(glance, blind=unseen(hub_error=str(error)))
     return replace(
         glance,
         hub_answers=True,
         hub_is_blind=answer.blind,
         hub_as_of=answer.as_of,
-        blind=(_blind_line(answer.as_of),) if answer.blind else (),
+        blind=unseen(hub_is_blind=answer.blind, as_of=answer.as_of),
         job_ids=tuple(job.job_id for job in jobs),
         job_id=job_id,
         jobs=tuple(jobs),
@@ -132,10 +130,6 @@ def _with_hub(glance: Glance, hub: Hub) -> Glance:
         findings=tuple(replace(finding, evidence=evidence.get(finding.id, Evidence())) for finding in job_findings),
         elsewhere=tuple(finding for finding in findings if finding.job_id != job_id),
     )
-
-
-def _blind_line(as_of: float | None) -> str:
-    return HUB_IS_BLIND.format("" if as_of is None else f", as of {clock(as_of)}")
 
 
 def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
@@ -153,7 +147,7 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
             blind.append(f"The hub has finished no pass for {silence}: its state may be old. See its log.")
         firing = prometheus.query(FIRING)
     except Unreachable as error:
-        return replace(glance, blind=(*blind, f"{error} Until then charts and ranks are unknown."))
+        return replace(glance, blind=(*blind, *unseen(prometheus_error=str(error))))
     return replace(
         glance,
         prometheus_answers=True,

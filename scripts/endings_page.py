@@ -1,13 +1,20 @@
-"""The page of all ways in which a process can end, from the rows that tests/detectors/test_endings.py judges."""
+"""The page of all ways in which a process can end, from the rows that tests/detectors/endings/test_table.py judges."""
 
 from __future__ import annotations
 
-from tests.detectors.endings import JOB_ENDS, LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
+from scripts.hangs_page import table
+from tests.detectors.endings.abort_rows import NCCL, SIZES
+from tests.detectors.endings.job_rows import WHOLE_JOB
+from tests.detectors.endings.loop_rows import LOOPS
+from tests.detectors.endings.one_rank_rows import ONE_RANK
+from tests.detectors.endings.signal_rows import SIGNALS
+from tests.detectors.endings.store_rows import STORE
+from tests.detectors.endings.table import LAUNCHERS, TORCHRUN, WAYS, WHENS, Way, expected
 
 HEAD = """\
 # How a job can end
 
-Generated from `tests/detectors/endings.py` by `make generate`. Each row is a test.
+Generated from `tests/detectors/endings/` by `make generate`. Each row is a test.
 
 An end is quiet only if the owner of the job caused it (a signal reached the launcher or all ranks before any rank
 raised or was killed), or if all ranks finished. A launcher sends SIGTERM to the survivors of every failure, so a
@@ -40,12 +47,16 @@ signal counts, and on a host whose processes wait for cores nobody is named for 
 The table needs the exit status, which Linux reports since 6.15. On older kernels a rank that calls `os._exit(0)`
 counts as killed (`rank_exited`), and SIGHUP cannot be told from SIGKILL. The other rows follow from the last words
 alone.
-
-## The whole job ends
-
-| what happens | cause | severity | culprit | note |
-|---|---|---|---|---|
 """
+SECTIONS = {  # heading → rows; rank 0 to 3 are on one host unless the row says otherwise
+    "The whole job ends": WHOLE_JOB,
+    "One rank ends first": ONE_RANK,
+    "Signals": SIGNALS,
+    "Ranks that never meet, and connections that break": STORE,
+    "NCCL's watchdog": NCCL,
+    "Another size": SIZES,
+    "Starts that fail one after the other": LOOPS,
+}
 
 
 def endings_page() -> str:
@@ -53,14 +64,12 @@ def endings_page() -> str:
     head = f"| how | {' | '.join(WHENS)} |\n|---|{'---|' * len(WHENS)}\n"
     rows = [f"| {way.name} | {' | '.join(_cell(way, when) for when in WHENS)} |\n" for way in WAYS]
     launchers = ", ".join(launcher.name for launcher in LAUNCHERS)
-    ends = [
-        f"| {end.name} | {_cause(end.cause)} | {end.severity or '–'} | {end.culprits} | {end.note} |\n"
-        for end in JOB_ENDS
-    ]
-    return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *ends])
+    sections = [table(title, rows_) for title, rows_ in SECTIONS.items()]
+    return "".join([HEAD, head, *rows, LAUNCHER_TEXT.format(launchers=launchers), *sections])
 
 
-def _cause(cause: str | None) -> str:
+def cause_text(cause: str | None) -> str:
+    """Return a cause as the page shows it."""
     return f"`{cause}`" if cause else "quiet"
 
 

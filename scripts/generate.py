@@ -19,7 +19,9 @@ from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from scripts import imports
 from scripts.endings_page import endings_page
+from scripts.hangs_page import hangs_page
 from scripts.openapi import openapi
+from scripts.slowness_page import slowness_page
 from trainer.config import Config
 from trainer.presets import demo
 from zmon.detectors import ALL
@@ -187,6 +189,8 @@ if __name__ == "__main__":
     page = DOCS / "architecture.md"
     page.write_text(architecture_page(page.read_text()))
     (DOCS / "endings.md").write_text(endings_page())
+    (DOCS / "hangs.md").write_text(hangs_page())
+    (DOCS / "slowness.md").write_text(slowness_page())
     (DOCS / "metrics.md").write_text(metrics_page())
     (DOCS / "thresholds.md").write_text(thresholds_page())
     (DOCS / "trainer-keys.md").write_text(keys_page())

@@ -38,8 +38,8 @@ class Unusable(Exception):
 
 def chosen_python(environ: Mapping[str, str]) -> str:
     """Return the Python that the user named in PYTHON, or that of `make setup`, or the one that runs this script."""
-    own = PROJECT / ".venv" / "bin" / "python"
-    return environ.get("PYTHON") or (str(own) if own.exists() else sys.executable)
+    project_python = PROJECT / ".venv" / "bin" / "python"
+    return environ.get("PYTHON") or (str(project_python) if project_python.exists() else sys.executable)
 
 
 def lack(python: str) -> str:

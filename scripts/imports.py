@@ -30,21 +30,41 @@ ROOMS: Mapping[str, str] = {
     "probe": "zmon errors schema box process",
     "steplog": "errors format schema box",
     "agent": "zmon errors format schema box metrics process scaling web job steplog",
-    "detectors": "format stats schema job",
-    "hub": "zmon errors format stats schema metrics scaling web job steplog detectors",
-    "doctor": "zmon errors format schema box web probe detectors",
+    "detectors.wording": "format schema",
+    "detectors.new_finding": "schema job",
+    "detectors.collectives": "schema detectors.wording",
+    "detectors.leavers": "format schema job detectors.wording",
+    "detectors.network": "format schema detectors.new_finding",
+    "detectors.endings": "format schema job detectors.wording detectors.new_finding detectors.collectives "
+    "detectors.leavers detectors.network",
+    "detectors.hangs": "format schema job detectors.wording detectors.new_finding detectors.collectives "
+    "detectors.leavers detectors.network",
+    "detectors.slow": "stats schema job detectors.wording detectors.new_finding detectors.network",
+    "detectors.stall": "schema job detectors.endings detectors.hangs",
+    "detectors.coverage": "schema detectors.wording detectors.new_finding",
+    "detectors.divergence": "schema detectors.new_finding",
+    "detectors.hardware": "schema detectors.new_finding detectors.network",
+    "detectors.unread": "format schema detectors.wording",
+    "detectors.suppression": "schema detectors.slow",
+    "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
+    "hub": "zmon errors format stats schema metrics scaling web job steplog detectors.new_finding detectors.unread "
+    "detectors.suppression detectors",
+    "doctor": "zmon errors format schema box web probe detectors.hardware",
     "stack": "errors web steplog",
-    "offline": "errors format stats schema scaling job steplog detectors hub",
-    "cli": "zmon errors format stats schema box scaling web job probe steplog agent detectors hub doctor stack offline",
+    "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "
+    "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
+    "cli": "zmon errors format stats schema box scaling web job probe steplog agent detectors.wording detectors hub "
+    "doctor stack offline",
     "zmon": "probe",
     "__main__": "probe cli",
     "trainer": "zmon",
     "dashboards": "format schema doctor",
     "lab": "zmon errors format schema scaling web job probe steplog agent hub stack offline cli trainer",
-    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors hub "
-    "trainer dashboards lab",
+    "bench": "zmon errors format stats schema box metrics scaling web job probe agent detectors.new_finding "
+    "detectors.slow detectors.suppression detectors hub trainer dashboards lab",
 }
 PACKAGES = (DOOR, "trainer", "dashboards", "lab", "bench")
+WINGS = ("detectors.endings", "detectors.hangs", "detectors.network", "detectors.slow")  # with a door: `__init__.py`
 OUTSIDE = ("scripts", "tests")  # packages of the repository that no room imports
 PURE = ("format", "stats", "schema", "scaling", "job", "detectors")  # what decides is a function of data
 IMPURE_MODULES = ("os", "socket", "subprocess", "time", "torch", "prometheus_client")
@@ -63,12 +83,13 @@ def problems(graph: ImportGraph, rooms: Mapping[str, str] = ROOMS) -> Iterator[s
         unused.discard((room, other))
         if room not in permitted:
             yield f"{_line(graph, importer, imported)}: {room} has no row in the table; {_SEE}"
+        elif other in WINGS and imported != f"{DOOR}.{other}":
+            yield f"{_line(graph, importer, imported)}: {imported} is inside {other}: import it from there; {_SEE}"
         elif other not in permitted[room]:
             yield f"{_line(graph, importer, imported)}: {room} must not import {imported}; {_SEE}"
     for room, name in sorted(unused):
         yield f"scripts/imports.py: {room} does not import {name}: take it out of the row"
     yield from _impurities(graph)
-    yield from _dependent_detectors(graph)
 
 
 def _order(permitted: Mapping[str, frozenset[str]]) -> Iterator[str]:
@@ -90,33 +111,18 @@ def _impurities(graph: ImportGraph) -> Iterator[str]:
                 yield f"{_line(graph, *chain[:2])}: {room} is pure and must not import {' → '.join(chain[1:])}; {_SEE}"
 
 
-def _dependent_detectors(graph: ImportGraph) -> Iterator[str]:
-    """Yield a line for each detector that knows another one: zmon/detectors/suppression.py says who silences whom.
-
-    Each file of zmon/detectors is a detector; its folders have what several of them share.
-    """
-    package = f"{DOOR}.detectors"
-    modules = sorted(graph.find_children(package)) if package in graph.modules else []
-    files = [module for module in modules if not graph.find_children(module)]
-    for importer in files:
-        for imported in files:
-            chain = graph.find_shortest_chain(importer, imported) if importer != imported else None
-            if chain:
-                yield f"{_line(graph, *chain[:2])}: a detector knows no other one: {' → '.join(chain)}; {_SEE}"
-
-
 def room_of(module: str) -> str:
-    """Return the room of a module: the part after `zmon`, the door, or the package."""
-    package, _, rest = module.partition(".")
-    return rest.partition(".")[0] if package == DOOR and rest else package
+    """Return the room of a module: the part after `zmon` (two parts in the detectors), the door, or the package."""
+    package, *rest = module.split(".")
+    return ".".join(rest[: 2 if rest[0] == "detectors" else 1]) if package == DOOR and rest else package
 
 
 def _imports(graph: ImportGraph) -> Iterator[tuple[str, str]]:
     """Yield importer and imported module of each import within the repository."""
-    own = {*PACKAGES, *OUTSIDE}
+    packages = {*PACKAGES, *OUTSIDE}
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
-            if imported.partition(".")[0] in own:
+            if imported.partition(".")[0] in packages:
                 yield importer, imported
 
 
@@ -133,7 +139,7 @@ def table(rooms: Mapping[str, str] = ROOMS) -> str:
     rows = ["| room | pure | imports |", "|---|---|---|"]
     for room, names in rooms.items():
         cells = ", ".join(f"`{name}`" for name in names.split()) or "–"
-        rows.append(f"| `{room}` | {'yes' if room in PURE else ''} | {cells} |")
+        rows.append(f"| `{room}` | {'yes' if room.partition('.')[0] in PURE else ''} | {cells} |")
     return "\n".join(rows)
 
 

@@ -1,7 +1,8 @@
 """Check the words of the code: names that say nothing, docstrings that do not begin with a statement.
 
-`make check` runs it over every Python file of the repository; one line for each problem, as linters print them.
-CONTRIBUTING.md gives the reasons. Ruff's rules D205 and D400 check the form of docstrings.
+`make check` runs it over every Python, C and header file of the repository; one line for each problem, as linters print
+them. In C it checks names only. CONTRIBUTING.md gives the reasons. Ruff's rules D205 and D400 check the form of
+docstrings.
 """
 
 from __future__ import annotations
@@ -15,9 +16,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-NAMES = frozenset(("asked", "found", "here", "kept", "said", "seen", "told"))  # a noun says what the value is
+NAMES = frozenset(  # a noun says what the value is
+    ("asked", "found", "here", "kept", "named", "own", "said", "seen", "told", "verdict", "waited")
+)
 OPENINGS = frozenset(
     "And As Because By How Of Or So That Those What Where Whether Which Who Whoever Whose Why".split()  # noqa: SIM905
+)
+
+_NOT_CODE = re.compile(r"""/\*[\s\S]*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")  # of C: comments and strings
+_NAME = rf"(_*(?:{'|'.join(sorted(NAMES))})_*)\b"
+_C_BINDINGS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?:\b(?!(?:return|else|goto|case|define)\b)\w+|\}})\**\s+\**{_NAME}\s*[=;,)\[(:]",  # after its type
+        rf",\s*\**{_NAME}\s*(?:=(?!=)|;)",  # a further name of a declaration
+        rf"\(\*{_NAME}\)\s*\(",  # a pointer to a function
+        rf"#\s*define\s+{_NAME}",
+    )
 )
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -31,16 +46,24 @@ class Problem(NamedTuple):
 
 
 def problems(source: str) -> Iterator[Problem]:
-    """Yield the problems of one file. Raises SyntaxError."""
+    """Yield the problems of one Python file. Raises SyntaxError."""
     for node in ast.walk(ast.parse(source)):
         for name in _bound(node):
-            if name.strip("_") in NAMES:
-                yield Problem(node.lineno, f"`{name}` does not say what it names: use a noun")  # type: ignore[attr-defined]
+            if name.strip("_").lower() in NAMES:
+                yield _problem_of_name(node.lineno, name)  # type: ignore[attr-defined]
         if isinstance(node, ast.Module | Definition):
             opening = re.match(r"\w+", ast.get_docstring(node) or "")
             if opening and opening[0] in OPENINGS:
                 line = node.body[0].lineno
                 yield Problem(line, f"the docstring begins with “{opening[0]}”: begin with a statement")
+
+
+def c_problems(source: str) -> Iterator[Problem]:
+    """Yield the names of one C or header file that say nothing: of variables, parameters, members and functions."""
+    code = _NOT_CODE.sub(lambda text: "\n" * text[0].count("\n") or " ", source)
+    for pattern in _C_BINDINGS:
+        for match in pattern.finditer(code):
+            yield _problem_of_name(code.count("\n", 0, match.start(1)) + 1, match[1])
 
 
 def shared_classes(sources: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
@@ -51,6 +74,10 @@ def shared_classes(sources: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 paths[node.name].append(path)
     return {name: where for name, where in paths.items() if len(where) > 1}
+
+
+def _problem_of_name(line: int, name: str) -> Problem:
+    return Problem(line, f"`{name}` does not say what it names: use a noun")
 
 
 def _bound(node: ast.AST) -> tuple[str, ...]:
@@ -64,15 +91,22 @@ def _bound(node: ast.AST) -> tuple[str, ...]:
             return ()
 
 
+def _sources(*patterns: str) -> dict[str, str]:
+    """Return the text of each file in git whose path matches."""
+    paths = subprocess.run(["git", "ls-files", *patterns], check=True, capture_output=True, text=True).stdout.split()
+    return {path: Path(path).read_text() for path in paths if Path(path).exists()}
+
+
 def main() -> int:
     """Print every problem; return 1 if there is one."""
-    paths = subprocess.run(["git", "ls-files", "*.py"], check=True, capture_output=True, text=True).stdout.split()
-    sources = {path: Path(path).read_text() for path in paths if Path(path).exists()}
-    lines = [f"{path}:{line}: {text}" for path, source in sources.items() for line, text in sorted(problems(source))]
+    sources, c_sources = _sources("*.py"), _sources("*.c", "*.h")
+    by_path = [(path, problems(source)) for path, source in sources.items()]
+    by_path += [(path, c_problems(source)) for path, source in c_sources.items()]
+    lines = [f"{path}:{line}: {text}" for path, problems_of_file in by_path for line, text in sorted(problems_of_file)]
     watched = ((path, source) for path, source in sources.items() if path.startswith("zmon/"))
     for name, paths in shared_classes(watched).items():
         lines.append(f"{paths[0]}: the class `{name}` is also in {', '.join(paths[1:])}: give each its own name")
-    print("\n".join(lines) or f"{len(sources)} files: no problem")
+    print("\n".join(lines) or f"{len(sources) + len(c_sources)} files: no problem")
     return bool(lines)
 
 

@@ -13,12 +13,13 @@ from tests.steps import Measures, OpTotals, StepRecord, aligned, steps_of, total
 from zmon.job.history import History
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import AnyEvidence, StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow
 from zmon.schema.job import EndedJob
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
+from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.names import OPS
 from zmon.schema.plan import Plan
 from zmon.schema.rank import InFlight, LastWords, RankState
@@ -79,8 +80,13 @@ def waiting(rank: int, seconds: float = 5.0, op: str = "all_to_all", **changes: 
 
 
 def dead(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
-    """Return a rank whose process ended `gone` seconds ago, without last words or exit status."""
-    return rank_state(rank, **{"alive": False, "process_state": None, "gone_seconds": gone, **changes})
+    """Return a rank whose process ended `gone` seconds ago, by default without last words or exit status.
+
+    Last words have their age by the clock of the host, which agrees with the hub's.
+    """
+    last_words = changes.get("last_words")
+    state = {"alive": False, "process_state": None, "gone_seconds": gone}
+    return rank_state(rank, **{**state, "last_words_seconds": last_words and NOW - last_words.time, **changes})
 
 
 def killed(rank: int, gone: float = 1.0, **changes: Any) -> RankState:
@@ -154,6 +160,7 @@ def snapshot(
     hardware: Iterable[HostWindow] = (),
     flights: dict[int, FlightRecord] | None = None,
     steps: tuple[AlignedStep, ...] = (),
+    earlier_ends: Iterable[LaunchEnd] = (),
 ) -> Snapshot:
     """Return the snapshot of a job of these ranks; by default all of its hosts have an agent that answers."""
     unwatched = tuple(unwatched)
@@ -171,6 +178,7 @@ def snapshot(
         hardware=tuple(hardware),
         flights=flights or {},
         steps=steps,
+        earlier_ends=tuple(earlier_ends),
     )
 
 
@@ -210,21 +218,22 @@ def add_records(history: History, records: Mapping[int, Sequence[StepRecord]]) -
     return history.add([steps], {str(rank): rank for rank in records})
 
 
-def evidence(**fields: Any) -> Evidence:
-    """Return evidence with these fields, written as in JSON."""
-    return msgspec.convert(fields, Evidence)
+def evidence(**fields: Any) -> StallEvidence:
+    """Return evidence of a stall with these fields, written as in JSON."""
+    return msgspec.convert(fields, StallEvidence)
 
 
 def finding(**changes: Any) -> Finding:
     """Return a critical finding about rank 2; `evidence` may be written as in JSON."""
-    if isinstance(changes.get("evidence"), dict):
-        changes["evidence"] = evidence(**changes["evidence"])
+    given = changes.pop("evidence", {"pids": [1002]})
+    if isinstance(given, dict):
+        given = msgspec.convert(given, AnyEvidence)
     frozen = Finding(
         id="f1", job_id=JOB, detector="stall", cause="rank_frozen", severity="critical", ranks=(2,), hosts=("node-a",),
         step=100, onset=NOW - 2, detected=NOW, confidence=0.97, summary="rank 2 on node-a froze", detail="kill -CONT",
-        runbook="docs/runbooks.md#rank_frozen", evidence=Evidence(pids=(1002,)),
+        runbook="docs/runbooks.md#rank_frozen",
     )  # fmt: skip
-    return replace(frozen, **changes)
+    return replace(frozen, evidence=given, **changes)
 
 
 def ended_job(**changes: Any) -> EndedJob:

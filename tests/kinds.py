@@ -26,11 +26,11 @@ NO_UNITS = tuple(KIND_BY_FOLDER)
 
 def kind_of(path: str, marked: Iterable[str], fixtures: Collection[str]) -> str:
     """Return the kind of a test by its markers, fixtures or folder. Raise ValueError if it has two."""
-    own = [kind for kind in KINDS if kind in set(marked)]
-    if len(own) > 1:
-        raise ValueError(f"it is marked as {' and '.join(own)}: a test has one of {', '.join(KINDS)}")
+    by_marker = [kind for kind in KINDS if kind in set(marked)]
+    if len(by_marker) > 1:
+        raise ValueError(f"it is marked as {' and '.join(by_marker)}: a test has one of {', '.join(KINDS)}")
     by_fixture = [kind for name, kind in KIND_BY_FIXTURE.items() if name in fixtures]
     by_folder = [kind for folder, kind in KIND_BY_FOLDER.items() if path.startswith(f"{folder}/")]
-    if own == ["unit"] and (by_fixture or by_folder):
+    if by_marker == ["unit"] and (by_fixture or by_folder):
         raise ValueError("it is marked as unit and starts a rank: see tests/kinds.py")
-    return next(iter((*own, *by_fixture, *by_folder)), "unit")
+    return next(iter((*by_marker, *by_fixture, *by_folder)), "unit")

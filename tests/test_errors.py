@@ -28,5 +28,5 @@ def test_installed_module_is_no_failure():
 def test_name_and_extras_are_those_of_the_project():
     assert PROJECT["name"] == DISTRIBUTION
     sources = [path.read_text() for room in ("zmon", "lab") for path in (REPOSITORY / room).rglob("*.py")]
-    named = {name for source in sources for name in re.findall(r"""install_command\(['"](\w+)['"]\)""", source)}
-    assert {"dashboard", "parquet", "top", "trainer"} == named <= PROJECT["optional-dependencies"].keys()
+    extras = {name for source in sources for name in re.findall(r"""install_command\(['"](\w+)['"]\)""", source)}
+    assert {"dashboard", "parquet", "top", "trainer"} == extras <= PROJECT["optional-dependencies"].keys()

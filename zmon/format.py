@@ -16,6 +16,7 @@ from math import isfinite
 
 UNKNOWN = "unknown"
 NONE = "–"  # there is no such value: the job has ended, for example
+_FRESH_SECONDS = 3.0  # the hub rewrites a summary at each pass, and people ask it every two seconds
 
 # Control characters (C0, DEL, C1), marks of direction, line and paragraph separators, the byte order mark, surrogates.
 _MARKS = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
@@ -52,6 +53,16 @@ def duration(seconds: float | None) -> str:
 def clock(unix_seconds: float) -> str:
     """Format a time of day in UTC, because people on call are in several time zones: 12:03:05 UTC."""
     return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S} UTC"
+
+
+def dated(text: str, as_of: float | None, now: float) -> str:
+    """Return the text, with the time of its figures if it was written more than a few seconds before `now`."""
+    return text if as_of is None or now - as_of < _FRESH_SECONDS else f"{text} (as of {clock(as_of)})"
+
+
+def sentence(text: str) -> str:
+    """Return the text with a full stop, unless it ends as a sentence or with a command."""
+    return text if text.endswith((".", "?", "`")) else f"{text}."
 
 
 def number(value: float | None) -> str:

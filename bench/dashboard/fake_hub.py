@@ -21,6 +21,7 @@ from zmon import detectors
 from zmon.hub.api.evidence_rows import with_few_rows
 from zmon.hub.api.rank_page import rank_page
 from zmon.hub.api.scaling import curve_point
+from zmon.job.headline import with_headline
 from zmon.scaling.fit import Model, fit
 from zmon.scaling.size_table import predict_sizes, size_row
 from zmon.scaling.what_if import CHANGES
@@ -100,7 +101,8 @@ class FakeHub:
         account = {cause: seconds * ratio for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=account, report=report)
-        return JobList([job, *(_other_job(job, number) for number in range(OTHER_JOBS))], blind=False)
+        jobs = [job, *(_other_job(job, number) for number in range(OTHER_JOBS))]
+        return JobList([with_headline(each, [self._finding]) for each in jobs], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
         """Answer as the hub does. All rows change, because the browser gets unchanged rows only once."""

@@ -15,11 +15,12 @@ from bench.dashboard.scene import (
     Scene,
     by_word,
 )
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
-from zmon.schema.evidence import Evidence, RankStack
+from zmon.schema.evidence import Evidence
 from zmon.schema.expected import RECORDED, ExpectedStep
 from zmon.schema.finding import Finding
+from zmon.schema.gathered import RankStack
 from zmon.schema.job import JobView
 from zmon.schema.utilization import Utilization
 

@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(*report(kit.machine, by_title, f"{datetime.now(UTC):%Y-%m-%d}", seconds), sep="\n", flush=True)
     flat = [result for table in by_title.values() for result in table]
     _say(summary(flat))
-    return int(any(result.verdict == FAILED for result in flat))
+    return int(any(result.outcome == FAILED for result in flat))
 
 
 def _printed(check: Check, kit: Kit) -> list[Result]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bench.gpu_check.machine import Machine
-from bench.gpu_check.result import NOT_CHECKED, VERDICTS, Result
+from bench.gpu_check.result import NOT_CHECKED, OUTCOMES, Result
 from zmon.format import duration
 
 _HEADS = ("check", "setting", "verdict", "figure", "compared with", "note")
@@ -19,11 +19,11 @@ def report(machine: Machine, results: Mapping[str, Sequence[Result]], date: str,
     yield ""
     yield from _table(("machine", ""), _facts(machine))
     for title, table in results.items():
-        if checked := [result for result in table if result.verdict != NOT_CHECKED]:
+        if checked := [result for result in table if result.outcome != NOT_CHECKED]:
             yield f"### {title}"
             yield ""
             yield from _table(_HEADS, map(_cells, checked))
-    missing = [result for table in results.values() for result in table if result.verdict == NOT_CHECKED]
+    missing = [result for table in results.values() for result in table if result.outcome == NOT_CHECKED]
     if missing:
         yield "### Not checked"
         yield ""
@@ -31,9 +31,9 @@ def report(machine: Machine, results: Mapping[str, Sequence[Result]], date: str,
 
 
 def summary(results: Iterable[Result]) -> str:
-    """Return the number of results with each verdict: `12 passed, 1 failed, 3 measured, 2 not checked`."""
-    counts = Counter(result.verdict for result in results)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS)
+    """Return the number of results with each outcome: `12 passed, 1 failed, 3 measured, 2 not checked`."""
+    counts = Counter(result.outcome for result in results)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in OUTCOMES)
 
 
 def line(result: Result) -> str:
@@ -41,7 +41,7 @@ def line(result: Result) -> str:
     parts = (f"({result.setting})" if result.setting else "", figure(result))
     compared = f"compared with {result.compared_with}" if result.compared_with else ""
     after = "; ".join(filter(None, (" ".join(filter(None, parts)), compared, result.note)))
-    return f"{result.verdict:<11}  {result.what} {after}".rstrip()
+    return f"{result.outcome:<11}  {result.what} {after}".rstrip()
 
 
 def figure(result: Result) -> str:
@@ -59,7 +59,7 @@ def number(figure: float | str) -> str:
 
 
 def _cells(result: Result) -> Iterator[str]:
-    yield from (result.what, result.setting, result.verdict, figure(result), result.compared_with, result.note)
+    yield from (result.what, result.setting, result.outcome, figure(result), result.compared_with, result.note)
 
 
 def _missing_rows(missing: Iterable[Result]) -> Iterator[tuple[str, ...]]:

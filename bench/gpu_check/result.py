@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["passed", "failed", "measured", "not checked"]
-PASSED: Verdict = "passed"
-FAILED: Verdict = "failed"
-MEASURED: Verdict = "measured"  # a figure without a limit
-NOT_CHECKED: Verdict = "not checked"  # the note has the reason
-VERDICTS: tuple[Verdict, ...] = (PASSED, FAILED, MEASURED, NOT_CHECKED)
+Outcome = Literal["passed", "failed", "measured", "not checked"]
+PASSED: Outcome = "passed"
+FAILED: Outcome = "failed"
+MEASURED: Outcome = "measured"  # a figure without a limit
+NOT_CHECKED: Outcome = "not checked"  # the note has the reason
+OUTCOMES: tuple[Outcome, ...] = (PASSED, FAILED, MEASURED, NOT_CHECKED)
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Result:
     """One line of the report."""
 
     what: str
-    verdict: Verdict
+    outcome: Outcome
     figure: float | str | None = None
     unit: str = ""
     compared_with: str = ""
@@ -26,6 +26,6 @@ class Result:
     setting: str = ""  # ranks, backend and devices; added by who runs the check
 
 
-def judged(holds: bool) -> Verdict:
-    """Return the verdict on a comparison that could be made."""
+def judged(holds: bool) -> Outcome:
+    """Return the outcome of a comparison that could be made."""
     return PASSED if holds else FAILED

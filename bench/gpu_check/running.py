@@ -24,7 +24,7 @@ def results(check: Check, kit: Kit) -> Iterator[Result]:
             yield Result(check.title, NOT_CHECKED, note=reason, setting=setting.name)
             continue
         for result in _run(check, kit, setting):
-            if result.verdict == FAILED and kit.is_over:  # it was cut off, so that nothing is known
+            if result.outcome == FAILED and kit.is_over:  # it was cut off, so that nothing is known
                 result = Result(result.what, NOT_CHECKED, note=OUT_OF_TIME)
             yield replace(result, setting=setting.name)
 

@@ -4,7 +4,7 @@ from html import escape
 
 import streamlit as st
 
-from dashboards.colours import GREEN, GREY, ORANGE, VERMILLION
+from dashboards.colours import GREY, ORANGE, VERMILLION
 from dashboards.glance import Firing
 from dashboards.severity import CRITICAL, WARNING
 from dashboards.views import banner, frame, hosts
@@ -74,13 +74,12 @@ def _jobs(context: ViewContext) -> None:
 
 
 def _row(job_id: str, job: JobView | None, worst: Finding | None, context: ViewContext) -> str:
-    tint = TINTS.get(worst.severity, GREEN) if worst else GREEN
-    if job is None or (context.now.blind and not worst) or job.state in ("done", "exited", "unknown"):
-        tint = GREY if not worst else tint
+    tint = TINTS.get(worst.severity, GREY) if worst else GREY
+    if job and (job.headline.is_urgent or not context.now.blind):
+        tint = banner.look(job.headline)[1]
     diagnosis = f"{worst.cause} {culprit(worst)}" if worst else "none" if context.now.hub_answers else UNKNOWN
     if job and job.ended and not worst:
-        tint, ago = ORANGE, duration(max(0.0, context.now.time - job.ended.time))
-        diagnosis = f"{job.ended.cause}, ended {ago} ago"
+        diagnosis = f"{job.ended.cause}, ended {duration(context.now.as_of - job.ended.time)} ago"
     cells = [
         link("job", context.address.moved(job_id=job_id).params(), job_id),
         escape(("failed" if job.has_failed else job.state) if job else UNKNOWN),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import msgspec
 from msgspec import UNSET
 
-from zmon.schema.evidence import Evidence, RankStack
+from zmon.schema.evidence import Evidence
+from zmon.schema.gathered import RankStack
 
 
 @dataclass(frozen=True)

@@ -92,8 +92,8 @@ def _standing_out(panel: Panel, selection: Selection, span: Span, context: ViewC
     """Return the hosts that stand out in the range, and those that a finding names. Raises Unreachable."""
     promql = panel.fill(selection.variables(), panel.standing_out)
     hosts = {sample.labels["host"] for sample in context.prometheus.query_at(promql, span.end)}
-    named = {host for finding in context.findings for host in finding.hosts[:MAX_NAMED]}
-    return tuple(sorted(hosts | named)) if hosts else ()
+    culprits = {host for finding in context.findings for host in finding.hosts[:MAX_NAMED]}
+    return tuple(sorted(hosts | culprits)) if hosts else ()
 
 
 def _lines(panel: Panel, context: ViewContext, history: History, span: Span, marks: tuple[Mark, ...]) -> None:

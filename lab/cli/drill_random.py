@@ -32,7 +32,7 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool) -> int:
         click.echo(msgspec.json.encode({"schema": SCHEMA, "seed": seed, "plays": plays}).decode())
     else:
         click.echo(tally.markdown(outcomes))
-    return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))
+    return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))
 
 
 def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json: bool) -> int:
@@ -50,8 +50,8 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
 
     def record(row: DrillRow) -> None:
         session.add(row)
-        verdict = random_verdict.verdict(row)
-        stderr.print(f"{row.repeat} {verdict}: {report.line(row)}", highlight=False, markup=False, soft_wrap=True)
+        result = random_verdict.result_of(row)
+        stderr.print(f"{row.repeat} {result}: {report.line(row)}", highlight=False, markup=False, soft_wrap=True)
 
     directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
     try:
@@ -65,4 +65,4 @@ def play_randomly(seed: int, number: int, resume: bool, data_dir: Path, as_json:
     else:
         click.echo(tally.markdown(outcomes))
         click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
-    return int(any(each.verdict in (*tally.NEVER, "broken") for each in outcomes))
+    return int(any(each.result in (*tally.NEVER, "broken") for each in outcomes))

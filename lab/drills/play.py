@@ -84,8 +84,8 @@ def _await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
     ready = _starts if drill.begins == "starting" else _trains
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
         is_unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
-        waited = f"it was not ready within {START_SECONDS:g} s"
-        reason = "it trains, and zmon does not report it" if is_unseen else waited
+        timeout = f"it was not ready within {START_SECONDS:g} s"
+        reason = "it trains, and zmon does not report it" if is_unseen else timeout
         raise ZmonError("the job does not train", reason, f"see {job.folder}/log")
     state = stage.ranks(job.spec.job_id).get(draw.rank)
     if state is None or (job.exit_code() is not None and not job.spec.steps):

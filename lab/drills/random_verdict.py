@@ -21,14 +21,14 @@ CLOCK_SECONDS = 0.2  # a finding may appear to be this much older than its fault
 def outcome(row: DrillRow) -> Outcome:
     """Return what the tally counts of one play of a real job."""
     fault, evidence = row.drill.partition("+")[0], "none" if row.quiet else EVIDENCE.get(row.proof, "none")
-    named = next((shown for shown in _counting(row) if shown.ranks), None)
-    confidence = named.confidence if named and not row.quiet else None
-    return Outcome(fault, evidence, verdict(row), confidence, row.skipped)
+    diagnosis = next((shown for shown in _counting(row) if shown.ranks), None)
+    confidence = diagnosis.confidence if diagnosis and not row.quiet else None
+    return Outcome(fault, evidence, result_of(row), confidence, row.skipped)
 
 
 def deviation(row: DrillRow) -> str | None:
-    """Return a line about a play whose verdict is neither right nor quiet, with the reason for a broken one."""
-    word = verdict(row)
+    """Return a line about a play whose result is neither right nor quiet, with the reason for a broken one."""
+    word = result_of(row)
     if word in EXPECTED:
         return None
     shown = (*_counting(row), *row.afterwards)
@@ -39,15 +39,15 @@ def deviation(row: DrillRow) -> str | None:
     return f"{row.seed}:{row.repeat} {row.drill} [{job}] {word}: {reason}"
 
 
-def verdict(row: DrillRow) -> str:
-    """Return the verdict on a play; see docs/drills.md for the words."""
+def result_of(row: DrillRow) -> str:
+    """Return the result of a play; see docs/drills.md for the words."""
     if row.skipped or row.broken:
-        return row.verdict
+        return row.result
     shown, quiet = _counting(row), all(not fault.causes for fault in row.truth)
     if names_innocent(row.truth, (*row.shown, *row.afterwards)):
         return "wrong name"
     if quiet:
-        return _quiet_verdict(row, shown)
+        return _quiet_result(row, shown)
     critical = [each for each in shown if each.severity == "critical"]
     if row.restarted and row.moves and critical and all(_is_mended(fault) for fault in row.truth):
         return "false page"  # the launcher had mended it
@@ -59,7 +59,7 @@ def verdict(row: DrillRow) -> str:
     if not shown:
         passes = all(fault.fault in MAY_PASS for fault in row.truth if fault.causes)
         return "restarted" if row.restarted else "no effect" if passes else "missed"
-    return _diagnosis_verdict(row, shown)
+    return _diagnosis_result(row, shown)
 
 
 def names_innocent(truth: Sequence[TrueFault], shown: Sequence[Shown]) -> bool:
@@ -89,7 +89,7 @@ def _counting(row: DrillRow) -> list[Shown]:
     return [each for each in row.shown if each.severity != "info" and each.cause != TRUE_OF_EVERY_JOB]
 
 
-def _quiet_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
+def _quiet_result(row: DrillRow, shown: Sequence[Shown]) -> str:
     if row.paged or any(each.severity == "critical" for each in (*shown, *row.afterwards)):
         return "false page"
     if not row.moves and not any(fault.fault in ENDED_BY_OWNER for fault in row.truth):
@@ -98,8 +98,8 @@ def _quiet_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
     return "false warning" if any(each.cause not in excused for each in shown) else "quiet"
 
 
-def _diagnosis_verdict(row: DrillRow, shown: Sequence[Shown]) -> str:
-    """Return the verdict on the last state of each finding; an earlier one may not have known the cause."""
+def _diagnosis_result(row: DrillRow, shown: Sequence[Shown]) -> str:
+    """Return the result by the last state of each finding; an earlier one may not have known the cause."""
     last = {each.id: each for each in shown}.values()
     causes = {cause for fault in row.truth for cause in (*fault.causes, *fault.may_warn)}
     if row.max_restarts:

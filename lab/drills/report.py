@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.drills.drill import Drill
-from lab.drills.score import DrillRow, Spread, confusion, finding_spread, shortfalls, spread, verdicts
+from lab.drills.score import DrillRow, Spread, confusion, finding_spread, results, shortfalls, spread
 from lab.drills.targets import TARGETS
 from zmon.schema.names import SCHEMA
 
@@ -47,13 +47,13 @@ def line(row: DrillRow) -> str:
     has_diagnosis = not row.quiet and row.reported_cause is not None
     diagnosis = f": {_diagnosis(row)}, {_seconds(row.finding_seconds)}" if has_diagnosis else ""
     remarks = f" ({'; '.join(row.remarks)})" if row.remarks else ""
-    return f"{row.drill} [{job}] {row.verdict}{diagnosis}{remarks}"
+    return f"{row.drill} [{job}] {row.result}{diagnosis}{remarks}"
 
 
 def tables(rows: Sequence[DrillRow]) -> RenderableType:
     """Return tables of the rows, of the figures over all rows, and of true and reported causes."""
     missed_targets = [Text(text, style="bold red") for text in shortfalls(rows)]
-    return Group(_rows(rows), *_figures(rows), *_confusion(rows), *missed_targets, Text(_verdicts(rows), style="bold"))
+    return Group(_rows(rows), *_figures(rows), *_confusion(rows), *missed_targets, Text(_results(rows), style="bold"))
 
 
 def markdown(rows: Sequence[DrillRow]) -> str:
@@ -64,20 +64,20 @@ def markdown(rows: Sequence[DrillRow]) -> str:
         "|" + "-|" * 10,
     ]
     for name in dict.fromkeys(row.drill for row in rows):
-        own = [row for row in rows if row.drill == name]
-        limits = [row.target_seconds for row in own if row.target_seconds is not None]
-        critical_limits = [row.critical_target_seconds for row in own if row.critical_target_seconds is not None]
-        deviations = Counter(_deviation(row) for row in own if not row.as_expected)
+        plays = [row for row in rows if row.drill == name]
+        limits = [row.target_seconds for row in plays if row.target_seconds is not None]
+        critical_limits = [row.critical_target_seconds for row in plays if row.critical_target_seconds is not None]
+        deviations = Counter(_deviation(row) for row in plays if not row.as_expected)
         cells = (
             name,
-            sum(not row.skipped for row in own),
-            sum(row.as_expected for row in own),
-            _range([row.finding_seconds for row in own]),
+            sum(not row.skipped for row in plays),
+            sum(row.as_expected for row in plays),
+            _range([row.finding_seconds for row in plays]),
             _limit(max(limits, default=None)),
-            _range([row.critical_seconds for row in own]),
+            _range([row.critical_seconds for row in plays]),
             _limit(max(critical_limits, default=None)),
-            _range([row.page_seconds for row in own]),
-            _range([row.resolved_seconds for row in own]),
+            _range([row.page_seconds for row in plays]),
+            _range([row.resolved_seconds for row in plays]),
             "; ".join(f"{count} × {deviation}" for deviation, count in deviations.items()),
         )
         lines.append(_cells(*cells))
@@ -85,7 +85,7 @@ def markdown(rows: Sequence[DrillRow]) -> str:
     for label, figure in _spreads(rows):
         if figure is not None:
             lines.append(_cells(label, f"{figure.p50:.2f}", f"{figure.p95:.2f}", f"{figure.max:.2f}", figure.count))
-    return "\n".join([*lines, "", *shortfalls(rows), _verdicts(rows)])
+    return "\n".join([*lines, "", *shortfalls(rows), _results(rows)])
 
 
 def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
@@ -93,12 +93,12 @@ def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         **more,
-        "verdicts": dict(verdicts(rows)),
+        "verdicts": dict(results(rows)),
         "figures": {label: dataclasses.asdict(figure) for label, figure in _spreads(rows) if figure},
         "shortfalls": shortfalls(rows),
         "confusion": [{"cause": a, "told": b, "count": n} for (a, b), n in sorted(confusion(rows).items())],
         "rows": [
-            msgspec.to_builtins(row) | {"verdict": row.verdict, "remarks": row.remarks, "as_expected": row.as_expected}
+            msgspec.to_builtins(row) | {"verdict": row.result, "remarks": row.remarks, "as_expected": row.as_expected}
             for row in rows
         ],
     }
@@ -112,7 +112,7 @@ def _rows(rows: Sequence[DrillRow]) -> Table:
     for row in rows:
         table.add_row(
             f"{row.drill}\n{row.kind} {row.ranks} × {row.step_seconds * 1000:g} ms",
-            Text(row.verdict, style=STYLES.get(row.verdict, "bold red")),
+            Text(row.result, style=STYLES.get(row.result, "bold red")),
             f"{_figure(row.finding_seconds)} {_limit(row.target_seconds)}\n"
             f"{_figure(row.critical_seconds)} {_limit(row.critical_target_seconds)}".strip(),
             _figure(row.page_seconds),
@@ -154,8 +154,8 @@ def _confusion(rows: Sequence[DrillRow]) -> list[RenderableType]:
     return [table]
 
 
-def _verdicts(rows: Sequence[DrillRow]) -> str:
-    return ", ".join(f"{count} {verdict}" for verdict, count in verdicts(rows).most_common()) or "nothing was played"
+def _results(rows: Sequence[DrillRow]) -> str:
+    return ", ".join(f"{count} {result}" for result, count in results(rows).most_common()) or "nothing was played"
 
 
 def _diagnosis(row: DrillRow) -> str:
@@ -166,8 +166,8 @@ def _diagnosis(row: DrillRow) -> str:
 
 def _deviation(row: DrillRow) -> str:
     """Return a description of everything in a row that is not as expected."""
-    verdict = [] if row.verdict in ("right", "quiet") else [f"{row.verdict} {_diagnosis(row)}".strip()]
-    return ", ".join([*verdict, *row.remarks])
+    deviations = [] if row.result in ("right", "quiet") else [f"{row.result} {_diagnosis(row)}".strip()]
+    return ", ".join([*deviations, *row.remarks])
 
 
 def _limit(seconds: float | None) -> str:

@@ -30,8 +30,8 @@ def pages_since(scene: Scene, since: float) -> Sequence[ReceivedPage]:
 
 def is_of_drill(scene: Scene, job_id: str) -> bool:
     """Return True for the drill's job and for another job that the drill started beside it."""
-    own = scene.job.spec.job_id
-    return job_id == own or job_id.startswith(f"{own}-")
+    drill_job_id = scene.job.spec.job_id
+    return job_id == drill_job_id or job_id.startswith(f"{drill_job_id}-")
 
 
 def alerts_since(scene: Scene, since: float, severity: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Score drills: rows in, verdicts and figures out. Pure."""
+"""Score drills: rows in, results and figures out. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.stage import Shown
 from zmon.schema.finding import Finding
 
 NOTHING = "nothing"  # the reported cause of a missed fault
-FAULT_VERDICTS = ("right", "wrong", "missed", "late")
+FAULT_RESULTS = ("right", "wrong", "missed", "late")
 DETECTED = ("right", "late")
 # The steps of the drills' jobs vary by 30 %, and each step of eight ranks loses a quarter to waiting for the slowest.
 # That is no fault of a drill, and zmon is right to say so.
@@ -102,8 +102,8 @@ class DrillRow(msgspec.Struct, frozen=True):
     broken: str | None = None  # reason why the drill itself failed
 
     @property
-    def verdict(self) -> str:
-        """The verdict on this play.
+    def result(self) -> str:
+        """The result of this play.
 
         For a fault: right, wrong, missed or late. For a quiet drill: quiet, false page or false warning. For both:
         skipped or broken, which are not failures of zmon.
@@ -132,15 +132,15 @@ class DrillRow(msgspec.Struct, frozen=True):
         if self.quiet:
             remarks += [f"paged {name}" for name in self.paged] + [f"critical {cause}" for cause in self.critical]
             remarks += [f"warned {name}" for name in self.warned]
-        elif self.verdict == "missed":
+        elif self.result == "missed":
             remarks += [f"paged {name}" for name in self.paged]
-        elif self.verdict in FAULT_VERDICTS:
+        elif self.result in FAULT_RESULTS:
             remarks += self._finding_remarks()
         return tuple(remark for remark in remarks if remark)
 
     def _finding_remarks(self) -> list[str]:
         expected = f"expected {self.expected[0]}, rank {self.rank} on {self.host}"
-        remarks = [expected] if self.verdict == "wrong" else []
+        remarks = [expected] if self.result == "wrong" else []
         remarks += [f"{cause} was reported before the fault" for cause in self.before]
         if self.evidence_missing:
             remarks.append(f"the evidence lacks {', '.join(self.evidence_missing)}")
@@ -173,8 +173,8 @@ class DrillRow(msgspec.Struct, frozen=True):
 
     @property
     def as_expected(self) -> bool:
-        """True if the verdict is right or quiet and there are no remarks. Skipped drills are never as expected."""
-        return self.verdict in ("right", "quiet") and not self.remarks
+        """True if the result is right or quiet and there are no remarks. Skipped drills are never as expected."""
+        return self.result in ("right", "quiet") and not self.remarks
 
 
 @dataclass(frozen=True)
@@ -201,17 +201,17 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 
 def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
     """Count the pairs of true cause (the first expected one) and reported cause."""
-    return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.verdict in FAULT_VERDICTS)
+    return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.result in FAULT_RESULTS)
 
 
-def verdicts(rows: Sequence[DrillRow]) -> Counter[str]:
-    """Count the verdicts."""
-    return Counter(row.verdict for row in rows)
+def results(rows: Sequence[DrillRow]) -> Counter[str]:
+    """Count the results."""
+    return Counter(row.result for row in rows)
 
 
 def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
     """Return the distribution of onset → finding over the detected faults with this proof."""
-    return spread([row.finding_seconds for row in rows if row.proof == proof and row.verdict in DETECTED])
+    return spread([row.finding_seconds for row in rows if row.proof == proof and row.result in DETECTED])
 
 
 def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Count the outcomes of random compositions: verdicts by fault, confidence against truth, unknowns that proof excludes.
+"""Count the outcomes of random compositions: results by fault, confidence against truth, unknowns that proof excludes.
 
 Pure. It serves the simulated plays and those of real jobs.
 """
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 PROVED = ("lock", "state", "carrier", "sequence")  # evidence that shows the culprit
 NEVER = ("wrong name", "silent", "false page")  # must not happen, at any number of plays
-VERDICTS = (
+RESULTS = (
     "right", "late", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "false warning", "unpaged",
     *NEVER, "broken",
 )  # fmt: skip
@@ -26,47 +26,47 @@ class Outcome:
 
     fault: str  # the first fault
     evidence: str  # what proves it
-    verdict: str
+    result: str
     confidence: float | None = None  # of the first finding that names somebody
     skipped: str | None = None
 
 
 def by_fault(outcomes: Sequence[Outcome]) -> dict[str, Counter[str]]:
-    """Return the verdicts of each fault; plays that were skipped are left out."""
+    """Return the results of each fault; plays that were skipped are left out."""
     counts: dict[str, Counter[str]] = {}
     for outcome in outcomes:
         if outcome.skipped is None:
-            counts.setdefault(outcome.fault, Counter())[outcome.verdict] += 1
+            counts.setdefault(outcome.fault, Counter())[outcome.result] += 1
     return counts
 
 
 def unknown_ratio(outcomes: Iterable[Outcome]) -> float | None:
     """Return the share of `unknown` among the plays whose fault is proved; None if there is none."""
     proved = [outcome for outcome in outcomes if outcome.evidence in PROVED and outcome.skipped is None]
-    return sum(outcome.verdict == "unknown" for outcome in proved) / len(proved) if proved else None
+    return sum(outcome.result == "unknown" for outcome in proved) / len(proved) if proved else None
 
 
 def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
     """Return for each band of confidence: its name, the number of findings, and the share that was right."""
-    judged = [o for o in outcomes if o.confidence is not None and o.verdict in (*RIGHT, "wrong name", "wrong cause")]
+    judged = [o for o in outcomes if o.confidence is not None and o.result in (*RIGHT, "wrong name", "wrong cause")]
     rows = []
     for low, high in pairwise(BANDS):
         band = [o for o in judged if low < (o.confidence or 0.0) <= high]
         if band:
-            rows.append((f"{low:g} to {high:g}", len(band), sum(o.verdict in RIGHT for o in band) / len(band)))
+            rows.append((f"{low:g} to {high:g}", len(band), sum(o.result in RIGHT for o in band) / len(band)))
     return rows
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the tables of all outcomes in Markdown."""
     counts = by_fault(outcomes)
-    shown = [verdict for verdict in VERDICTS if any(verdict in each for each in counts.values())]
+    shown = [result for result in RESULTS if any(result in each for each in counts.values())]
     lines = [f"| first fault | plays | {' | '.join(shown)} |", "|-" * (len(shown) + 2) + "|"]
     for fault in sorted(counts):
-        cells = [str(counts[fault][verdict] or "") for verdict in shown]
+        cells = [str(counts[fault][result] or "") for result in shown]
         lines.append(f"| {fault} | {counts[fault].total()} | {' | '.join(cells)} |")
     total = sum(counts.values(), Counter[str]())
-    lines.append(f"| all | {total.total()} | {' | '.join(str(total[verdict] or '') for verdict in shown)} |")
+    lines.append(f"| all | {total.total()} | {' | '.join(str(total[result] or '') for result in shown)} |")
     lines += ["", "| confidence | findings | right |", "|-|-|-|"]
     lines += [f"| {band} | {number} | {share:.0%} |" for band, number, share in calibration(outcomes)]
     ratio = unknown_ratio(outcomes)

@@ -73,14 +73,14 @@ def _sample(world: World, host: int, job: str, time: float) -> HostSample:
 
 
 def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
-    own = [rank for rank in world.ranks if rank.host == host and rank.alive(time)]
+    ranks = [rank for rank in world.ranks if rank.host == host and rank.alive(time)]
     peers = tuple(
-        _peer(world, rank.rank, host, other, job, time) for rank in own for other in range(world.shape.hosts)
+        _peer(world, rank.rank, host, other, job, time) for rank in ranks for other in range(world.shape.hosts)
         if other != host
     )  # fmt: skip
     total = sum(peer.retransmitted_segments for peer in peers)
     answers = {address(n): world.network.cut_since(host, n) is None for n in range(world.shape.hosts) if n != host}
-    stands = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in own)
+    stands = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in ranks)
     return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if stands else None)
 
 

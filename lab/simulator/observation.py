@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from lab.simulator.hardware import host_window
 from lab.simulator.launchers import LAUNCHER_PID
 from lab.simulator.rank import SimulatedRank
+from zmon.job.agent_reports import ReportDelay, as_of_now
 from zmon.job.lease import Leases
-from zmon.job.report_delay import ReportDelay
-from zmon.job.timeline import as_of_now
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.host import HostSample, HostWindow

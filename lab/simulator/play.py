@@ -43,7 +43,7 @@ def play(composition: Composition) -> Play:
         if not truths:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
-            return structs.replace(unjudged, verdict="broken", summary=str(watch.errors))
+            return structs.replace(unjudged, result="broken", summary=str(watch.errors))
         published = [each for each in watch.published if not is_of_the_job(world.shape, truths, each.finding)]
         restarted = len(world.launches) > 1
         is_mended = restarted and moves and _is_mended(world, truths)

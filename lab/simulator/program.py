@@ -147,9 +147,9 @@ class RankScript:
 
     def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
         """Yield the instructions of one step; return True if an exception of the step was swallowed."""
-        own = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
-        struck = bool(own)
-        for strike in own:
+        strikes = [s for s in self.armed if s.step == step and self._strikes_rank(s)]
+        struck = bool(strikes)
+        for strike in strikes:
             if strike.what in LASTING:
                 yield Call(strike)
         factor = FIRST_STEP_FACTOR if step == 1 else 1.0
@@ -157,7 +157,7 @@ class RankScript:
             yield from self._strikes(step, "loader_start")
             yield from self._strikes(step, "data")
         yield Spend("data", self._seconds(DATA_SHARE, "data", step))
-        swallowed = [s for s in own if s.what == "swallow"]
+        swallowed = [s for s in strikes if s.what == "swallow"]
         if swallowed and swallowed[0].place in ("data", "forward"):
             return True
         forward, backward = self._seconds(FORWARD_SHARE, "forward", step), self._seconds(BACKWARD_SHARE, "", step)
@@ -168,7 +168,7 @@ class RankScript:
             yield from self._strikes(step, "backward")
         yield Spend("backward", backward)
         for number, op in enumerate(script):
-            changed = [s for s in own if s.place == "collective" and s.op % len(script) == number]
+            changed = [s for s in strikes if s.place == "collective" and s.op % len(script) == number]
             if swallowed and number == 1 + swallowed[0].op % len(script):
                 return True
             if changed:

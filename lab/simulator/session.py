@@ -24,20 +24,19 @@ def play_many(seed: int, first: int, number: int, on_play: Callable[[Play], None
 
 def outcome(play: Play) -> Outcome:
     """Return what the tally counts."""
-    fault = play.faults[0].partition(" ")[0] if play.faults else "none"
-    return Outcome(fault, play.evidence, play.verdict, play.confidence, play.skipped)
+    return Outcome(play.first_fault, play.evidence, play.result, play.confidence, play.skipped)
 
 
 def line(play: Play) -> str:
     """Return one play as a line of text; seed and number play it again."""
     published = ", ".join((*play.causes, *(f"rank {rank}" for rank in play.ranks))) or "nothing"
     culprits = ", ".join(f"rank {rank}" for rank in play.culprits) or "nobody"
-    return f"{play.seed}:{play.number} {play.verdict}: {published}; true: {culprits}; {play.composition}"
+    return f"{play.seed}:{play.number} {play.result}: {published}; true: {culprits}; {play.composition}"
 
 
 def as_it_should_be(play: Play) -> bool:
     """Return True for a play without any deviation."""
-    return play.verdict in RIGHT or play.skipped is not None
+    return play.result in RIGHT or play.skipped is not None
 
 
 @contextmanager

@@ -73,8 +73,8 @@ def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
 
 def raised(type_: str, message: str, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
     """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
-    own = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
-    return ProcessEnd("exit code 1", words("exception", *own, in_collective=in_collective), leaving_seconds=0.1)
+    error = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
+    return ProcessEnd("exit code 1", words("exception", *error, in_collective=in_collective), leaving_seconds=0.1)
 
 
 def gloo_error(peer: int, host: int, is_reset: bool) -> str:

@@ -21,7 +21,7 @@ class Play(msgspec.Struct, frozen=True):
     faults: tuple[str, ...]
     culprits: tuple[int, ...]
     evidence: str  # what proves the first fault
-    verdict: str
+    result: str = msgspec.field(name="verdict")
     causes: tuple[str, ...] = ()  # published, in order
     ranks: tuple[int, ...] = ()  # named in a finding, at any time
     confidence: float | None = None  # of the first finding about a stall or a slow rank
@@ -30,6 +30,7 @@ class Play(msgspec.Struct, frozen=True):
     summary: str = ""
     composition: str = ""
     skipped: str | None = None  # the reason why it was not played
+    first_fault: str = "none"  # what struck first
 
 
 def judge(
@@ -41,7 +42,7 @@ def judge(
     restarted: bool,
     is_mended: bool = False,
 ) -> Play:
-    """Return a play with its truth, what was published about it, and the verdict.
+    """Return a play with its truth, what was published about it, and the result.
 
     `moves`: the job makes progress, or was ended by its owner. `is_mended`: nobody has to act, because the launcher has
     started it again. A finding that lists all hosts of the job, and no rank,
@@ -52,7 +53,7 @@ def judge(
     allowed = {rank for truth in truths for rank in truth.ranks}
     hosts = {f"node-{host}" for truth in truths for host in truth.hosts}
     about = [each for each in findings if each.finding.detector != "coverage"]
-    named = {rank for each in about for rank in each.finding.ranks}
+    named_ranks = {rank for each in about for rank in each.finding.ranks}
     on_hosts = [f.hosts for each in about if not (f := each.finding).ranks and len(set(f.hosts)) < num_hosts]
     named_hosts = {host for each in on_hosts for host in each} if num_hosts > 1 else set()
     critical = [each for each in about if each.finding.severity == "critical"]
@@ -61,11 +62,12 @@ def judge(
     return msgspec.structs.replace(
         play,
         faults=tuple(f"{each.strike.what} {each.strike.place}" for each in truths),
+        first_fault=first.strike.what,
         culprits=tuple(sorted(allowed)),
         evidence=first.evidence,
-        verdict=_verdict(truths, about, stalls, named - allowed, named_hosts - hosts, moves, restarted, is_mended),
+        result=_result(truths, about, stalls, named_ranks - allowed, named_hosts - hosts, moves, restarted, is_mended),
         causes=tuple(dict.fromkeys(each.finding.cause for each in findings)),
-        ranks=tuple(sorted(named)),
+        ranks=tuple(sorted(named_ranks)),
         confidence=shown.finding.confidence if shown else None,
         finding_seconds=about[0].time - first.time if about else None,
         page_seconds=critical[0].time - first.time if critical else None,
@@ -73,7 +75,7 @@ def judge(
     )
 
 
-def _verdict(
+def _result(
     truths: Sequence[Truth],
     about: Sequence[Published],
     stalls: Sequence[Published],

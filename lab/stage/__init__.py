@@ -57,7 +57,7 @@ class ReceivedPage:
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The fields of a finding that count for the verdict, as they were published at some time."""
+    """The fields of a finding that count for the result, as they were published at some time."""
 
     id: str
     detector: str

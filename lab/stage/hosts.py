@@ -65,8 +65,8 @@ class FourHosts(StackStage):
             remove_leftovers()
 
     def _environment(self, spec: JobSpec, folder: Path, host: Host) -> dict[str, str]:
-        own = jobs.environment(spec, folder, box_dir(self.folder, host.name)) | {"GLOO_SOCKET_IFNAME": DATA}
-        return own | (self.clocks[host.name].environment if host.name in self.clocks else {})
+        variables = jobs.environment(spec, folder, box_dir(self.folder, host.name)) | {"GLOO_SOCKET_IFNAME": DATA}
+        return variables | (self.clocks[host.name].environment if host.name in self.clocks else {})
 
     def _agents(self) -> Iterable[str]:
         return map(agent_url, self.hosts.values())

@@ -68,16 +68,16 @@ def test_named_foreign_socket_is_not_asked(box, listen, short_folder):
 
 def test_link_beside_the_box_is_not_followed(box, listen, short_folder):
     listen(short_folder / "docker.sock")
-    own = box.with_suffix(".sock")
-    own.symlink_to(short_folder / "docker.sock")
-    assert "is not a socket" in refusal(worker_socket(box, os.geteuid(), str(own)))
+    path = box.with_suffix(".sock")
+    path.symlink_to(short_folder / "docker.sock")
+    assert "is not a socket" in refusal(worker_socket(box, os.geteuid(), str(path)))
 
 
 @needs_root
 def test_socket_of_another_owner_than_the_box_is_not_asked(box, listen):
-    own = box.with_suffix(".sock")
-    listen(own)
-    assert refusal(worker_socket(box, BOB, str(own))) == f"{own} belongs to uid 0, the box to uid {BOB}: not asked"
+    path = box.with_suffix(".sock")
+    listen(path)
+    assert refusal(worker_socket(box, BOB, str(path))) == f"{path} belongs to uid 0, the box to uid {BOB}: not asked"
 
 
 def test_short_path_is_used_if_the_box_names_it(box, listen, short_folder):

@@ -260,9 +260,9 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
 
 def test_boundary_of_another_box_is_not_returned(tmp_path):
     """A step computed with a boundary of another box would never have happened."""
-    own, other = Box(tmp_path / "a"), Box(tmp_path / "b")
-    own.steps(3)
+    box, other = Box(tmp_path / "a"), Box(tmp_path / "b")
+    box.steps(3)
     other.steps(3, seconds=5.0)
     offset = CURRENT.ring + 3 * CURRENT.boundary_size
-    own.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
-    assert 3 not in [number for number, _ in step_ends(own)]
+    box.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
+    assert 3 not in [number for number, _ in step_ends(box)]

@@ -170,7 +170,7 @@ def test_step_is_the_current_step_while_training_and_else_the_last_step(box):
 def test_every_field_of_totals_and_records_is_read(box):
     times, counts = list(range(100, 100 + layout.NUM_TIMES)), list(range(200, 200 + layout.NUM_COUNTS))
     unknown = [UNKNOWN] * layout.NUM_AMOUNTS
-    amounts, own = (range(first, first + layout.NUM_AMOUNTS) for first in (400, 300))
+    amounts, step_amounts = (range(first, first + layout.NUM_AMOUNTS) for first in (400, 300))
     before = box.boundary(
         (layout.KIND, layout.TURN), (layout.STEP_NUMBER, 9), (layout.LAST_STEP, UNKNOWN),
         (layout.LAST_CHECKPOINT, UNKNOWN), (MEMORY, [UNKNOWN] * 3), (layout.AMOUNTS, unknown),
@@ -180,7 +180,7 @@ def test_every_field_of_totals_and_records_is_read(box):
         (layout.KIND, layout.STEP), (layout.STEP_NUMBER, 9), (layout.TIME, 1_020_000_000), (layout.STEPS, 1),
         (layout.STEP_NS, 20_000_000), (layout.LAST_STEP, 5_000_000_000), (layout.LAST_CHECKPOINT, 6_000_000_000),
         (MEMORY, (11, 12, 13)), (layout.OVERHEAD, 7_000_000), (layout.DROPPED, 3),
-        (layout.BETWEEN, (50, 0, 52, 53, 0, 0, 0)), (layout.STEP_AMOUNTS, own),
+        (layout.BETWEEN, (50, 0, 52, 53, 0, 0, 0)), (layout.STEP_AMOUNTS, step_amounts),
         (layout.AMOUNTS, amounts), (layout.TIMES, times), (layout.COUNTS, counts),
     )  # fmt: skip
     box.writer.place(number, 0, 0, 10)
@@ -194,7 +194,7 @@ def test_every_field_of_totals_and_records_is_read(box):
     assert (totals.overhead_seconds, totals.dropped_records) == (pytest.approx(0.007), 3)
     assert (record.step, record.device_memory_peak_bytes) == (9, 13)
     assert (record.start, record.duration) == (pytest.approx(1.0), pytest.approx(0.020))
-    for measured, numbers in ((totals.measures, amounts), (record.measures, own)):
+    for measured, numbers in ((totals.measures, amounts), (record.measures, step_amounts)):
         work = (measured.samples, measured.lookups, measured.flops, measured.memory_traffic_bytes)
         assert work == tuple(numbers[:4])
         assert (measured.nic_sent_bytes, measured.nic_received_bytes) == tuple(numbers[-2:])

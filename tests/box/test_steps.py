@@ -178,8 +178,10 @@ def test_step_without_a_mean_has_its_own_values_beside_the_means_of_others(box, 
     box.steps(74, seconds=0.002)
     box.steps(54, seconds=0.010)
     steps = aligned_steps({"a": reader.steps_spread(0, box.clock.ns, 8)})
-    own, means = ([number * NS for number in steps.column(name)] for name in ("phase_forward", f"{MEAN}phase_forward"))
+    values, means = (
+        [number * NS for number in steps.column(name)] for name in ("phase_forward", f"{MEAN}phase_forward")
+    )
     assert list(steps.column(STEP)) == [32, 64, 96, 128]
     assert list(steps.column(MEAN_STEPS)) == [0, 32, 32, 32]
-    assert own == pytest.approx([0.001, 0.001, 0.005, 0.005], abs=1e-6)
+    assert values == pytest.approx([0.001, 0.001, 0.005, 0.005], abs=1e-6)
     assert means == pytest.approx([0.001, 0.001, (10 * 0.001 + 22 * 0.005) / 32, 0.005], abs=1e-6)

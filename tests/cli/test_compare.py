@@ -1,4 +1,4 @@
-"""Tests of `zmon compare`: its verdict, its thresholds for a pipeline, its exit codes, and its JSON."""
+"""Tests of `zmon compare`: its results, its thresholds for a pipeline, its exit codes, and its JSON."""
 
 import json
 

@@ -12,6 +12,7 @@ from aiohttp.test_utils import unused_port
 from tests.build import ended_job, finding
 from tests.cli.test_cli import assert_one_line
 from tests.metrics.scene import JOB_VIEW
+from zmon.job.headline import with_headline
 from zmon.schema.api import PlanTable
 
 
@@ -162,7 +163,7 @@ def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp
 
 # -- jobs that a fault ended -------------------------------------------------------------------------------
 
-ENDED = replace(JOB_VIEW, state="exited", ranks_seen=0, findings=(), ended=ended_job())
+ENDED = with_headline(replace(JOB_VIEW, state="exited", ranks_seen=0, findings=(), ended=ended_job()), ())
 
 
 def test_status_with_a_job_that_a_fault_ended_exits_with_1(command, hub):

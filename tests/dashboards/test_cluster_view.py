@@ -45,7 +45,7 @@ def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
     world.jobs = [JOB, gone]
     page = page_text(open_page("cluster"))
     assert "2 jobs: 1 train, 1 failed" in page
-    assert "<b>video</b> ended 3 h ago by rank_exited: rank 2 on node-1 exited at step 118" in page
+    assert "<b>video</b> ended by rank_exited: rank 2 on node-1 exited at step 118" in page
     assert "<td>failed</td><td>rank_exited, ended 3 h ago</td><td>604</td><td>–</td><td>–</td>" in page
     assert page.index("job_id=video", page.index("zmon-jobs")) < page.index("job_id=ads", page.index("zmon-jobs"))
 

@@ -3,12 +3,13 @@
 import json
 
 from dashboards.views.evidence import EvidenceView, stack_text
-from zmon.schema.evidence import Evidence, RankStack
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.gathered import RankStack
 
 
 def test_evidence_view_separates_stacks_from_other_fields():
     stacks = {"1": RankStack(stack="line 7", wchan="x"), "2": RankStack()}
-    view = EvidenceView(Evidence(out_of_memory="the kernel", stacks=stacks, ranks=(), exit_status=None))
+    view = EvidenceView(StallEvidence(out_of_memory="the kernel", stacks=stacks, ranks=(), exit_status=None))
     assert {rank: stack_text(stack) for rank, stack in view.stacks.items()} == {
         "1": "line 7",
         "2": "no stack: its agent reports none",
@@ -19,6 +20,6 @@ def test_evidence_view_separates_stacks_from_other_fields():
 
 
 def test_evidence_view_without_stacks_is_empty():
-    view = EvidenceView(Evidence(stacks={}))
+    view = EvidenceView(StallEvidence(stacks={}))
     assert (view.stacks, view.with_stacks, view.fields) == ({}, [], ("stacks",))
     assert json.loads(view.as_json()) == {}

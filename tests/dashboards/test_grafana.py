@@ -56,9 +56,9 @@ def test_dashboard_has_panels_of_its_page_in_order():
 
 
 def test_dashboards_query_only_the_selected_prometheus():
-    named = [part["datasource"] for part in _dicts(DASHBOARDS) if "datasource" in part]
-    assert named
-    assert all(source == DATA_SOURCE for source in named)
+    sources = [part["datasource"] for part in _dicts(DASHBOARDS) if "datasource" in part]
+    assert sources
+    assert all(source == DATA_SOURCE for source in sources)
     for dashboard in DASHBOARDS.values():
         source, *variables = dashboard["templating"]["list"]
         assert (source["name"], source["type"], source["query"]) == ("datasource", "datasource", "prometheus")
@@ -189,7 +189,9 @@ def test_panel_with_many_ranks_has_largest_and_smallest(tmp_path):
 
 def test_row_panel_of_many_ranks_has_a_row_per_host(tmp_path):
     series = {f'zmon:rank_self_seconds:total{{job_id="ads", rank="{rank}"}}': "0+2" for rank in range(MAX_LABELS + 1)}
-    series |= {f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': own for host, own in enumerate((0.2, 0.9))}
+    series |= {
+        f'zmon:job_host_own:max{{job_id="ads", host="n{host}"}}': self_time for host, self_time in enumerate((0.2, 0.9))
+    }
     series |= {f'zmon:job_host:ranks{{job_id="ads", host="n{host}"}}': 16 + host for host in range(2)}
     each, hosts, standing_out = (target["expr"] for target in BY_TITLE[SELF_TIME.question]["targets"])
     _assert_answers(tmp_path, series, {each: {}, hosts: {'{host="n0"}': 0.2, '{host="n1"}': 0.9}, standing_out: {}})

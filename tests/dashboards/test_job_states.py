@@ -81,17 +81,3 @@ def test_info_finding_marks_no_culprit(open_page, world):
     world.findings = [changed(STALL, severity="info", cause="hot")]
     assert "" not in open_page("ranks", job_id="ads").dataframe[0].value.columns
     assert "hot</i>" not in page_text(open_page("job", job_id="ads"))
-
-
-def test_unknown_state_of_job_is_shown_unchanged(open_page, world):
-    world.jobs = [changed(JOB, state="tune")]
-    page = page_text(open_page("job", job_id="ads"))
-    assert "HEALTHY" in page
-    assert "tune" in page
-
-
-def test_job_with_finding_of_unknown_severity_is_not_healthy(open_page, world):
-    world.findings = [changed(STALL, severity="fatal", detector="other")]
-    page = page_text(open_page("job", job_id="ads"))
-    assert "HEALTHY" not in page
-    assert "rank 1 is stopped" in page

@@ -115,13 +115,13 @@ def test_tiles_of_many_hosts_are_the_least_busy_ones(open_page, large, view):
 def test_heat_map_of_many_hosts_queries_those_that_stand_out_and_culprits(open_page, large):
     large.findings = [changed(STALL, hosts=("node-1", "node-2"))]
     open_page("ranks", job_id="ads")
-    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
-    assert 'host=~"node\\\\-1|node\\\\-2|node\\\\-7"' in own
-    assert "zmon:job_host_own:spread" in own
+    (query,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert 'host=~"node\\\\-1|node\\\\-2|node\\\\-7"' in query
+    assert "zmon:job_host_own:spread" in query
 
 
 def test_heat_map_of_many_hosts_has_all_if_no_rule_says_which_stand_out(open_page, large):
     large.has_standing_out = False
     open_page("ranks", job_id="ads")
-    (own,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
-    assert "host=~" not in own
+    (query,) = [promql for promql in large.queries if "avg_over_time(zmon:job_host_own:max" in promql]
+    assert "host=~" not in query

@@ -7,6 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboards.address import REFRESH_SECONDS
 from tests.dashboards.world import STALL, banner_sections, changed, page_text
+from zmon.schema.evidence import StallEvidence
 
 
 def test_selected_rank_stays_selected_when_its_row_moves(open_page, world):
@@ -33,15 +34,15 @@ def test_next_step_is_same_element_after_update_of_finding(open_page, world):
 
 
 def test_evidence_is_drawn_again_only_for_a_new_field(open_page, world):
-    def step_seconds_of(app: AppTest) -> str:
-        return re.search(r"&quot;step_seconds&quot;: ([\d.]+)", page_text(app))[1]
+    def num_starts_of(app: AppTest) -> str:
+        return re.search(r"&quot;num_starts&quot;: (\d+)", page_text(app))[1]
 
-    world.findings = [changed(STALL, onset=time.time() - 42, evidence={"step_seconds": 42.0})]
+    world.findings = [changed(STALL, onset=time.time() - 42, evidence=StallEvidence(num_starts=42))]
     app = open_page("job", job_id="ads")
-    assert step_seconds_of(app) == "42.0"
+    assert num_starts_of(app) == "42"
     (as_of,) = [caption.value for caption in app.caption if caption.value.startswith("As of ")]
-    for evidence, expected in (({"step_seconds": 44.0}, "42.0"), ({"step_seconds": 46.0, "ranks": []}, "46.0")):
+    for evidence, expected in ((StallEvidence(num_starts=44), "42"), (StallEvidence(num_starts=46, ranks=()), "46")):
         time.sleep(REFRESH_SECONDS + 0.1)
         world.findings = [changed(world.findings[0], evidence=evidence)]
-        assert step_seconds_of(app.run()) == expected
-        assert any(caption.value == as_of for caption in app.caption) is (expected == "42.0")
+        assert num_starts_of(app.run()) == expected
+        assert any(caption.value == as_of for caption in app.caption) is (expected == "42")

@@ -69,15 +69,15 @@ def test_no_query_contains_unreplaced_variable():
 def test_every_metric_of_a_query_is_exported():
     text = re.sub(STRING, lambda string: string[0] if "zmon_" in string[0] else '""', "\n".join(all_queries()))
     short = {f"zmon_{name}" for group in re.findall(r"zmon_\(([^)]*)\)", text) for name in group.split("|")}
-    named = short | set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text))
-    assert named
-    assert named <= set(metrics.SPECS) | HISTOGRAM
+    metric_names = short | set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text))
+    assert metric_names
+    assert metric_names <= set(metrics.SPECS) | HISTOGRAM
 
 
 def test_every_recorded_series_of_a_query_has_a_rule():
-    named = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(all_queries())))
-    assert named
-    assert named <= recorded_series()
+    series_names = set(re.findall(r"\bzmon:\w+:\w+", "\n".join(all_queries())))
+    assert series_names
+    assert series_names <= recorded_series()
 
 
 def test_every_series_recorded_for_panels_is_queried():

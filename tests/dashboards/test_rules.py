@@ -109,9 +109,9 @@ def test_backstop_waits_as_long_as_the_stall_detector(intervals, later):
 def test_every_series_of_a_rule_is_exported_or_recorded(file):
     rules = [rule for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
     text = "\n".join([*(rule["expr"] for rule in rules), *(str(rule.get("annotations", "")) for rule in rules)])
-    named = set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text)) - {"zmon_docs", "zmon_dashboard"}
-    assert named
-    assert named <= set(metrics.SPECS)
+    metric_names = set(re.findall(r"\bzmon_[a-z_]+[a-z]\b", text)) - {"zmon_docs", "zmon_dashboard"}
+    assert metric_names
+    assert metric_names <= set(metrics.SPECS)
     assert set(re.findall(r"\bzmon:\w+:\w+", text)) <= RECORDED
 
 

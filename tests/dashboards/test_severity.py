@@ -21,11 +21,6 @@ def test_finding_of_unknown_severity_is_shown(open_page, world, view):
     assert "rank 1 on node-1" in page
 
 
-def test_finding_of_unknown_severity_does_not_hide_critical_finding(open_page, world):
-    world.findings = [changed(STALL, severity="meltdown", id="f2"), STALL]
-    assert "STALLED" in page_text(open_page("job", job_id="ads"))
-
-
 def test_alert_of_unknown_severity_is_listed_after_critical_alert(open_page, world):
     world.alerts = [
         {"alertname": "ZmonB", "severity": "meltdown", "job_id": "ads"},

@@ -14,21 +14,20 @@ LABELS = "the labels of a Prometheus series: which there are depends on the Prom
 URL = "the query of a URL"
 GRAFANA = "Grafana's JSON, which the dashboard writes"
 RULES = "a file of rules, which the dashboard writes"
-OWN = "a dict of the same file or of Jinja"
+DICT = "a dict of the same file or of Jinja"
 READ_BY_KEY = {  # the expressions that may be read by a string key, with the reason; none is an answer of the hub
     "armed.py": {"os.environ": "environment variables"},
     "address.py": {"params": URL, "changes": "the fields of an Address that change"},
     "charts.py": {"values": TABLE, "width": "Vega-Lite, which the dashboard writes"},
-    "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": OWN},
+    "glance.py": {"labels": LABELS, "sample.labels": LABELS, "activity.labels": LABELS, "metrics": DICT},
     "grafana/page.py": {"panel": GRAFANA},
     "grafana/panel.py": {"chart": GRAFANA, "chart['fieldConfig']": GRAFANA},
     "heat.py": {"values": TABLE},
     "history.py": {"frame": TABLE},
     "marks.py": {"rows": TABLE},
     "queries.py": {"graph": URL, "os.environ": "environment variables"},
-    "rules/render.py": {"environment.filters": OWN, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
+    "rules/render.py": {"environment.filters": DICT, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
     "side.py": {"sample.labels": LABELS},
-    "views/banner.py": {"STATES": OWN},
     "views/evidence.py": {
         "shown": "JSON for people",
     },
@@ -71,10 +70,10 @@ def test_file_does_not_use_any(file):
     """Check signatures, aliases, fields and annotations in quotes."""
     nodes = list(ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
     imported = {alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
-    named = {node.id for node in nodes if isinstance(node, ast.Name)}
-    named |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    identifiers = {node.id for node in nodes if isinstance(node, ast.Name)}
+    identifiers |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     quoted = {node.value for node in nodes if isinstance(node, ast.Constant)}
-    assert "Any" not in imported | named | quoted
+    assert "Any" not in imported | identifiers | quoted
 
 
 @pytest.mark.parametrize("file", FILES, ids=path_in_dashboards)

@@ -13,8 +13,9 @@ from dashboards.views import compare, host
 from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
 from tests.places import REPOSITORY
-from zmon.detectors.parts.new_finding import rank_row
-from zmon.schema.evidence import Evidence
+from zmon.detectors.new_finding import rank_row
+from zmon.schema.evidence import Evidence, StallEvidence
+from zmon.schema.gathered import RankStack
 
 APP = REPOSITORY / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
@@ -110,7 +111,7 @@ def test_url_without_path_opens_its_job_or_all_jobs(urls, query, view):
 
 
 def test_ranks_page_has_table_and_stack_of_selected_rank(open_page, world):
-    world.findings = [changed(STALL, evidence={"stacks": {"1": {"stack": "File train.py, line 7"}}})]
+    world.findings = [changed(STALL, evidence=Evidence(stacks={"1": RankStack(stack="File train.py, line 7")}))]
     app = open_page("ranks", job_id="ads", rank="1")
     table = app.dataframe[0].value
     assert list(table["rank"]) == [1, 0]
@@ -124,7 +125,7 @@ def test_ranks_page_without_a_culprit_has_no_column_for_it(open_page):
 
 def test_evidence_of_many_ranks_shows_those_of_the_hub_and_counts_ranks_left_out(open_page, world):
     row = rank_row(rank_state(39, phase="phase-39"))
-    evidence = Evidence(ranks=(row,), out_of_memory="the kernel", num_ranks_left_out=24)
+    evidence = StallEvidence(ranks=(row,), out_of_memory="the kernel", num_ranks_left_out=24)
     world.findings = [changed(STALL, ranks=[39], evidence=evidence)]
     page = page_text(open_page("job", job_id="ads"))
     assert "phase-39" in page

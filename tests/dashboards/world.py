@@ -14,6 +14,7 @@ import msgspec
 from streamlit.testing.v1 import AppTest
 from streamlit.testing.v1.element_tree import Selectbox
 
+from zmon.job.headline import with_headline
 from zmon.schema.api import (
     CurvePoint,
     EfficiencyAnswer,
@@ -139,7 +140,7 @@ class World:
         self.hub_requests.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
-                return JobList(self.jobs, self.hub_is_blind, self.as_of)
+                return JobList([with_headline(job, self.findings) for job in self.jobs], self.hub_is_blind, self.as_of)
             case ["jobs", _, _] if self.job_error:
                 return Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:

@@ -7,16 +7,19 @@ import pytest
 
 from tests.places import REPOSITORY
 from zmon.detectors import ALL
-from zmon.detectors.unread import Unread
 
-STALL_PARTS = (
-    "cancellation", "connection_loss", "crash_loop", "diagnosis", "exits", "launcher", "rendezvous", "sequence_lag",
+ENDINGS = (
+    "connection_loss", "crash_loop", "launcher", "rendezvous", "rules", "signals", "size_mismatch",
     "uneven_end",
 )  # fmt: skip
+HANGS = ("diagnosis", "different_paths", "frozen", "rules", "sequence_lag")
 FILES = {  # detector → files with its causes
-    "stall": ("stall", *(f"parts/{part}" for part in STALL_PARTS)),
-    "straggler": ("straggler", "parts/slow_network_finding"),
-    "imbalance": ("imbalance", "parts/uneven_steps", "parts/stages"),
+    "stall": (*(f"endings/{file}" for file in ENDINGS), *(f"hangs/{file}" for file in HANGS)),
+    "straggler": ("slow/straggler", "slow/exposed_time"),
+    "imbalance": ("slow/skew", "slow/uneven_steps", "slow/stages"),
+    "slowdown": ("slow/slowdown",),
+    "efficiency": ("slow/efficiency",),
+    "input_bound": ("slow/input_bound",),
 }
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
@@ -54,10 +57,3 @@ def test_causes_of_a_detector_are_listed_and_have_a_runbook(detector):
     causes = {cause for line in lines for cause in re.findall(r'"(\w+)"', line)}
     assert causes == set(detector.causes)
     assert causes <= HEADINGS
-
-
-def test_every_file_of_the_room_is_a_detector():
-    """`scripts/imports.py` keeps the files of the room independent of each other."""
-    files = {f"zmon.detectors.{path.stem}" for path in (REPOSITORY / "zmon/detectors").glob("[!_]*.py")}
-    detectors = {type(detector).__module__ for detector in (*ALL, Unread())}
-    assert files == detectors | {"zmon.detectors.suppression"}

@@ -9,19 +9,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.build import JOB, NOW, job_steps, killed, raised, rank_state, snapshot, waiting
-from tests.steps import aligned_step, changed
+from tests.build import NOW, job_steps, killed, raised, rank_state, snapshot, waiting
+from tests.detectors.slow.slow_jobs import GIB, GOOD, HOSTS, connected, rank
+from tests.steps import aligned_step
 from zmon.detectors import ALL
-from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
+from zmon.detectors.slow.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
-from zmon.schema.aligned_step import Baseline
-from zmon.schema.host import GpuSample, HostLoad, HostSample, HostWindow, NicSample, TcpPeer, TcpSample
+from zmon.schema.host import GpuSample, HostLoad, HostSample, NicSample
 from zmon.schema.job_snapshot import Snapshot
 
 SEEDS = range(4)
 DRAWS = 2_500  # draws for each seed
-HOSTS = ("node-a", "node-b", "node-c", "node-d")
-GIB = 2**30
 
 
 def findings_by_detector(job):
@@ -58,15 +56,15 @@ def healthy(draw):
     step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and the share of self time
     lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
     by_work = draw.uniform(0, 1)  # share of the self time that grows with the lookups
-    own = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
-    own *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
+    self_times = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
+    self_times *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
     for _ in range(draw.integers(3)):  # a rank pauses: garbage collection
-        own[draw.integers(size), draw.integers(number)] += 10 * step
-    data = own * draw.uniform(0.0, 0.2)
-    exposed = step * (1 - part) * noise(draw, (1, number))[0] + own.max(0) - own
+        self_times[draw.integers(size), draw.integers(number)] += 10 * step
+    data = self_times * draw.uniform(0.0, 0.2)
+    exposed = step * (1 - part) * noise(draw, (1, number))[0] + self_times.max(0) - self_times
     stands_for = max(1, round(0.2 / step))
     moved = tuple((lookups * 64).T.tolist())
-    columns = zip(own.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
+    columns = zip(self_times.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
     return tuple(
         aligned_step(
             step=1 + index * stands_for,
@@ -99,8 +97,8 @@ def test_healthy_jobs_have_no_finding_in_ten_thousand_draws(seed):
 
 def is_true_loss(finding, steps):
     """Return True if the finding names nobody and says that uneven ranks cost 10 % of the time, and they do."""
-    own = np.array([step.self_seconds for step in steps])
-    lost = (own.max(1) - own.mean(1)).sum() / sum(step.seconds for step in steps)
+    self_times = np.array([step.self_seconds for step in steps])
+    lost = (self_times.max(1) - self_times.mean(1)).sum() / sum(step.seconds for step in steps)
     names_nobody = not finding.ranks and not finding.hosts
     return finding.cause in JITTER_CAUSES and names_nobody and lost >= 0.1
 
@@ -108,41 +106,17 @@ def is_true_loss(finding, steps):
 # -- faulty ------------------------------------------------------------------------------------------------
 
 
-def rank(own=0.060, exchange=0.030):
-    return {"phases": {"data": 0.010, "forward": own}, "ops": {"all_to_all": exchange}}
-
-
 def hardware(hot=None, slow=None, pressed=None):
     """Return four hosts, each with a GPU, an interface and connections to all others."""
-    address = {name: f"10.0.0.{index}" for index, name in enumerate(HOSTS)}
-
-    def connections(name, past):
-        return TcpSample(
-            0,
-            tuple(
-                TcpPeer(
-                    JOB, HOSTS.index(name), address[other], 1, 0, 0, 0, None, None,
-                    acked_bytes=5_000_000 * past,
-                    busy_seconds=past * (2.0 if slow in (name, other) else 0.1),
-                )
-                for other in HOSTS
-                if other != name
-            ),
-            (address[name],),
-            ("eth1",),
-        )  # fmt: skip
-
-    def window(index, name):
-        gpus = (GpuSample(str(index), f"GPU-{index}", throttled={"hw_thermal": name == hot}),)
-        nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
-        loads = (HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={"cpu": s}) for s in (0, 20 * (name == pressed)))
-        then, now = (
-            HostSample(nics=nics, gpus=gpus, tcp=connections(name, p), load=load)
-            for p, load in zip((1, 2), loads, strict=True)
-        )
-        return HostWindow(name, 60.0, then, now, frozenset(("eth1", f"GPU-{index}")), connections(name, 1))
-
-    return tuple(window(index, name) for index, name in enumerate(HOSTS))
+    nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
+    for index, window in enumerate(connected(slow)):
+        gpus = (GpuSample(str(index), f"GPU-{index}", throttled={"hw_thermal": window.host == hot}),)
+        waits = (0, 20 * (window.host == pressed))
+        then, now = (HostLoad({}, 8 * GIB, 16 * GIB, 0, pressure_seconds={"cpu": seconds}) for seconds in waits)
+        before = HostSample(nics=nics, gpus=gpus, tcp=window.recent, load=then)
+        devices = frozenset(("eth1", f"GPU-{index}"))
+        now = HostSample(nics=nics, gpus=gpus, tcp=window.now.tcp, load=now)
+        yield replace(window, before=before, now=now, worked=devices)
 
 
 def job(*specs, ranks=None, hot=None, slow=None, pressed=None):
@@ -150,27 +124,33 @@ def job(*specs, ranks=None, hot=None, slow=None, pressed=None):
     states = [rank_state(index, host=name, device=f"GPU-{index}") for index, name in enumerate(HOSTS)]
     well, now = (rank(),) * 4, specs or (rank(),) * 4
     steps = (*job_steps(44, *well, stands_for=2), *job_steps(20, *now, first=101, stands_for=2))
-    good = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
     base = snapshot(*(ranks or states), hardware=hardware(hot, slow, pressed))
-    return replace(base, steps=steps, baseline=good, step_windows=(good,) * 8)
+    return replace(base, steps=steps, baseline=GOOD, step_windows=(GOOD,) * 8)
 
 
 def on_host(make, index, *args, **changes):
     return make(index, *args, host=HOSTS[index], **changes)
 
 
-SLOW = [rank(own=0.100 if index == 1 else 0.060) for index in range(4)]
-JOBS = {
-    "slow rank": job(*SLOW),
-    "slow rank, hot": job(*SLOW, hot="node-b"),
-    "slow rank, starved": job(*SLOW, pressed="node-b"),
-    "slow host": job(*[rank(exchange=0.120)] * 4, slow="node-c"),
-    "hot": job(hot="node-d"),
-    "killed": job(ranks=[on_host(waiting, 0), on_host(waiting, 1), on_host(killed, 2), on_host(waiting, 3)]),
-    "raised": job(ranks=[on_host(raised, 0), *(on_host(waiting, index) for index in (1, 2, 3))]),
-    "hangs": job(ranks=[*(on_host(waiting, index) for index in range(3)), on_host(rank_state, 3, overdue_seconds=4.0)]),
-    "well": job(),
+SLOW = [rank(forward=0.100 if index == 1 else 0.060) for index in range(4)]
+FAULTS = {  # the job, and the causes of its findings
+    "slow rank": (job(*SLOW), {"compute_straggler"}),
+    "slow rank, hot": (job(*SLOW, hot="node-b"), {"thermal_throttle"}),
+    "slow rank, starved": (job(*SLOW, pressed="node-b"), {"host_pressure"}),
+    "slow host": (job(*[rank(exchange=0.120)] * 4, slow="node-c"), {"network_slow"}),
+    "hot": (job(hot="node-d"), {"thermal_throttle"}),
+    "killed": (
+        job(ranks=[on_host(waiting, 0), on_host(waiting, 1), on_host(killed, 2), on_host(waiting, 3)]),
+        {"rank_exited"},
+    ),
+    "raised": (job(ranks=[on_host(raised, 0), *(on_host(waiting, index) for index in (1, 2, 3))]), {"rank_exited"}),
+    "hangs": (
+        job(ranks=[*(on_host(waiting, index) for index in range(3)), on_host(rank_state, 3, overdue_seconds=4.0)]),
+        {"compute_hang"},
+    ),
+    "well": (job(), set()),
 }
+JOBS = {name: faulty for name, (faulty, _) in FAULTS.items()}
 
 
 def permuted(job, order):
@@ -179,9 +159,6 @@ def permuted(job, order):
 
     def column(values):
         return tuple(values[old] for old in order)
-
-    def columns(by_name):
-        return {name: column(values) for name, values in by_name.items()}
 
     def window(old_window):
         def sample(tcp):
@@ -195,36 +172,21 @@ def permuted(job, order):
         ranks=tuple(sorted((replace(r, rank=new[r.rank]) for r in job.ranks), key=lambda r: r.rank)),
         hardware=tuple(map(window, job.hardware)),
         steps=tuple(
-            changed(
+            replace(
                 step,
+                critical_rank=new[step.critical_rank],
                 self_seconds=column(step.self_seconds),
-                phases=columns(step.phases),
-                exposed=columns(step.exposed),
-                sent_bytes=columns(step.sent_bytes),
-                received_bytes=columns(step.received_bytes),
-                samples=column(step.samples),
-                lookups=column(step.lookups),
+                columns={name: column(values) for name, values in step.columns.items()},
             )
             for step in job.steps
         ),
     )
 
 
-def test_faulty_jobs_have_the_expected_causes():
-    causes = {
-        name: {cause for rows in findings_by_detector(job).values() for cause, *_ in rows} for name, job in JOBS.items()
-    }
-    assert causes == {
-        "slow rank": {"compute_straggler"},
-        "slow rank, hot": {"thermal_throttle"},
-        "slow rank, starved": {"host_pressure"},
-        "slow host": {"network_slow"},
-        "hot": {"thermal_throttle"},
-        "killed": {"rank_exited"},
-        "raised": {"rank_exited"},
-        "hangs": {"compute_hang"},
-        "well": set(),
-    }
+@pytest.mark.parametrize("name", FAULTS)
+def test_faulty_job_has_the_expected_causes(name):
+    faulty, causes = FAULTS[name]
+    assert {cause for rows in findings_by_detector(faulty).values() for cause, *_ in rows} == causes
 
 
 @pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 2, 3, 0), (2, 0, 3, 1)], ids=str)
@@ -262,19 +224,13 @@ def _without_samples(job: Snapshot, **gone) -> Snapshot:
 @pytest.mark.parametrize("name", JOBS)
 def test_missing_data_names_no_other_culprit(name, source):
     """The cause may change, or become unknown, or the culprit may be missing; but no other culprit is named."""
-    before = {
-        culprit
-        for rows in findings_by_detector(JOBS[name]).values()
-        for _, _, *culprit in rows
-        for culprit in _culprits(*culprit)
-    }
-    for rows in findings_by_detector(WITHOUT_SOURCE[source](JOBS[name])).values():
-        for _, _, ranks, hosts in rows:
-            assert set(_culprits(ranks, hosts)) <= before
+    assert culprits(WITHOUT_SOURCE[source](JOBS[name])) <= culprits(JOBS[name])
 
 
-def _culprits(ranks, hosts):
-    return [*(("rank", r) for r in ranks), *(("host", h) for h in hosts)]
+def culprits(job):
+    """Return the ranks and hosts that any detector names."""
+    rows = [row for of_detector in findings_by_detector(job).values() for row in of_detector]
+    return {culprit for _, _, ranks, hosts in rows for culprit in (*ranks, *hosts)}
 
 
 @pytest.mark.parametrize("seconds", [-60.0, -30.0, 30.0, 60.0])

@@ -4,21 +4,57 @@ import pytest
 
 from tests.build import finding
 from zmon.detectors import ALL
+from zmon.detectors.slow import JITTER_CAUSES
 from zmon.detectors.suppression import TABLE, suppress
 
-JITTER = ("input_jitter", "compute_jitter", "work_imbalance")
+SKEW_CAUSES = ("lookup_skew", "all_to_all_skew", "stage_imbalance")
 
 
 def report(detector, severity="warning", cause="rank_frozen"):
     return {detector: (finding(detector=detector, severity=severity, cause=cause),)}
 
 
-def reported_and_held(*verdicts):
-    """Return the detectors whose findings are reported, and those whose findings are held open."""
-    remaining = suppress(
-        {detector.name: () for detector in ALL} | {k: v for of_one in verdicts for k, v in of_one.items()}
+STALL, STRAGGLER, EFFICIENCY = report("stall", "critical"), report("straggler"), report("efficiency")
+CASES = [  # what detectors report, whose findings remain, and whose are held open
+    ("unrelated findings", [STRAGGLER, report("coverage"), report("hardware")], "straggler coverage hardware", ""),
+    *(("a culprit and a slowdown", [report(name), report("slowdown")], name, "")
+      for name in ("straggler", "imbalance")),
+    ("an info", [report("straggler", "info"), report("slowdown")], "straggler slowdown", ""),
+    *(("a warning and a low efficiency", [report(name), EFFICIENCY], name, "")
+      for name in ("straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware")),
+    *(("an info and a low efficiency", [report(name, "info"), EFFICIENCY], f"{name} efficiency", "")
+      for name in ("straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware")),
+    *(("a stall, which step detectors cannot see past", [STALL, report(name)], "stall", name)
+      for name in ("straggler", "imbalance", "slowdown", "efficiency", "input_bound")),
+    *(("a stall and what needs no steps", [STALL, report(name)], f"stall {name}", "")
+      for name in ("divergence", "coverage", "hardware")),
+    ("a stall alone: other faults may be over, because the ranks are gone", [STALL], "stall", ""),
+    ("a stall and a slowdown that a straggler explains", [STALL, STRAGGLER, report("slowdown")], "stall", "straggler"),
+    *(("a straggler and a loss to a rank that changes", [STRAGGLER, report("imbalance", cause=cause)], "straggler", "")
+      for cause in JITTER_CAUSES),
+    *(("a straggler of severity info and a loss", [report("straggler", "info"), report("imbalance", cause=cause)],
+       "straggler imbalance", "") for cause in JITTER_CAUSES),
+    *(("a straggler and work that is split unevenly", [STRAGGLER, report("imbalance", cause=cause)],
+       "straggler imbalance", "") for cause in SKEW_CAUSES),
+    *(("a loss to a rank that changes and a slowdown for another reason",
+       [report("imbalance", cause=cause), report("slowdown", cause="network")], "imbalance slowdown", "")
+      for cause in JITTER_CAUSES),
+    ("slow loaders and a slowdown of the input",
+     [report("imbalance", cause="input_jitter"), report("slowdown", cause="input")], "imbalance", ""),
+    ("slow loaders of severity info and a slowdown of the input",
+     [report("imbalance", "info", "input_jitter"), report("slowdown", cause="input")], "imbalance slowdown", ""),
+    *(("uneven ranks and a low efficiency", [report("imbalance", cause=cause), EFFICIENCY], "imbalance", "")
+      for cause in (*JITTER_CAUSES, "stage_imbalance")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("reports", "remaining", "held_open"), [row[1:] for row in CASES], ids=[c[0] for c in CASES])
+def test_finding_that_explains_others_hides_them(reports, remaining, held_open):
+    left = suppress(
+        {each.name: () for each in ALL} | {name: of_one for each in reports for name, of_one in each.items()}
     )
-    return {name for name, findings in remaining.findings.items() if findings}, remaining.held_open
+    assert {name for name, findings in left.findings.items() if findings} == set(remaining.split())
+    assert left.held_open == set(held_open.split())
 
 
 def test_table_names_only_existing_detectors():
@@ -26,91 +62,8 @@ def test_table_names_only_existing_detectors():
     assert {name for row in TABLE for name in (row.by, *row.silenced)} <= names
 
 
-def test_unrelated_findings_are_all_reported():
-    assert reported_and_held(report("straggler"), report("coverage"), report("hardware")) == (
-        {"straggler", "coverage", "hardware"},
-        set(),
-    )
-
-
-@pytest.mark.parametrize("naming", ["straggler", "imbalance"])
-def test_finding_with_a_culprit_suppresses_the_slowdown(naming):
-    assert reported_and_held(report(naming), report("slowdown")) == ({naming}, set())
-
-
-@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "divergence", "coverage", "hardware"])
-def test_efficiency_is_suppressed_by_a_warning_but_not_by_an_info(other):
-    assert reported_and_held(report(other), report("efficiency")) == ({other}, set())
-    assert reported_and_held(report(other, "info"), report("efficiency")) == ({other, "efficiency"}, set())
-
-
-def test_info_does_not_suppress_the_slowdown():
-    assert reported_and_held(report("straggler", "info"), report("slowdown")) == ({"straggler", "slowdown"}, set())
-
-
-@pytest.mark.parametrize("other", ["straggler", "imbalance", "slowdown", "efficiency", "input_bound"])
-def test_stall_suppresses_step_detectors_and_holds_their_findings_open(other):
-    assert reported_and_held(report("stall", "critical"), report(other)) == ({"stall"}, {other})
-
-
-@pytest.mark.parametrize("other", ["divergence", "coverage", "hardware"])
-def test_stall_does_not_suppress_detectors_that_need_no_steps(other):
-    assert reported_and_held(report("stall", "critical"), report(other)) == ({"stall", other}, set())
-
-
-def test_findings_of_a_quiet_detector_are_not_held_open_during_a_stall():
-    """The faults may be over, because the ranks are gone."""
-    assert reported_and_held(report("stall", "critical")) == ({"stall"}, set())
-
-
-def test_stall_does_not_hold_open_a_slowdown_that_a_straggler_explains():
-    assert reported_and_held(report("stall", "critical"), report("straggler"), report("slowdown")) == (
-        {"stall"},
-        {"straggler"},
-    )
-
-
-@pytest.mark.parametrize("cause", JITTER)
-def test_straggler_suppresses_the_loss_to_a_rank_that_changes(cause):
-    assert reported_and_held(report("straggler"), report("imbalance", cause=cause)) == ({"straggler"}, set())
-    assert reported_and_held(report("straggler", "info"), report("imbalance", cause=cause)) == (
-        {"straggler", "imbalance"},
-        set(),
-    )
-
-
-@pytest.mark.parametrize("cause", ["lookup_skew", "all_to_all_skew", "stage_imbalance"])
-def test_straggler_does_not_suppress_work_that_is_split_unevenly(cause):
-    assert reported_and_held(report("straggler"), report("imbalance", cause=cause)) == (
-        {"straggler", "imbalance"},
-        set(),
-    )
-
-
 def test_only_the_suppressed_findings_of_a_detector_are_left_out():
-    both = tuple(finding(detector="imbalance", severity="warning", cause=cause) for cause in ("lookup_skew", JITTER[0]))
-    left = suppress({**report("straggler"), "imbalance": both})
+    both = tuple(finding(detector="imbalance", severity="warning", cause=c) for c in ("lookup_skew", JITTER_CAUSES[0]))
+    left = suppress({**STRAGGLER, "imbalance": both})
     assert [each.cause for each in left.findings["imbalance"]] == ["lookup_skew"]
     assert left.resolved == {"imbalance"}
-
-
-def test_job_that_loses_time_to_uneven_ranks_may_become_slower_for_another_reason():
-    for cause in JITTER:
-        assert reported_and_held(report("imbalance", cause=cause), report("slowdown", cause="network"))[0] == {
-            "imbalance",
-            "slowdown",
-        }
-
-
-def test_input_jitter_explains_a_slowdown_of_the_input():
-    loss = report("imbalance", cause="input_jitter")
-    assert reported_and_held(loss, report("slowdown", cause="input")) == ({"imbalance"}, set())
-    assert reported_and_held(report("imbalance", "info", "input_jitter"), report("slowdown", cause="input"))[0] == {
-        "imbalance",
-        "slowdown",
-    }
-
-
-@pytest.mark.parametrize("cause", [*JITTER, "stage_imbalance"])
-def test_uneven_ranks_explain_a_low_efficiency(cause):
-    assert reported_and_held(report("imbalance", cause=cause), report("efficiency")) == ({"imbalance"}, set())

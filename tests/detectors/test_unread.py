@@ -37,20 +37,19 @@ def test_each_kind_has_a_cause_with_a_runbook(kind):
     assert "1 rank of job job on node-a lives" in finding.summary
 
 
-def test_kind_that_is_most_certain_names_the_cause():
-    assert Unread().detect(JOB, [unread(0, "damaged"), unread(1, "version")], NOW).cause == "box_version"
-
-
-def test_unread_is_quiet_for_a_box_that_failed_once():
-    assert Unread().detect(JOB, [unread(seconds=0.1)], NOW) is None
-
-
-def test_unread_is_quiet_without_such_ranks():
-    assert Unread().detect(JOB, [], NOW) is None
-
-
-def test_report_that_cannot_be_decoded_is_reported_at_once():
-    assert Unread().detect(JOB, [unread(kind="report", seconds=0.0)], NOW).cause == "report_unreadable"
+@pytest.mark.parametrize(
+    ("ranks", "cause"),
+    [
+        ([unread(0, "damaged"), unread(1, "version")], "box_version"),
+        ([unread(kind="report", seconds=0.0)], "report_unreadable"),
+        ([unread(seconds=0.1)], None),
+        ([], None),
+    ],
+    ids=["most certain kind first", "report, at once", "a box failed once", "no such rank"],
+)
+def test_box_that_cannot_be_read_for_a_while_is_reported(ranks, cause):
+    finding = Unread().detect(JOB, ranks, NOW)
+    assert (finding and finding.cause) == cause
 
 
 def test_name_of_the_detector_is_not_one_of_all():

@@ -1,6 +1,6 @@
 """Tests of real jobs that end. The fault is named and paged, innocent ranks are not, and an owner's end is quiet.
 
-`tests/detectors/endings.py` has all the ways in which a job can end; these are ends that only a real job shows fully.
+`tests/detectors/endings/` has all the ways in which a job can end; these are ends that only a real job shows fully.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def test_job_that_its_owner_ends_is_quiet(
     assert stack.zmon("status", "--job", job.job_id).returncode == 0
 
 
-@pytest.mark.slow  # tests/detectors/parts/test_sequence_lag.py has such ranks without a job
+@pytest.mark.slow  # tests/detectors/hangs/test_sequence_lag.py has such ranks without a job
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("fault", "shift"), [("skipped backward", "less"), ("skipped update", "more")], ids=["backward", "update"]
@@ -190,7 +190,7 @@ def test_rank_that_swallows_an_exception_is_a_warning_while_the_job_trains(
     assert {a["labels"]["severity"] for a in stack.webhook.alerts(job.job_id, "firing")} <= {"warning"}
 
 
-@pytest.mark.slow  # tests/detectors/endings.py has this end without a job
+@pytest.mark.slow  # tests/detectors/endings/table.py has this end without a job
 def test_launcher_that_is_killed_while_its_ranks_go_on_is_a_warning(stack: RunningStack, jobs: EndingJobs) -> None:
     job = jobs.start("")
     jobs.await_training(job)

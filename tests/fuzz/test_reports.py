@@ -26,7 +26,7 @@ from zmon.schema.limits import MAX_WORLD_SIZE
 from zmon.web import client
 from zmon.web.server import json_response
 
-FOUND = sorted((Path(__file__).parent / "found").glob("report-*.json"))
+REPORTS = sorted((Path(__file__).parent / "found").glob("report-*.json"))
 RANKS = (rank_state(0), waiting(1), killed(2), rank_state(3, report={"loss": None}, labels={"name": "a"}))
 VALID = json.loads(
     msgspec.json.encode(
@@ -125,7 +125,7 @@ def test_valid_report_is_decoded_completely():
     pass_of_hub(json.dumps(VALID).encode())
 
 
-@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_report_that_once_failed(path):
     pass_of_hub(path.read_bytes())
 

@@ -15,7 +15,6 @@ from tests.build import (
     evidence,
     finding,
     flight,
-    job_steps,
     pending,
     plan,
     raised,
@@ -24,12 +23,10 @@ from tests.build import (
     step_record,
     waiting,
 )
-from tests.detectors.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
-from tests.detectors.test_imbalance import SKEWED_STEPS
-from tests.detectors.test_input_bound import job as starved
-from tests.detectors.test_input_bound import waiting_for_data
-from tests.detectors.test_slowdown import HEALTHY, steps_for
-from tests.detectors.test_slowdown import job_with as slowed
+from tests.detectors.slow.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
+from tests.detectors.slow.slower_jobs import HEALTHY, loading, steps_for
+from tests.detectors.slow.slower_jobs import job as of_parts
+from tests.detectors.slow.uneven_jobs import SKEWED_STEPS
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.metrics.scene import FULL_HOST, FULL_RANK, LOST_GPU, SOURCES
 from tests.scaling.test_fit import point
@@ -91,12 +88,14 @@ def faulty_jobs() -> Iterator[Snapshot]:
     yield with_job_id(
         "slow",
         job(
-            healthy_steps(), later_steps(20, *with_slow_rank(2, own=0.095)), hardware=cards((), (), ("hw_thermal",), ())
+            healthy_steps(),
+            later_steps(20, *with_slow_rank(2, forward=0.095)),
+            hardware=cards((), (), ("hw_thermal",), ()),
         ),
     )
-    yield with_job_id("slower", slowed(HEALTHY, steps_for(60, exchange=0.150)))
+    yield with_job_id("slower", of_parts(HEALTHY, steps_for(60, exchange=0.150), ranks=healthy))
     yield with_job_id("uneven", replace(snapshot(*healthy), steps=tuple(SKEWED_STEPS)))
-    yield with_job_id("starved", starved(job_steps(700, **waiting_for_data(0.040))))
+    yield with_job_id("starved", replace(of_parts(loading(0.040), ranks=healthy), baseline=None))
     diverged = [rank_state(r, step=1000, steps=1000, step_seconds_total=20.0, report={"loss": None}) for r in range(4)]
     yield with_job_id("diverged", replace(snapshot(*diverged), not_finite={"loss": 100}))
     card = replace(LOST_GPU, lost=False)
@@ -135,7 +134,10 @@ def fill_journal(hub: Hub) -> None:
     hub.journal.record_capsule(
         replace(filed, capsule="incidents/0ver")
     )  # only the capsule has its bulky evidence from now on
-    late = finding(id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info")
+    late = finding(
+        id="refined", detector="straggler", cause="unknown", ranks=(1,), detected=NOW - 90, severity="info",
+        evidence={"num_steps": 64, "step_seconds": 0.5, "saved_seconds": 0.1},
+    )  # fmt: skip
     hub.journal.open_or_update(late, NOW - 90)
     better = replace(late, cause="compute_straggler", ranks=(2,), hosts=("node-c",), severity="warning")
     for now in (NOW - 80, NOW - 79, NOW - 77, NOW - 75):

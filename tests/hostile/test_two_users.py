@@ -68,18 +68,18 @@ def test_jobs_of_two_users_are_watched_and_private(start_as, run_scenario):  # n
         states = await poll(both_states)
         owners = {job_id: states[job_id].owner for job_id in ("hostile-ann", "hostile-bob")}
         assert owners == {"hostile-ann": ANN, "hostile-bob": BOB}
-        for uid, own, other, owner in (
+        for uid, job_id, foreign_id, owner in (
             (ANN, "hostile-ann", "hostile-bob", BOB),
             (BOB, "hostile-bob", "hostile-ann", ANN),
         ):
-            box, foreign = box_of(uid, own), box_of(owner, other)
+            box, foreign = box_of(uid, job_id), box_of(owner, foreign_id)
             assert run_as(uid, f"result = len(open({str(box)!r}, 'rb').read(8))") == 8
             assert run_as(uid, f"open({str(foreign)!r}, 'rb')") == "PermissionError"
             connect = f"socket.socket(socket.AF_UNIX).connect({str(foreign.with_suffix('.sock'))!r})"
             assert run_as(uid, connect) == "PermissionError"
             url = str(client.make_url("/api/v1/evidence"))
 
-            async def own_evidence(uid=uid, url=f"{url}/{own}/0"):
+            async def own_evidence(uid=uid, url=f"{url}/{job_id}/0"):
                 status, answer = await asyncio.to_thread(get_as, uid, url)
                 assert status == 200, answer
                 return answer if answer["stderr_tail"] else None
@@ -87,10 +87,10 @@ def test_jobs_of_two_users_are_watched_and_private(start_as, run_scenario):  # n
             evidence = await poll(own_evidence)
             assert evidence["stderr_tail"] == f"token=[redacted] of {uid}\n"
             assert evidence["stack_error"] is None
-            status, answer = await asyncio.to_thread(get_as, uid, f"{url}/{other}/0")
+            status, answer = await asyncio.to_thread(get_as, uid, f"{url}/{foreign_id}/0")
             assert (status, "s3cr3t" in str(answer)) == (403, False)
             assert f"uid {uid} may not read the evidence of uid {owner}" in answer["error"]
-            assert (await get_json(client, f"/api/v1/evidence/{other}/0"))["alive"]  # root may
+            assert (await get_json(client, f"/api/v1/evidence/{foreign_id}/0"))["alive"]  # root may
 
     run_scenario(scenario, box_dir=None)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.build import JOB, job_steps, rank_state, snapshot
 from tests.scaling.test_fit import point as fitted
 from tests.schema.test_curve import point
-from zmon.detectors.efficiency import EfficiencyLow
+from zmon.detectors.slow.efficiency import EfficiencyLow
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
@@ -64,9 +64,9 @@ def test_next_hub_and_next_launch_use_the_baseline(store, tmp_path):
 
 def test_jobs_with_the_same_name_share_a_baseline(store):
     recorder = BaselineRecorder(store)
-    named = {"labels": {"name": "ranker"}}
-    recorder.learn(job(baseline=step_window(), **named))
-    result = efficiency(recorder, job(now=step_window(0.025), job_id="tomorrow", **named))
+    fields = {"labels": {"name": "ranker"}}
+    recorder.learn(job(baseline=step_window(), **fields))
+    result = efficiency(recorder, job(now=step_window(0.025), job_id="tomorrow", **fields))
     assert (result.name, result.ratio) == ("ranker", pytest.approx(0.8))
     assert isinstance(efficiency(recorder, job(now=step_window(), job_id="tomorrow")), Unknown)
 

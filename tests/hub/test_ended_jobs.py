@@ -59,6 +59,7 @@ def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(run_scenario):
         (job,) = await jobs(hub_client)
         assert (job["state"], job["ended"], job["findings"]) == ("exited", end, [])
         assert (job["step_seconds"], job["samples_per_second"]) == (None, None)
+        assert (job["headline"]["word"], job["headline"]["finding"]) == ("FAILED", end["finding"])
         assert await hub_client.metric("zmon_finding{") == []  # the page ends
         assert await hub_client.metric("zmon_job_info") == []
 

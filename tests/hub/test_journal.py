@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import NOW, evidence, finding
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal
     journal.open_or_update(finding(evidence={"num_steps": 7}), NOW)
     path.write_bytes(path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
     (read,) = Journal(path).all()
-    assert (read.id, read.evidence) == ("f1", Evidence())
+    assert (read.id, read.evidence) == ("f1", StallEvidence())
 
 
 def test_restart_drops_the_lines_that_were_superseded(journal, path):

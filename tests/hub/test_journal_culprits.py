@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.build import NOW, finding, rank_state, words
-from zmon.detectors.parts.new_finding import rank_row
-from zmon.detectors.parts.overlap import joined
+from zmon.detectors.new_finding import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
-from zmon.schema.evidence import Evidence, FlightRow
+from zmon.job.merging import joined
+from zmon.schema.evidence import Evidence
+from zmon.schema.gathered import FlightRow
 from zmon.schema.names import severity_order
+from zmon.schema.pause import Silence
 
 
 @pytest.fixture
@@ -159,12 +161,18 @@ def test_rank_that_raised_an_error_of_its_own_is_no_victim_though_it_had_waited(
     assert (current.cause, current.ranks, current.severity) == (cause, ranks, "critical")
 
 
-OUTLOOK = "rank 2 hangs; it becomes critical after 20 s"
+SILENCE = Silence(2.0, 20.0, (), None, "it becomes critical after 20 s")
+OUTLOOK = {"severity": "warning", "summary": f"rank 2 hangs; {SILENCE.reason}"}
+
+
+def patient(published):
+    """Return the finding as it is while only silence shows the stall."""
+    return replace(published, **OUTLOOK, evidence=msgspec.structs.replace(published.evidence, silence=SILENCE))
 
 
 def test_victims_leave_no_time_at_which_the_finding_becomes_critical(journal):
     """Their report has made it critical."""
-    journal.open_or_update(hang(severity="warning", summary=OUTLOOK), NOW)
+    journal.open_or_update(patient(hang()), NOW)
     current = after_exits(journal, exited(0, severity="critical"))
     assert (current.severity, current.summary) == (
         "critical", "rank 2 hangs; victims: rank 0 exited: signal SIGABRT",
@@ -172,7 +180,7 @@ def test_victims_leave_no_time_at_which_the_finding_becomes_critical(journal):
 
 
 def test_critical_report_without_culprits_leaves_no_time_at_which_the_finding_becomes_critical(journal):
-    journal.open_or_update(finding_of(2, severity="warning", summary=OUTLOOK), NOW)
+    journal.open_or_update(patient(finding_of(2)), NOW)
     journal.open_or_update(finding_of(severity="critical", summary="somebody hangs"), NOW + 20)
     (current,) = journal.active()
     assert (current.ranks, current.severity, current.summary) == ((2,), "critical", "rank 2 hangs")
@@ -181,7 +189,7 @@ def test_critical_report_without_culprits_leaves_no_time_at_which_the_finding_be
 def test_later_warning_of_a_critical_finding_has_no_time_at_which_it_becomes_critical(journal):
     """The silence is critical; a rank that changed its phase starts the time again."""
     journal.open_or_update(finding_of(2, severity="critical", summary="rank 2 hangs"), NOW)
-    journal.open_or_update(finding_of(2, severity="warning", summary=OUTLOOK), NOW + 1)
+    journal.open_or_update(patient(finding_of(2)), NOW + 1)
     (current,) = journal.active()
     assert (current.severity, current.summary) == ("critical", "rank 2 hangs")
 

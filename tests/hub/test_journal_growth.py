@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.build import NOW, evidence, finding, rank_state
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 

@@ -13,7 +13,7 @@ STEP = 0.020
 
 @dataclass
 class SimulatedJob:
-    """A simulated job of four ranks. The test moves its time and updates its account."""
+    """A simulated job of four ranks. The test plays its events and updates its account."""
 
     account: Account = field(default_factory=lambda: Account("job"))
     time: float = NOW
@@ -44,26 +44,18 @@ class SimulatedJob:
         self.between = {**self.between, self.activity: self.between.get(self.activity, 0.0) + self.open}
         self.activity, self.open = activity, 0.0
 
-    def train(self, number, seconds=STEP, phases=None, ops=None):
+    def train(self, number):
         """Do a number of steps. The time that has passed in the open step is added to the first one."""
         if self.activity != "train":
             self.change_activity("train")
         for _ in range(number):
-            self.wait(seconds)
+            self.wait(STEP)
             self.steps += 1
-            delay = self.open - seconds  # time before this step continued
-            phases_ = phases or {"forward": seconds / 2}
-            ops_ = ops or {"all_to_all": seconds - sum(phases_.values())}
-            ops_ = {op: s + (delay if n == 0 else 0.0) for n, (op, s) in enumerate(ops_.items())}
-            record = step_record(self.steps, phases_, ops_)
+            record = step_record(self.steps, {"forward": STEP / 2}, {"all_to_all": self.open - STEP / 2})
             self.new_steps.append(aligned(self.steps, [record] * 4))
             self.in_steps += self.open
             self.stepped = self.time
             self.open = 0.0
-
-    def die(self):
-        """Kill all ranks at once."""
-        self.gone = 0.0
 
     def restart(self, after):
         """Start another launch, `after` seconds after the end of the previous launch."""
@@ -71,6 +63,26 @@ class SimulatedJob:
         self.total_seconds += after - (self.gone or 0.0)
         self.attempt, self.activity, self.between, self.in_steps = self.attempt + 1, "init", {}, 0.0
         self.open, self.gone, self.checkpoint, self.new_steps = 0.0, None, None, []
+
+    def play(self, story):
+        """Let events happen, such as `train 100, update, eval 5, update stalled`; an activity has its seconds."""
+        for event in story.split(", "):
+            verb, _, rest = event.partition(" ")
+            if verb == "update":
+                self.update(stalled=rest == "stalled", with_records=rest != "late")
+            elif verb == "train":
+                self.train(int(rest))
+            elif verb == "lose":  # all but the records of the last steps
+                self.new_steps = self.new_steps[-int(rest.removeprefix("all but ")) :]
+            elif verb == "die":
+                self.gone = 0.0
+            elif verb == "restart":
+                self.restart(after=float(rest))
+            else:
+                if verb != "wait":
+                    self.change_activity(verb)
+                self.wait(float(rest))
+        return self.account
 
     def state(self):
         """Return the snapshot of the job now."""

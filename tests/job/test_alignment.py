@@ -18,10 +18,26 @@ def aligned_of(*ranks):
     return align(parts, {str(rank): rank for rank in range(len(ranks))}, len(ranks))
 
 
+def lists(columns):
+    """Return the columns by name, as lists."""
+    return {name: list(column) for name, column in columns.items()}
+
+
 def test_aligned_steps_are_the_same_whether_ranks_come_together_or_in_messages_of_their_own():
     quick = [step_record(n, {"forward": 0.01 / n, "data": 0.001}, {"all_to_all": 0.02}) for n in (1, 2, 3)]
     slow = [step_record(n, {"forward": 0.03}, {"all_reduce": 0.01 * n}, samples=None) for n in (1, 2, 3)]
     assert aligned_of(quick, slow) == [aligned(n, [quick[n - 1], slow[n - 1]]) for n in (1, 2, 3)]
+
+
+def test_aligned_step_has_the_values_of_all_ranks():
+    quick = step_record(7, {"forward": 0.010, "data": 0.001}, {"all_to_all": 0.020}, samples=8)
+    slow = step_record(7, {"forward": 0.029}, {"all_to_all": 0.001, "all_reduce": 0.001}, samples=None)
+    step = aligned(7, [quick, slow])
+    assert step.self_seconds == pytest.approx((0.011, 0.029))
+    assert lists(step.phases) == {"forward": [0.010, 0.029], "data": [0.001, 0.0]}
+    assert lists(step.exposed) == {"all_to_all": [0.020, 0.001], "all_reduce": [0.0, 0.001]}
+    assert lists(step.sent_bytes) == lists(step.received_bytes) == {"all_to_all": [8, 8], "all_reduce": [0, 8]}
+    assert list(step.lookups) == [None, None]
 
 
 @pytest.mark.parametrize("first", [0, -1, 1 << 40])
@@ -40,11 +56,24 @@ def test_mean_is_there_if_every_rank_has_one():
     assert step.mean is None
 
 
-def test_amount_that_a_rank_does_not_know_stays_unknown():
-    (step,) = aligned_of([step_record(1)], [step_record(1, samples=None)])
-    assert list(step.samples) == [32, None]
-    (step,) = aligned_of([step_record(1, samples=None)], [step_record(1, samples=None)])
-    assert list(step.samples) == [None, None]
+@pytest.mark.parametrize(("sent", "known"), [(32, 32), (None, None), (1 << 63, None)])
+@pytest.mark.parametrize("other", [32, None])
+def test_amount_that_a_rank_does_not_know_or_cannot_have_counted_is_unknown(sent, known, other):
+    """A log can claim such a number; a report cannot, because the hub refuses it."""
+    step = aligned(1, [step_record(1, samples=sent), step_record(1, samples=other)])
+    assert list(step.samples) == [known, other]
+
+
+@pytest.mark.parametrize(
+    ("last", "seconds"),
+    [
+        (step_record(1, {"forward": 0.040}, {"all_to_all": 0.005}), 0.045),  # the other one also counts its delay
+        (step_record(1, {}, {}), 0.090),  # without times, which a GPU may report too late, it is not critical
+    ],
+)
+def test_duration_of_an_aligned_step_is_that_of_the_critical_rank(last, seconds):
+    early = step_record(1, {"forward": 0.010}, {"all_to_all": 0.080})
+    assert aligned(1, [early, last]).seconds == pytest.approx(seconds)
 
 
 def test_op_that_ran_on_no_rank_in_a_step_has_no_column_there():

@@ -35,46 +35,35 @@ def test_step_window_has_medians_of_the_parts_of_a_step():
     assert window.data_seconds == pytest.approx(0.004)
     assert window.exposed_seconds == pytest.approx(0.002)  # the critical rank
     assert window.samples == 4 * 32
-
-
-def test_step_window_has_no_samples_if_a_rank_reports_none():
     assert step_window(job_steps(10, {}, {"samples": None})).samples is None
 
 
 def test_step_windows_have_a_minimum_of_seconds_and_steps():
     windows = learner_after(steps(0.025, 3)).step_windows
     assert [s.num_steps * s.seconds for s in windows] == pytest.approx([WINDOW_SECONDS] * 3, rel=0.05)
-    assert [s.num_steps for s in learner_after(job_steps(35, phases={"forward": 2.0})).step_windows] == [
-        WINDOW_STEPS
-    ] * 3
+    windows = learner_after(job_steps(35, phases={"forward": 2.0})).step_windows
+    assert [s.num_steps for s in windows] == [WINDOW_STEPS] * 3
+    sampled = job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})  # unsampled steps count
+    assert len(learner_after(sampled).step_windows) == 3
 
 
-def test_unsampled_steps_count_for_step_windows():
-    assert len(learner_after(job_steps(100, stands_for=8, phases={"forward": 0.02}, ops={})).step_windows) == 3
-
-
-def test_job_has_no_baseline_before_enough_step_windows():
-    assert learner_after(steps(windows=LEARNED_WINDOWS - 1)).baseline is None
-    assert learner_after(steps(windows=LEARNED_WINDOWS)).baseline.seconds == pytest.approx(0.025)
-
-
-def test_slow_first_step_does_not_change_the_baseline():
-    assert learner_after(job_steps(1, phases={"forward": 1.25}), steps()).baseline.seconds == pytest.approx(0.025)
-
-
-def test_quick_first_steps_do_not_set_the_baseline():
-    """Queues that were full before the first step get empty."""
-    assert learner_after(steps(0.010, 1), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-
-
-def test_faster_job_lowers_its_baseline():
-    assert learner_after(steps(0.040), steps(0.025)).baseline.seconds == pytest.approx(0.025)
-    assert learner_after(steps(0.040), steps(0.025, 2), steps(0.040)).baseline.seconds == pytest.approx(0.040)
-
-
-def test_slower_job_never_raises_its_baseline():
-    drift = [steps(0.025 * (1 + n / 100), 1) for n in range(100)]
-    assert learner_after(steps(), *drift).baseline.seconds == pytest.approx(0.025)
+@pytest.mark.parametrize(
+    ("parts", "seconds"),
+    [
+        ([steps(windows=LEARNED_WINDOWS - 1)], None),
+        ([steps()], 0.025),
+        ([job_steps(1, phases={"forward": 1.25}), steps()], 0.025),
+        ([steps(0.010, 1), steps(0.025)], 0.025),  # queues that were full before the first step get empty
+        ([steps(0.040), steps(0.025)], 0.025),
+        ([steps(0.040), steps(0.025, 2), steps(0.040)], 0.040),
+        ([steps(), *(steps(0.025 * (1 + n / 100), 1) for n in range(100))], 0.025),
+    ],
+    ids=["too few windows", "enough windows", "slow first step", "quick first steps", "faster job",
+         "faster for a moment", "slower and slower job"],
+)  # fmt: skip
+def test_baseline_is_the_slowest_of_the_fastest_consecutive_windows(parts, seconds):
+    baseline = learner_after(*parts).baseline
+    assert (baseline and baseline.seconds) == (seconds and pytest.approx(seconds))
 
 
 def test_noise_lowers_the_baseline_only_slightly():

@@ -1,12 +1,16 @@
-"""Tests of the time categories of steps. They sum to the step time of the critical rank."""
+"""Tests of the time categories of steps, which sum to that of the critical rank, and of the time that steps lose."""
+
+from dataclasses import astuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.build import step_record
-from tests.steps import aligned
-from zmon.job.efficiency import JobTime, step_categories
+from tests.build import job_steps, step_record
+from tests.steps import aligned, changed
+from zmon.job.baseline import step_window
+from zmon.job.efficiency import JobTime, LastingLoss, lasting_loss, lost_seconds, step_categories
+from zmon.schema.aligned_step import StepWindow
 from zmon.schema.names import OPS, PHASES
 
 SECONDS = st.integers(0, 10**10).map(lambda ns: ns * 1e-9)  # a box has nanoseconds
@@ -23,59 +27,35 @@ RECORDS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
-def test_categories_sum_to_the_step_of_the_critical_rank(records):
+def test_categories_sum_to_the_steps_of_the_critical_rank(records):
     causes = step_categories(aligned(1, records))
     timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
     least = min(r.measures.exposed_seconds for r in timed)
     last = [r.duration for r in timed if r.measures.exposed_seconds == least]
     assert any(sum(causes.values()) == pytest.approx(duration) for duration in last)
     assert causes["imbalance"] >= 0
-
-
-@settings(max_examples=60, deadline=None)
-@given(RECORDS)
-def test_categories_of_a_job_sum_to_the_time_of_its_steps(records):
     job = JobTime()
-    job.add([aligned(1, records), aligned(5, records, stands_for=4)])
+    job.add([aligned(1, records), aligned(5, records, stands_for=4)])  # a sampled step counts for the others
     assert job.num_steps == 5
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
+    assert job.total_seconds == pytest.approx(5 * sum(causes.values()))
 
 
-def test_straggler_counts_as_imbalance_and_not_as_communication():
-    """Three ranks wait 30 ms for the fourth. Communication is only the 2 ms that the fourth waits as well."""
-    quick = [step_record(1, {"forward": 0.010}, {"all_to_all": 0.032}) for _ in range(3)]
-    slow = step_record(1, {"forward": 0.040}, {"all_to_all": 0.002})
-    assert step_categories(aligned(1, [*quick, slow])) == pytest.approx(
-        {"forward": 0.010, "imbalance": 0.030, "all_to_all": 0.002}
+STEPS = {  # self time and exposed time of each rank in seconds, and the categories of the step
+    "three ranks wait for the fourth": ([(0.010, 0.032)] * 3 + [(0.040, 0.002)], (0.010, 0.030, 0.002)),
+    "the others waited 3 s for a rank that saved first": ([(0.010, 0.010)] + [(0.011, 3.009)] * 3, (0.010, 0.0, 0.010)),
+    "each rank takes longer than another": ([(0.001, 0.049), (0.012, 0.038), (0.040, 0.010)], (0.012, 0.028, 0.010)),
+    "equal ranks": ([(0.010, 0.010)] * 4, (0.010, 0.0, 0.010)),
+}
+
+
+@pytest.mark.parametrize(("ranks", "categories"), STEPS.values(), ids=STEPS)
+def test_only_the_wait_of_the_critical_rank_is_communication(ranks, categories):
+    step = aligned(1, [step_record(1, {"forward": self_time}, {"all_to_all": exposed}) for self_time, exposed in ranks])
+    assert step_categories(step) == pytest.approx(
+        dict(zip(("forward", "imbalance", "all_to_all"), categories, strict=True))
     )
-
-
-def test_wait_for_a_rank_that_saved_first_is_not_communication():
-    """The step of the rank that saved takes 20 ms. The others waited 3 s for this rank, not for the network."""
-    waited = [step_record(1, {"forward": 0.011}, {"all_reduce": 3.009}) for _ in range(3)]
-    saved = step_record(1, {"forward": 0.010}, {"all_reduce": 0.010})
-    step = aligned(1, [saved, *waited])
-    assert (step.seconds, step.critical_rank) == (pytest.approx(0.020), 0)
-    assert step_categories(step) == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_reduce": 0.010})
-
-
-def test_imbalance_is_the_largest_self_time_minus_the_median():
-    ranks = [step_record(1, {"forward": seconds}, {"all_to_all": 0.050 - seconds}) for seconds in (0.001, 0.012, 0.040)]
-    assert step_categories(aligned(1, ranks)) == pytest.approx(
-        {"forward": 0.012, "imbalance": 0.028, "all_to_all": 0.010}
-    )
-
-
-def test_equal_ranks_have_no_imbalance():
-    causes = step_categories(aligned(1, [step_record() for _ in range(4)]))
-    assert causes == pytest.approx({"forward": 0.010, "imbalance": 0.0, "all_to_all": 0.010})
-
-
-def test_sampled_step_counts_for_unsampled_steps():
-    job = JobTime()
-    job.add([aligned(8, [step_record(8)]), aligned(16, [step_record(16)], stands_for=8)])
-    assert job.num_steps == 9
-    assert job.total_seconds == pytest.approx(9 * 0.020)
+    assert step.seconds == pytest.approx(sum(categories))
 
 
 def test_throughput_covers_all_ranks_and_recent_steps():
@@ -91,3 +71,54 @@ def test_throughput_is_unknown_if_a_rank_reports_no_samples():
     job.add([aligned(1, [step_record(1, samples=32), step_record(1, samples=None)])])
     assert job.samples_per_second is None
     assert JobTime().samples_per_second is None
+
+
+# -- time that steps lose because ranks are uneven ---------------------------------------------------------
+
+
+def step(*self_times, until=0.100, op="all_reduce"):
+    """Return a step of ranks with these self times, which wait for each other until the end of the step."""
+    (only,) = job_steps(1, *({"phases": {"forward": each}, "ops": {op: until - each}} for each in self_times))
+    return only
+
+
+def windows(*ratios, seconds=5.0):
+    return tuple(StepWindow(50, seconds / 50, 0.05, 0.01, 0.02, None, ratio) for ratio in ratios)
+
+
+@pytest.mark.parametrize(
+    ("self_times", "exposed", "lost"),
+    [
+        ((0.080, 0.040), ..., 0.020),
+        ((0.080, 0.040, 0.040, 0.040), ..., 0.030),
+        ((0.050, 0.050), ..., 0),
+        # no more than the ranks waited: they do not meet in this step, or only for a moment
+        ((0.080, 0.040), {}, 0),
+        ((0.080, 0.040), {"all_reduce": (0.010, 0.014)}, 0.002),
+    ],
+)
+def test_step_loses_what_the_slowest_rank_takes_beyond_the_mean(self_times, exposed, lost):
+    uneven = step(*self_times)
+    assert lost_seconds(uneven if exposed is ... else changed(uneven, exposed=exposed)) == pytest.approx(lost)
+
+
+def test_step_window_has_the_share_of_its_time_that_is_lost():
+    assert step_window([step(0.080, 0.040), step(0.060, 0.060)]).lost_ratio == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "expected"),
+    [
+        ((0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), LastingLoss(0.3, 6, 20)),
+        ((0.9, 0.2, 0.2), LastingLoss(0.2, 3, 15)),
+        ((0.2, 0.9, 0.2, 0.2), LastingLoss(0.2, 4, 20)),  # a pause of a host makes no large loss of a small one
+        ((0.9, 0.05, 0.05), None),  # the window that lost most does not count
+        ((0.05, 0.9, 0.05), None),
+        ((), None),
+        ((0.5, 0.5), None),
+        ((0.5, 0.5, None), None),
+    ],
+)
+def test_loss_lasts_for_as_long_as_the_windows_lose_that_much(ratios, expected):
+    loss = lasting_loss(windows(*ratios), 3, 0.1)
+    assert (loss and astuple(loss)) == (expected and pytest.approx(astuple(expected)))

@@ -41,9 +41,7 @@ def test_record_has_the_end_and_its_reason(record):
     end = record.ended(NOW)
     assert (end.cause, end.summary, end.finding) == ("rank_exited", FAULT.summary, "f1")
     assert (end.time, end.step, end.ranks, end.hosts) == (NOW - 1.0, 100, (2,), ("node-a",))
-
-
-def test_view_of_an_ended_job_has_no_figures_of_a_running_job(record):
+    # the view has no figures of a running job
     assert (record.view.step_seconds, record.view.samples_per_second, record.view.findings) == (None, None, ())
     assert (record.view.labels, record.view.report) == ({"owner": "ann"}, {"loss": 0.5})
     assert record.view.has_failed
@@ -67,54 +65,10 @@ def test_end_is_shown_for_a_day(record):
     assert record.ended(NOW + SHOWN_SECONDS) is None
 
 
-def test_end_is_shown_until_a_newer_launch_has_finished_a_step(record):
-    starting = after_launch(record, running(step=0))
-    assert starting.ended(NOW)
-    stepped = after_launch(record, running(step=1))
-    assert stepped.ended(NOW) is None
-    assert stepped.ends == record.ends  # a crash loop may go on
-
-
-def test_clean_end_of_a_newer_launch_clears_the_record(record):
-    done = running(
-        step=0, activity="done", lease_seconds=None, alive=False, gone_seconds=1.0, exit_status="exit code 0"
-    )
-    assert after_launch(record, done) is None
-
-
-def test_newer_launch_that_its_owner_ended_clears_the_record(record):
-    """No finding is reported about it, although all of its ranks are gone."""
-    cancelled = running(step=3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM")
-    assert after_launch(record, cancelled) is None
-
-
-def test_launch_that_an_exception_ended_without_a_culprit_does_not_clear_the_record(record):
-    """No rank reached another one, so nobody is named; the launch failed all the same."""
-    failed = snapshot(*(disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)))
-    assert after_launch(record, failed) is record
-
-
-def test_launch_with_a_living_rank_was_only_unwatched(record):
-    alive = snapshot(*(raised(rank) for rank in range(3)), rank_state(3))
-    assert after_launch(record, alive) is None
-
-
-def test_launch_whose_end_is_no_fault_after_all_is_not_recorded(record):
-    """The reports of another host show that its owner ended it."""
-    assert after_launch(record, snapshot(*(terminated(rank, 2.0) for rank in range(4)))) is record
-    assert after_launch(record, snapshot(*(terminated(rank, 20.0) for rank in range(4)))) is None
-
-
-def test_part_of_the_ranks_does_not_clear_the_record(record):
-    """The boxes of one host are pruned before those of another one."""
-    assert after_launch(record, snapshot(*(raised(rank, 900.0) for rank in range(2)))) is record
-
-
 def test_earlier_launch_does_not_replace_a_later_end(record):
     """The agent of the later launch is silent, so the earlier one is the newest that is known."""
     older = ended_launch(start=NOW - 600, run_uid="older")
     assert with_end(record, older, replace(FAULT, id="f0"), lambda: VIEW) is record
-    assert after_launch(record, older) is record
 
 
 def test_next_launch_that_fails_is_another_end(record):
@@ -125,10 +79,31 @@ def test_next_launch_that_fails_is_another_end(record):
     assert second.earlier_ends(failed) == record.ends
 
 
-def test_launch_beyond_the_last_step_for_some_seconds_has_left_the_record(record):
-    assert after_launch(record, running(step=101)).ends == record.ends
-    assert after_launch(record, running(step=700)) is None
+NO_CULPRIT = [disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)]
+LAUNCHES = {  # launches after the end, and whether the record stays
+    "a newer launch has not finished a step": (running(step=0), True),
+    # no rank reached another one, so nobody is a culprit; the launch failed all the same
+    "an exception ended a newer launch, without a culprit": (snapshot(*NO_CULPRIT), True),
+    # the reports of another host may show that its owner ended it
+    "a signal has just ended all ranks": (snapshot(*(terminated(rank, 2.0) for rank in range(4))), True),
+    "the boxes of one host are pruned first": (snapshot(*(raised(rank, 900.0) for rank in (0, 1))), True),
+    "the newest launch is silent, and an earlier one is known": (ended_launch(start=NOW - 600, run_uid="older"), True),
+    "a newer launch finished": (
+        running(0, activity="done", alive=False, gone_seconds=1.0, exit_status="exit code 0"), False),
+    "the owner ended a newer launch": (running(3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM"), False),
+    "a rank was only unwatched": (snapshot(*(raised(rank) for rank in range(3)), rank_state(3)), False),
+    "the owner ended the launch after all": (snapshot(*(terminated(rank, 20.0) for rank in range(4))), False),
+    "a newer launch is beyond the last step for some seconds": (running(step=700), False),
+    "a newer launch has a checkpoint": (running(step=2, last_checkpoint_time=NOW), False),
+}  # fmt: skip
 
 
-def test_checkpoint_of_a_newer_launch_clears_the_record(record):
-    assert after_launch(record, running(step=2, last_checkpoint_time=NOW)) is None
+@pytest.mark.parametrize(("launch", "stays"), LAUNCHES.values(), ids=LAUNCHES)
+def test_record_stays_until_a_launch_makes_progress_or_ends_well(record, launch, stays):
+    assert after_launch(record, launch) is (record if stays else None)
+
+
+@pytest.mark.parametrize("step", [1, 101])
+def test_end_is_hidden_once_a_newer_launch_steps_but_a_crash_loop_may_go_on(record, step):
+    stepped = after_launch(record, running(step=step))
+    assert (stepped.ended(NOW), stepped.ends) == (None, record.ends)

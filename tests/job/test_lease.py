@@ -2,84 +2,61 @@
 
 import pytest
 
-from zmon.job.lease import Leases
+from zmon.job.lease import MAX_JOBS, MAX_LAUNCHES, Leases, StartTimes
 
-LEASES = Leases()
+QUICK = [0.02] * 100
+STARTS = [40.0, 30.0, 50.0]
 
 
 @pytest.mark.parametrize(
-    ("activity", "seconds"),
+    ("activity", "steps", "earlier", "seconds"),
     [
-        ("init", 1800.0),
-        ("eval", 1800.0),
-        ("checkpoint", 900.0),
-        ("compile", 900.0),
-        ("loader_start", 300.0),
-        ("done", None),
+        ("init", QUICK, [], 1800.0),
+        ("eval", QUICK, [], 1800.0),
+        ("checkpoint", QUICK, [], 900.0),
+        ("compile", QUICK, [], 900.0),
+        ("loader_start", QUICK, [], 300.0),
+        ("done", QUICK, [], None),
+        ("relocate", QUICK, [], 1800.0),  # a long activity would be a stall if it had the lease of a step
+        # training follows the steps of the job
+        ("train", [0.002] * 100, [], 1.5),
+        ("train", [0.1] * 100, [], 1.5),
+        ("train", [0.25] * 100, [], 3.75),
+        ("train", [2.0] * 100, [], 30.0),
+        ("train", [], [], 1800.0),  # the first step compiles, allocates and connects
+        ("train", [0.02] * 4, [], 1800.0),
+        ("train", [0.02] * 5, [], 1.5),
+        ("train", [0.02] * 98 + [1.0] * 2, [], 15.0),  # it pauses every fifty steps, to log or to collect garbage
+        # one pause does not lengthen the lease of training
+        ("train", [0.3] * 19 + [13.0], [], 4.5),
+        ("train", [0.3] * 59 + [13.0], [], 4.5),
+        ("train", [0.3] * 98 + [13.0], [], 4.5),
+        ("train", [0.3] * 99 + [13.0], [], pytest.approx(6.4, abs=0.1)),
+        # a pause in the first steps does, because kernels are chosen then, and two pauses may be a habit
+        ("train", [0.3] * 4 + [13.0], [], pytest.approx(187, abs=1)),
+        ("train", [0.3] * 18 + [13.0], [], pytest.approx(161, abs=1)),
+        ("train", [0.3] * 38 + [13.0] * 2, [], pytest.approx(123, abs=1)),
+        # other activities follow their earlier durations
+        ("eval", [], STARTS, 250.0),
+        ("checkpoint", [], STARTS, 250.0),
+        ("compile", [], STARTS, 250.0),
+        ("loader_start", [], [30.0, 40.0, 20.0], 200.0),
+        ("eval", [], STARTS[:2], 1800.0),  # two are too few
+        ("checkpoint", [], STARTS[:2], 900.0),
+        ("eval", [], [0.2] * 8, 60.0),
+        ("checkpoint", [], [600.0] * 3, 900.0),  # the default is the longest
+        ("loader_start", [], [100.0] * 3, 300.0),
+        # and initialization the starts of earlier launches; so do the first steps
+        ("init", [], STARTS, 250.0),
+        ("init", [], STARTS[:2], 1800.0),
+        ("init", [], [600.0] * 3, 1800.0),
+        ("init", [], [3.0] * 8, 120.0),
+        ("train", [], STARTS, 250.0),
+        ("train", [], STARTS[:2], 1800.0),
     ],
 )
-def test_activity_has_its_default_lease(activity, seconds):
-    assert LEASES.seconds(activity, [0.02] * 100) == seconds
-
-
-@pytest.mark.parametrize(("step", "seconds"), [(0.002, 1.5), (0.020, 1.5), (0.1, 1.5), (0.25, 3.75), (2.0, 30.0)])
-def test_lease_of_training_follows_from_the_step_times(step, seconds):
-    assert LEASES.seconds("train", [step] * 100) == pytest.approx(seconds)
-
-
-def test_first_steps_have_the_lease_of_initialization():
-    """The first step compiles, allocates and connects. It may take fifty times as long as the others."""
-    assert LEASES.seconds("train", []) == 1800.0
-    assert LEASES.seconds("train", [0.02] * 4) == 1800.0
-    assert LEASES.seconds("train", [0.02] * 5) == 1.5
-
-
-def test_lease_of_training_follows_from_slow_steps_not_the_median():
-    """A job that pauses every fifty steps, to log or to collect garbage, has a longer lease."""
-    assert LEASES.seconds("train", [0.02] * 98 + [1.0] * 2) == pytest.approx(15.0)
-
-
-@pytest.mark.parametrize("number", [20, 60, 99, 100])
-def test_one_pause_does_not_lengthen_the_lease_of_training(number):
-    assert LEASES.seconds("train", [0.3] * (number - 1) + [13.0]) == pytest.approx(4.5, rel=0.5)
-
-
-@pytest.mark.parametrize("number", [5, 19, 40])
-def test_long_first_steps_and_a_second_pause_lengthen_the_lease_of_training(number):
-    """Kernels are chosen and memory is allocated in the first steps; two pauses within 100 steps may be a habit."""
-    pauses = [13.0] * (2 if number == 40 else 1)
-    assert LEASES.seconds("train", [0.3] * (number - len(pauses)) + pauses) > 100.0
-
-
-@pytest.mark.parametrize("activity", ["eval", "checkpoint", "compile", "loader_start"])
-def test_lease_of_an_activity_follows_from_earlier_durations(activity):
-    assert LEASES.seconds(activity, [], [30.0, 40.0, 20.0]) == 200.0
-
-
-@pytest.mark.parametrize("activity", ["eval", "checkpoint", "compile"])
-def test_two_earlier_durations_do_not_shorten_the_lease(activity):
-    assert LEASES.seconds(activity, [], [30.0, 40.0]) >= 900.0
-
-
-def test_learned_lease_has_a_minimum():
-    assert LEASES.seconds("eval", [], [0.2] * 8) == 60.0
-
-
-def test_learned_lease_is_at_most_the_default_lease():
-    assert LEASES.seconds("checkpoint", [], [600.0] * 3) == 900.0
-    assert LEASES.seconds("loader_start", [], [100.0] * 3) == 300.0
-
-
-@pytest.mark.parametrize("activity", ["init", "train"])  # the first steps have the lease of initialization
-def test_lease_of_initialization_follows_the_starts_of_earlier_launches(activity):
-    starts = [40.0, 30.0, 50.0]
-    assert LEASES.seconds(activity, [], starts) == 250.0
-    assert LEASES.seconds(activity, [], starts[:2]) == 1800.0
-    assert LEASES.seconds(activity, [], [600.0] * 3) == 1800.0
-
-
-def test_learned_lease_of_initialization_is_at_least_two_minutes():
-    assert LEASES.seconds("init", [], [3.0] * 8) == 120.0
+def test_lease_follows_from_the_activity_the_steps_and_earlier_durations(activity, steps, earlier, seconds):
+    assert Leases().seconds(activity, steps, earlier) == seconds
 
 
 def test_lease_thresholds_can_be_set():
@@ -88,6 +65,20 @@ def test_lease_thresholds_can_be_set():
     assert Leases(compile_seconds=60.0).seconds("compile", []) == 60.0
 
 
-def test_unknown_activity_has_the_lease_of_initialization():
-    """A long activity would be a stall if it had the lease of a step."""
-    assert Leases().seconds("relocate", [0.02] * 100) == Leases().init_seconds
+def test_slowest_rank_is_the_start_of_its_launch_for_later_launches_of_the_job():
+    starts = StartTimes()
+    for seconds in (3.0, 5.0, 4.0):
+        starts.add("ranker", "first", seconds)
+    assert starts.earlier("ranker", "second") == (5.0,)
+    assert starts.earlier("ranker", "first") == starts.earlier("other", "second") == ()
+
+
+def test_only_the_last_launches_and_jobs_are_known():
+    starts = StartTimes()
+    for launch in range(MAX_LAUNCHES + 1):
+        starts.add("ranker", launch, float(launch))
+    assert starts.earlier("ranker", "next") == tuple(map(float, range(1, MAX_LAUNCHES + 1)))
+    for job in range(MAX_JOBS):
+        starts.add(f"job-{job}", "first", 1.0)
+    assert starts.earlier("ranker", "next") == ()
+    assert starts.earlier("job-0", "next") == (1.0,)

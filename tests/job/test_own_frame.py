@@ -34,16 +34,30 @@ Current thread 0x00007f1 (most recent call first):
 """
 
 
-def test_the_stack_of_py_spy_gives_the_line_of_the_job_that_waits_for_its_loader() -> None:
-    assert own_frame(LOADING) == "loader.py:40, read"
+INSTALLED = f"""
+    save ({VENV}/numpy/lib/npyio.py:546)
+    write ({VENV}/tune/checkpoint.py:60)
+    run ({VENV}/tune/main.py:9)
+    spawn ({VENV}/torch/multiprocessing/spawn.py:90)
+    <module> (<string>:1)
+"""
+FRAMES = {
+    "py-spy: the job waits for its loader": (LOADING, "loader.py:40, read"),
+    "faulthandler: the job saves": (SAVING, "train.py:88, save_weights"),
+    "last words": ('  File "train.py", line 12 in main', "train.py:12, main"),
+    "the trainer is an installed package": (INSTALLED, "checkpoint.py:60, write"),
+    "a folder of the job named torch": ("    read (/home/ann/torch/train.py:40)", "train.py:40, read"),
+    "a folder of the job named zmon": ("    read (/home/ann/zmon/lab/jobs/ddp.py:40)", "ddp.py:40, read"),
+    "a relative path": ("    read (train.py:40)", "train.py:40, read"),
+    "empty": ("", None),
+    "no stack": ("its process is gone", None),
+    "no frame of the job": ("    wait (/usr/lib/python3.11/threading.py:3)", None),
+}
 
 
-def test_the_stack_of_faulthandler_gives_the_line_of_the_job_that_saves() -> None:
-    assert own_frame(SAVING) == "train.py:88, save_weights"
-
-
-def test_a_traceback_in_last_words_gives_its_innermost_frame() -> None:
-    assert own_frame('  File "train.py", line 12 in main') == "train.py:12, main"
+@pytest.mark.parametrize(("stack", "frame"), FRAMES.values(), ids=FRAMES)
+def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
+    assert own_frame(stack) == frame
 
 
 @pytest.mark.parametrize(
@@ -66,33 +80,14 @@ def test_a_traceback_in_last_words_gives_its_innermost_frame() -> None:
         "<string>",
     ],
 )
-def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path: str) -> None:
+def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path):
     assert own_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "loader.py:40, read"
     assert own_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
         "loader.py:40, read"
     )
 
 
-@pytest.mark.parametrize("path", ["/home/ann/torch/train.py", "/home/ann/zmon/lab/jobs/ddp.py", "train.py"])
-def test_folders_of_the_job_with_the_name_of_a_library_are_its_own(path: str) -> None:
-    assert own_frame(f"    read ({path}:40)") == f"{path.rpartition('/')[2]}:40, read"
-
-
-def test_a_trainer_that_is_an_installed_package_is_the_jobs_own_code() -> None:
-    stack = (
-        f"    save ({VENV}/numpy/lib/npyio.py:546)\n    write ({VENV}/tune/checkpoint.py:60)\n"
-        f"    run ({VENV}/tune/main.py:9)\n    spawn ({VENV}/torch/multiprocessing/spawn.py:90)\n"
-        "    <module> (<string>:1)"
-    )
-    assert own_frame(stack) == "checkpoint.py:60, write"
-
-
-@pytest.mark.parametrize("text", ["", "its process is gone", "    wait (/usr/lib/python3.11/threading.py:3)"])
-def test_a_text_without_a_frame_of_the_job_gives_none(text: str) -> None:
-    assert own_frame(text) is None
-
-
-def test_what_faulthandler_writes_about_this_process_is_understood() -> None:
+def test_what_faulthandler_writes_about_this_process_is_understood():
     release = threading.Event()
     other = threading.Thread(target=release.wait)
     other.start()
@@ -107,7 +102,7 @@ def test_what_faulthandler_writes_about_this_process_is_understood() -> None:
 
 
 @pytest.mark.skipif(PY_SPY is None, reason="py-spy is not installed")
-def test_what_py_spy_writes_about_a_process_is_understood(tmp_path: Path) -> None:
+def test_what_py_spy_writes_about_a_process_is_understood(tmp_path):
     script = tmp_path / "loader.py"
     script.write_text("import time\ndef read():\n    print('up', flush=True)\n    time.sleep(60)\nread()\n")
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE) as process:

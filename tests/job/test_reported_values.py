@@ -1,73 +1,53 @@
 """Tests of reported values, such as a loss, that stop being numbers."""
 
+import pytest
+
 from tests.build import rank_state
 from zmon.job.reported_values import ReportedValues
 
 
-def reporting(step, rank=0, **report):
-    return rank_state(rank, step=step, report=report)
+def reporting(step, *values):
+    """Return ranks that report these values in a step; `...` reports nothing."""
+    return [rank_state(rank, step=step, report={} if v is ... else {"loss": v}) for rank, v in enumerate(values)]
 
 
-def count_not_finite(*passes):
-    """Return the result of the last of these passes of the hub, each a list of ranks."""
-    reported, result = ReportedValues(), {}
-    for ranks in passes:
-        result = reported.not_finite(ranks)
-    return result
+def falling(*steps, ranks=1):
+    """Return the passes of a loss that changes in each of these steps."""
+    return [reporting(step, *[1 / step] * ranks) for step in steps]
 
 
-def test_finite_values_are_not_counted():
-    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=0.6)]) == {}
+RARELY = [reporting(step, 1 / (step // 100)) for step in range(100, 400, 4)]  # every hundred steps
+CASES = {  # passes of the hub, and the steps with NaN after the last one
+    "finite values": ([reporting(1, 0.7), reporting(9, 0.6)], None),
+    "steps are counted and not passes": (
+        [*falling(98, 99, 100), reporting(140, None), *[reporting(150, None)] * 20], 50),
+    "the rank with NaN for the longest time counts": (
+        [*falling(98, 99, ranks=2), reporting(104, None, 1 / 104), reporting(105, None, 1 / 105),
+         reporting(110, None, None)], 11),
+    "a finite value ends the count": ([reporting(1, 0.7), reporting(9, None), reporting(10, 0.6)], None),
+    "never finite": ([reporting(100, None), reporting(120, None)], 20),
+    # the value stays for a hundred steps until the next report, and counts once it must have been reported twice
+    "a single NaN of a job that reports rarely": (
+        [*RARELY, *(reporting(step, None) for step in range(400, 500, 4))], None),
+    "NaN of a job that reports rarely": (
+        [*RARELY, *(reporting(step, None) for step in range(400, 500, 4)), reporting(600, None)], 204),
+    "constant values are finite": ([*(reporting(step, 0.0) for step in range(100)), reporting(110, None)], 11),
+    "a key that vanished counts again": ([*falling(98, 99), reporting(200, ...), reporting(300, None)], 0),
+    "a rank returns to a checkpoint": ([reporting(500, 0.5), reporting(100, None)], None),
+    "a rank goes": ([reporting(10, 0.5, 0.5), reporting(20, ..., None)], 10),
+    "a rank goes and comes": ([reporting(10, 0.5, 0.5), reporting(20, ..., None), reporting(30, None, None)], 20),
+}  # fmt: skip
 
 
-def test_steps_with_nan_are_counted_and_not_passes():
-    well = [[reporting(step, loss=1 / step)] for step in (98, 99, 100)]
-    assert count_not_finite(*well, [reporting(140, loss=None)], *[[reporting(150, loss=None)]] * 20) == {"loss": 50}
+@pytest.mark.parametrize(("passes", "num_steps"), CASES.values(), ids=CASES)
+def test_steps_in_which_a_rank_has_reported_nan_are_counted(passes, num_steps):
+    reported = ReportedValues()
+    *_, result = [reported.not_finite(ranks) for ranks in passes]
+    assert result == ({} if num_steps is None else {"loss": num_steps})
 
 
-def test_rank_with_nan_for_the_longest_time_counts():
-    ranks = [[reporting(step, 0, loss=1 / step), reporting(step, 1, loss=1 / step)] for step in (98, 99)]
-    split = [[reporting(step, 0, loss=None), reporting(step, 1, loss=1 / step)] for step in (104, 105)]
-    assert count_not_finite(*ranks, *split, [reporting(110, 0, loss=None), reporting(110, 1, loss=None)]) == {
-        "loss": 11
-    }
-
-
-def test_finite_value_ends_the_count():
-    assert count_not_finite([reporting(1, loss=0.7)], [reporting(9, loss=None)], [reporting(10, loss=0.6)]) == {}
-
-
-def test_value_that_was_never_finite_counts_from_the_first_report():
-    assert count_not_finite([reporting(100, auc=None)], [reporting(120, auc=None)]) == {"auc": 20}
-
-
-def test_single_nan_of_a_job_that_reports_rarely_is_ignored():
-    """The value stays for a hundred steps until the next report. It counts once it has been reported twice."""
-    well = [[reporting(step, loss=1 / (step // 100))] for step in range(100, 400, 4)]
-    odd = [[reporting(step, loss=None)] for step in range(400, 500, 4)]
-    assert count_not_finite(*well, *odd) == {}
-    assert count_not_finite(*well, *odd, [reporting(600, loss=None)]) == {"loss": 204}
-
-
-def test_constant_value_counts_as_finite():
-    assert count_not_finite(*[[reporting(step, loss=0.0)] for step in range(100)], [reporting(110, loss=None)]) == {
-        "loss": 11
-    }
-
-
-def test_count_of_a_vanished_key_starts_again():
-    well = [[reporting(step, loss=1 / step)] for step in (98, 99)]
-    assert count_not_finite(*well, [reporting(200)], [reporting(300, loss=None)]) == {"loss": 0}
-
-
-def test_return_to_an_earlier_step_resets_the_count():
-    """A rank that returns to a checkpoint does not count from its later steps."""
-    assert count_not_finite([reporting(500, loss=0.5)], [reporting(100, loss=None)]) == {}
-
-
-def test_ranks_may_come_and_go_between_passes():
-    first = [reporting(10, 0, loss=0.5), reporting(10, 1, loss=0.5)]
-    alone = [reporting(20, 1, loss=None)]
-    both = [reporting(30, 0, loss=None), reporting(30, 1, loss=None)]
-    assert count_not_finite(first, alone) == {"loss": 10}
-    assert count_not_finite(first, alone, both) == {"loss": 20}
+def test_each_key_has_a_count():
+    reported = ReportedValues()
+    for step in (100, 120):
+        result = reported.not_finite([rank_state(0, step=step, report={"auc": None, "loss": 0.5})])
+    assert result == {"auc": 20}

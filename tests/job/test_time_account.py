@@ -1,4 +1,4 @@
-"""Tests of the time account. The time categories of a job sum to its wall-clock."""
+"""Tests of the time account: the time categories of a job sum to its wall-clock, over all of its launches."""
 
 from dataclasses import replace
 from random import Random
@@ -11,6 +11,8 @@ from tests.steps import aligned
 from zmon.job.time_account import Account
 
 SEEDS = 40
+RESTART = ", die, update, restart 4, train 50, update"
+STALL = "train 100, update" + ", wait 1, update stalled" * 30
 
 
 @pytest.fixture
@@ -18,73 +20,93 @@ def job():
     return SimulatedJob()
 
 
-def test_each_activity_phase_and_op_has_its_time(job):
-    job.wait(3)
-    job.update()
-    job.train(100)
-    job.update()
-    job.change_activity("eval")
-    job.wait(5)
-    job.update()
-    job.wait(2)
-    job.change_activity("checkpoint")
-    job.wait(1)
-    job.train(50)
-    job.update()
-    assert rounded_categories(job.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "eval": 7, "checkpoint": 1}
-    assert job.account.seconds == pytest.approx(job.total_seconds)
-    assert job.account.gpu_seconds["eval"] == pytest.approx(4 * 7)
+def in_steps(seconds, **others):
+    """Return the categories of a job whose steps took this long; each computes half of the time."""
+    return {"forward": seconds / 2, "all_to_all": seconds / 2, **others}
 
 
-def test_training_time_outside_a_finished_step_is_other(job):
-    """The rank fetched a batch, and then evaluated."""
-    job.train(10)
-    job.wait(0.3)
-    job.change_activity("eval")
-    job.wait(1)
+TIMES = {
+    "each activity has its time": (
+        "wait 3, update, train 100, update, eval 5, update, wait 2, checkpoint 1, train 50, update",
+        in_steps(3, init=3, eval=7, checkpoint=1)),
+    "an unknown activity as well": ("train 100, tune 5, update, wait 2, train 50, update", in_steps(3, tune=7)),
+    "a batch is fetched before an evaluation": ("train 10, wait 0.3, eval 1, update", in_steps(0.2, other=0.3, eval=1)),
+    "a step is not finished": ("train 10, wait 0.015, update", in_steps(0.2)),
+    "a stall counts once": (STALL, in_steps(2, stall=29.98)),
+    "a stall is no communication": (
+        f"{STALL}, train 50, update stalled, train 50, update", in_steps(4, stall=29.98, all_to_all=2.02)),
+    "records arrive after a stall": (
+        "train 100, update, wait 30, update stalled, train 50, update late, update",
+        in_steps(3, stall=29.98, all_to_all=1.52)),
+    "a short wait is no stall": ("train 100, wait 0.04, update stalled", in_steps(2)),
+    "records may still arrive": ("train 50, update late", {}),
+    "records never arrive": ("train 50, update late, done 6, update late", {"unknown": 1}),
+    "the hub was down": (  # and the records of 1.06 s may still arrive
+        "train 100, update, eval 100, train 400, eval 50, lose all but 50, update",
+        in_steps(3, eval=150, unknown=7 - 1.06)),
+    "the hub starts late": ("train 50000, lose all but 50, update", in_steps(1, unknown=999 - 1.12)),
+    "a restart begins after the last step": (
+        "wait 2, train 100, update, wait 0.5, die, update, wait 7, update, restart 40, wait 3, train 50, update",
+        in_steps(3, init=5, restart=40.5)),
+    "a restart takes hours": ("train 50, update, die, update, restart 10800, update", in_steps(1, restart=10800)),
+    "another job starts after a day": ("train 50, update, die, update, restart 86410, update", {}),
+    "another job starts after a good end": ("train 50, done 0, update, restart 10, wait 2, update", {"init": 2}),
+    "ranks die in a stall": (
+        "train 100, update, wait 600, die, update, wait 1, update stalled", in_steps(2, restart=600)),
+    "a finished job does not grow": ("train 50, done 0, update, wait 100, update", in_steps(1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("story", "categories"), TIMES.values(), ids=TIMES)
+def test_time_has_its_categories(job, story, categories):
+    account = job.play(story)
+    assert rounded_categories(account) == pytest.approx(categories, abs=1e-6)
+    assert account.gpu_seconds == pytest.approx({cause: 4 * seconds for cause, seconds in account.causes.items()})
+
+
+GOODPUTS = {
+    "no update yet": ("wait 0", None, 0, ""),
+    "one launch": ("wait 1, train 50, update", 0.5, 0, ""),
+    "records are missing": ("train 1000, update late, update late, update late", 1.0, 0, ""),
+    "steps after the last checkpoint are lost": (
+        f"train 100, checkpoint 1, train 30, update, train 20, update{RESTART}", 3 / 9, 1.0, ""),
+    "the last checkpoint is of an earlier launch": (
+        f"train 100, checkpoint 0, train 1, update{RESTART}{RESTART}", 3 / 12.02, 1.02, ""),
+    "no checkpoint before a restart": (f"train 100, update{RESTART}", None, 2.0, "saw no checkpoint before a restart"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("story", "ratio", "lost", "doubt"), GOODPUTS.values(), ids=GOODPUTS)
+def test_goodput_is_the_share_of_time_in_steps_that_were_not_lost(job, story, ratio, lost, doubt):
+    account = job.play(story)
+    assert account.goodput_ratio == (ratio if ratio is None else pytest.approx(ratio))
+    assert account.lost == pytest.approx(lost)
+    assert doubt in account.doubt
+
+
+def test_goodput_is_unknown_if_the_clock_moved_back_between_launches(job):
+    job.play("train 100, checkpoint 0, train 1, update, die, update, restart 4")
+    job.time -= 3600
+    account = job.play("wait 1, update")
+    assert account.goodput_ratio is None
+    assert "clock was set back" in account.doubt
+    assert "restart" not in account.causes
+
+
+def test_end_of_a_dead_launch_does_not_move_backwards(job):
+    job.play("train 100, update, wait 600, die, update")
+    job.gone += 500  # a restarted agent counts from the last sign of life
     job.update()
-    assert rounded_categories(job.account)["other"] == 0.3
+    job.gone -= 500
+    assert job.play("restart 10, update").seconds == pytest.approx(job.total_seconds)
 
 
-def test_unfinished_step_is_not_counted(job):
-    job.train(10)
-    job.wait(0.015)
-    job.update()
-    assert job.account.seconds == pytest.approx(10 * STEP)
-
-
-def test_stall_is_counted_once_and_not_as_communication(job):
-    job.train(100)
-    job.update()
-    for _ in range(30):
-        job.wait(1)
-        job.update(stalled=True)
-    assert rounded_categories(job.account)["stall"] == pytest.approx(30 - STEP)
-    job.train(50)
-    job.update(stalled=True)
-    job.train(50)
-    job.update()
-    assert rounded_categories(job.account) == pytest.approx({"forward": 2.0, "all_to_all": 2.0, "stall": 30}, abs=0.05)
-    assert job.account.seconds == pytest.approx(job.total_seconds)
-    assert job.account.in_steps == pytest.approx(200 * STEP, abs=0.05)
-
-
-def test_stall_is_not_communication_if_records_arrive_later(job):
-    job.train(100)
-    job.update()
-    job.wait(30)
-    job.update(stalled=True)
-    job.train(50)
-    job.update(stalled=True, with_records=False)
-    job.update()
-    assert rounded_categories(job.account) == pytest.approx({"forward": 1.5, "all_to_all": 1.5, "stall": 30}, abs=0.05)
-
-
-def test_short_wait_during_an_open_stall_finding_is_not_a_stall(job):
-    job.train(100)
-    job.wait(2 * STEP)
-    job.update(stalled=True)
-    assert "stall" not in job.account.causes
+def test_missing_rank_does_not_start_another_launch(job):
+    """The rank may be missing because it is unwatched."""
+    job.play("train 50, update")
+    state = job.state()
+    job.account.update(replace(state, ranks=state.ranks[1:], missing=(0,)), (), STEP, False)
+    assert job.account.start.run_uid == "0-0"
 
 
 def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
@@ -99,47 +121,8 @@ def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
     assert sum(job.account.causes.values()) == pytest.approx(16 * 0.120)
 
 
-def test_goodput_is_unknown_before_the_first_update(job):
-    assert job.account.goodput_ratio is None
-
-
-def test_account_is_complete_after_the_hub_was_down(job):
-    job.train(100)
-    job.update()
-    job.change_activity("eval")
-    job.wait(100)
-    job.train(400)
-    job.change_activity("eval")
-    job.wait(50)
-    job.new_steps = job.new_steps[-50:]
-    job.update()
-    assert job.account.seconds == pytest.approx(job.total_seconds, abs=1.1)  # records of 1 s may still come
-    assert rounded_categories(job.account)["eval"] == 150
-
-
-def test_time_of_steps_without_records_is_unknown(job):
-    """The hub starts when the job has run for hours."""
-    job.train(50_000)
-    job.new_steps = job.new_steps[-50:]
-    job.update()
-    assert rounded_categories(job.account)["forward"] == pytest.approx(0.5)
-    assert rounded_categories(job.account)["unknown"] == pytest.approx(999, abs=1.2)
-
-
-def test_steps_count_as_unknown_if_their_records_never_arrive(job):
-    job.train(50)
-    job.update(with_records=False)
-    assert job.account.seconds == 0
-    job.change_activity("done")
-    job.wait(6)
-    job.update(with_records=False)
-    assert rounded_categories(job.account) == {"unknown": 1.0}
-
-
 def test_time_is_counted_once_after_the_first_rank_was_unwatched(job):
-    job.train(50)
-    job.update()
-    job.train(50)
+    job.play("train 50, update, train 50")
     state = job.state()
     hidden = replace(state, ranks=state.ranks[1:], unwatched=state.ranks[:1])
     job.account.update(hidden, (), STEP, False)
@@ -150,9 +133,7 @@ def test_time_is_counted_once_after_the_first_rank_was_unwatched(job):
 
 def test_update_during_a_change_of_activity_counts_nothing_twice(job):
     """The totals in the box are newer than the activity that was read."""
-    job.change_activity("eval")
-    job.wait(5)
-    job.update()
+    job.play("eval 5, update")
     state = job.state()
     between = {"eval": 5.05}
     torn = replace(state, ranks=tuple(replace(r, between_seconds=between, open_seconds=0.0) for r in state.ranks))
@@ -161,13 +142,13 @@ def test_update_during_a_change_of_activity_counts_nothing_twice(job):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_categories_sum_to_wall_clock_after_random_events(seed):
+def test_categories_sum_to_wall_clock_after_random_events_and_never_decrease(seed):
     """The sum holds to 0.1 %, except for the step that is unfinished at the last update."""
-    chance, job = Random(seed), SimulatedJob()
+    chance, job, before = Random(seed), SimulatedJob(), {}
     for _ in range(60):
         event = chance.choice(["train"] * 4 + ["eval", "checkpoint", "stall", "die", "idle"])
         if event == "train":
-            job.train(chance.randint(1, 200), phases={"forward": 0.007, "data": 0.003}, ops={"all_reduce": 0.01})
+            job.train(chance.randint(1, 200))
         elif event in ("eval", "checkpoint") and job.activity != "init":
             job.change_activity(event)
             job.wait(chance.uniform(0, 30))
@@ -180,33 +161,17 @@ def test_categories_sum_to_wall_clock_after_random_events(seed):
                 job.update(stalled=True)
         elif event == "die":
             job.update(with_records=chance.random() < 0.5)
-            job.wait(chance.uniform(0, 2))
-            job.die()
-            job.update()
-            job.wait(chance.uniform(0, 10))
+            job.play(f"wait {chance.uniform(0, 2)}, die, update, wait {chance.uniform(0, 10)}")
             job.restart(after=job.gone + chance.uniform(0, 60))
             job.wait(chance.uniform(0, 10))
         else:
             job.wait(chance.uniform(0, 1))
         if chance.random() < 0.7:
-            job.update(with_records=chance.random() < 0.8)
-    job.train(100)
-    job.update()
-    assert job.account.seconds == pytest.approx(job.total_seconds, rel=1e-3)
-    assert all(seconds >= 0 for seconds in job.account.causes.values())
-
-
-def test_categories_never_decrease(job):
-    """Time categories are counters."""
-    chance, before = Random(5), {}
-    for _ in range(300):
-        job.train(chance.randint(0, 3)) if chance.random() < 0.7 else job.change_activity(
-            chance.choice(["eval", "checkpoint"])
-        )
-        job.wait(chance.uniform(0, 2))
-        job.update(stalled=chance.random() < 0.3, with_records=chance.random() < 0.5)
+            job.update(stalled=chance.random() < 0.3, with_records=chance.random() < 0.8)
         assert all(job.account.causes[cause] >= seconds for cause, seconds in before.items())
         before = dict(job.account.causes)
+    assert job.play("train 100, update").seconds == pytest.approx(job.total_seconds, rel=1e-3)
+    assert all(seconds >= 0 for seconds in job.account.causes.values())
 
 
 def test_histogram_bucket_includes_its_upper_bound():
@@ -218,48 +183,25 @@ def test_histogram_bucket_includes_its_upper_bound():
     assert account.histogram_seconds == pytest.approx(0.0005 + 0.001 + 0.0011 + 100 + 8 * 0.020)
 
 
-def test_unknown_activity_has_a_category_of_its_own(job):
-    job.wait(3)
-    job.train(100)
-    job.change_activity("tune")
-    job.wait(5)
-    job.update()
-    assert rounded_categories(job.account)["tune"] == 5
-    job.wait(2)
-    job.train(50)
-    job.update()
-    assert rounded_categories(job.account) == {"init": 3, "forward": 1.5, "all_to_all": 1.5, "tune": 7}
-    assert job.account.seconds == pytest.approx(job.total_seconds)
-
-
 def test_operations_count_over_wall_clock_with_its_pauses(job):
     """A step of 20 ms whose operations take 5 ms at the peak: 100 of them are 0.5 s of 2 s in steps and 3 s before."""
-    job.wait(3)
-    job.train(60)
-    job.update()
-    assert job.account.flops_ratio == 0
-    job.train(40)
-    job.update()
+    assert job.play("wait 3, train 60, update").flops_ratio == 0
+    job.play("train 40, update")
     job.account.rate(0.005)
     assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
-    job.change_activity("eval")
-    job.wait(5)
-    job.update()
+    job.play("eval 5, update")
     job.account.rate(0.005)
     assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
 
 
 def test_operations_are_followed_from_now_on_in_an_account_of_an_earlier_zmon(job):
-    job.train(100)
-    job.update()
+    job.play("train 100, update")
     job.account.peak_start, job.account.unrated_steps, job.account.launch_steps = None, 0, 0
-    job.train(50)
-    job.update()
+    job.play("train 50, update")
     job.account.rate(0.005)
     # one update tells which steps are older, so the steps between two updates are not counted
     assert job.account.peak_seconds == 0
-    job.train(100)
-    job.update()
+    job.play("train 100, update")
     job.account.rate(0.005)
     assert job.account.peak_seconds == pytest.approx(0.5)
     assert job.account.flops_ratio == pytest.approx(0.5 / (job.account.seconds - job.account.peak_start))

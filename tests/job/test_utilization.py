@@ -1,16 +1,30 @@
-"""Tests of the work of a job relative to the peak of its devices."""
+"""Tests of the work of a job relative to the peak of its devices, and of the activity of its GPUs."""
 
 from dataclasses import replace
 
 import pytest
 
-from tests.build import rank_state, step_record
+from tests.build import NOW, rank_state, snapshot, step_record
 from tests.steps import aligned
-from zmon.job.utilization import JobPeaks, RecentWork, StepWork, flops_source, job_peaks, utilization
+from zmon.job.time_account import Account
+from zmon.job.utilization import (
+    SAMPLE_SECONDS,
+    ActivitySample,
+    JobPeaks,
+    RecentActivity,
+    RecentWork,
+    StepWork,
+    activity_of,
+    flops_source,
+    job_peaks,
+    utilization,
+)
 from zmon.scaling.peaks import DevicePeaks
+from zmon.schema.host import GpuSample, HostSample, HostWindow
 from zmon.schema.unknown import Unknown
+from zmon.schema.utilization import GpuActivity
 
-OWN = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12, "bfloat16": 4e12}, 2e10)}
+MEASURED = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12, "bfloat16": 4e12}, 2e10)}
 FLOAT32 = {"float32": 1.0}
 
 
@@ -28,44 +42,35 @@ def record(step=1, flops=None, traffic=None, mean=None):
     return replace(made, measures=replace(made.measures, flops=flops, memory_traffic_bytes=traffic), mean=mean)
 
 
-def test_peak_of_a_job_is_the_sum_over_its_gpus():
-    peaks = job_peaks([on_gpu(0), on_gpu(1)], 2, {})
-    assert peaks == JobPeaks(pytest.approx(2 * 989.5e12), pytest.approx(2 * 4.8e12))
-
-
-def test_ranks_share_the_peak_of_their_processors():
-    ranks = [on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")]
-    assert job_peaks(ranks, 4, OWN) == JobPeaks(pytest.approx(2e12), pytest.approx(4e10))
-
-
-def test_ranks_share_the_peak_of_one_gpu():
-    ranks = [replace(on_gpu(rank), device="GPU-0") for rank in range(2)]
-    assert job_peaks(ranks, 2, {}).flops == pytest.approx(989.5e12)
+@pytest.mark.parametrize(
+    ("ranks", "flops", "bandwidth"),
+    [
+        ([on_gpu(0), on_gpu(1)], 2 * 989.5e12, 2 * 4.8e12),
+        ([replace(on_gpu(rank), device="GPU-0") for rank in range(2)], 989.5e12, 4.8e12),
+        ([on_cpu(0), on_cpu(1), on_cpu(2), on_cpu(3, "node-b")], 2e12, 4e10),
+        ([replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})], 65e12, None),
+    ],
+    ids=["two GPUs", "two ranks share a GPU", "ranks share processors", "the bandwidth is unknown"],
+)
+def test_peak_of_a_job_is_the_sum_over_its_devices(ranks, flops, bandwidth):
+    peaks = job_peaks(ranks, len(ranks), MEASURED)
+    assert peaks == JobPeaks(pytest.approx(flops), bandwidth and pytest.approx(bandwidth))
 
 
 @pytest.mark.parametrize(
-    ("odd", "reason"),
+    ("ranks", "reason"),
     [
-        (on_gpu(1, "NVIDIA Imaginary 1"), "the peak of NVIDIA Imaginary 1 is unknown: add it to the file"),
-        (on_gpu(1, ""), "the peak of the device of rank 1 is unknown"),
-        (on_gpu(1, "Tesla T4"), "the peak of Tesla T4 in bfloat16 is unknown"),
-        (replace(on_gpu(1), flops_dtypes={}), "in an unknown dtype is unknown"),
+        ([on_gpu(1, "NVIDIA Imaginary 1")], "the peak of NVIDIA Imaginary 1 is unknown: add it to the file"),
+        ([on_gpu(1, "")], "the peak of the device of rank 1 is unknown"),
+        ([on_gpu(1, "Tesla T4")], "the peak of Tesla T4 in bfloat16 is unknown"),
+        ([replace(on_gpu(1), flops_dtypes={})], "in an unknown dtype is unknown"),
+        ([], "no agent reported these ranks"),  # the peak of fewer ranks is less, so the ratio would be too large
     ],
 )
-def test_peak_is_unknown_if_that_of_one_rank_is(odd, reason):
-    peaks = job_peaks([on_gpu(0), odd], 2, {})
+def test_peak_is_unknown_if_that_of_one_rank_is(ranks, reason):
+    peaks = job_peaks([on_gpu(0), *ranks], 2, {})
     assert isinstance(peaks, Unknown)
     assert reason in peaks.reason
-
-
-def test_peak_is_unknown_while_a_rank_is_missing():
-    """The peak of three ranks is less than that of four: the ratio would be too large."""
-    assert isinstance(job_peaks([on_gpu(0), on_gpu(1), on_gpu(2)], 4, {}), Unknown)
-
-
-def test_memory_bandwidth_may_be_unknown_alone():
-    ranks = [replace(on_gpu(0, "Tesla T4"), flops_dtypes={"float16": 1.0})]
-    assert job_peaks(ranks, 1, {}) == JobPeaks(pytest.approx(65e12), None)
 
 
 @pytest.mark.parametrize(
@@ -102,22 +107,97 @@ def test_step_with_a_rank_of_unknown_work_is_left_out():
     assert (work.total.flops, work.total.memory_traffic) == (2e12, None)
 
 
-def test_ratios_of_a_job_that_its_operations_limit():
-    now = utilization(StepWork(10, 1.0, 4e11, 1e9), "declared", JobPeaks(1e12, 2e10), 0.25)
-    assert (now.step_ratio, now.wall_ratio) == (pytest.approx(0.4), 0.25)
-    assert now.memory_ratio == pytest.approx(0.05)
-    assert (now.roofline_ratio, now.memory_bound) == (pytest.approx(0.4), False)
+@pytest.mark.parametrize(
+    ("flops", "traffic", "bandwidth", "memory_ratio", "roofline_ratio", "memory_bound"),
+    [
+        (4e11, 1e9, 2e10, 0.05, 0.4, False),
+        (1e11, 1e10, 2e10, 0.5, 0.5, True),  # at 10 operations per byte, the memory allows a fifth of the peak
+        (4e11, None, 2e10, None, None, None),
+        (4e11, 1e9, None, None, None, None),
+        (4e11, 0.0, 2e10, None, None, None),
+    ],
+    ids=["operations limit", "memory limits", "unknown traffic", "unknown bandwidth", "no traffic"],
+)
+def test_ratios_are_of_the_peaks_and_of_the_roofline(
+    flops, traffic, bandwidth, memory_ratio, roofline_ratio, memory_bound
+):
+    now = utilization(StepWork(10, 1.0, flops, traffic), "declared", JobPeaks(1e12, bandwidth), 0.25)
+    assert (now.step_ratio, now.wall_ratio) == (pytest.approx(flops / 1e12), 0.25)
+    assert now.memory_ratio == (memory_ratio and pytest.approx(memory_ratio))
+    assert now.roofline_ratio == (roofline_ratio and pytest.approx(roofline_ratio))
+    assert now.memory_bound is memory_bound
 
 
-def test_ratios_of_a_job_that_memory_limits():
-    """10 operations for each byte: 2e10 bytes/s allow 2e11 operations per second, a fifth of the peak."""
-    now = utilization(StepWork(10, 1.0, 1e11, 1e10), "declared", JobPeaks(1e12, 2e10), None)
-    assert now.step_ratio == pytest.approx(0.1)
-    assert now.memory_ratio == pytest.approx(0.5)
-    assert (now.roofline_ratio, now.memory_bound) == (pytest.approx(0.5), True)
+# -- activity of GPUs --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("traffic", "bandwidth"), [(None, 2e10), (1e9, None), (0.0, 2e10)])
-def test_roofline_is_unknown_without_traffic_or_bandwidth(traffic, bandwidth):
-    now = utilization(StepWork(10, 1.0, 4e11, traffic), "counted", JobPeaks(1e12, bandwidth), None)
-    assert (now.memory_ratio, now.roofline_ratio, now.memory_bound) == (None, None, None)
+def job(*tensor, memory=0.5, devices=range(9), world_size=None, **changes):
+    """Return a job of one rank per GPU whose tensor cores are this busy."""
+    fields = {"world_size": world_size or len(tensor), **changes}
+    ranks = [rank_state(n, device=f"GPU-{devices[n]}", **fields) for n in range(len(tensor))]
+    gpus = [
+        GpuSample(str(n), f"GPU-{n}", tensor_active_ratio=ratio, memory_active_ratio=memory)
+        for n, ratio in enumerate(tensor)
+    ]
+    gpus.append(GpuSample("9", "GPU-9", tensor_active_ratio=1.0, memory_active_ratio=1.0))  # of nobody
+    return snapshot(*ranks, hardware=[HostWindow("node-a", 60.0, HostSample(), HostSample(gpus=tuple(gpus)))])
+
+
+def after(*jobs, seconds=SAMPLE_SECONDS, stalled=()):
+    """Return the recent activity and the account of a job after these snapshots; some of them are in a stall."""
+    recent, account = RecentActivity(), Account("job", causes={"restart": 100.0})
+    for number, job_ in enumerate(jobs):
+        recent.add(replace(job_, time=NOW + number * seconds), account, number in stalled)
+    return recent, account
+
+
+BUSY, NO_GPU = job(0.5), snapshot(rank_state(0), rank_state(1))
+
+
+@pytest.mark.parametrize(
+    ("snapshot_", "expected"),
+    [
+        (job(0.2, 0.6), ActivitySample(pytest.approx(0.4), 0.5)),
+        (job(0.2, 0.6, 0.6, devices=(0, 1, 1)), ActivitySample(pytest.approx(0.4), 0.5)),
+        (job(0.2, memory=None), ActivitySample(0.2, None)),
+        (job(0.2, None), None),
+        (job(0.2, world_size=2), None),
+        (NO_GPU, None),
+    ],
+    ids=["two GPUs", "two ranks share a GPU", "traffic of the memory is unknown", "a GPU is unknown",
+         "a rank is missing", "no GPU"],
+)  # fmt: skip
+def test_activity_is_the_mean_of_the_gpus_of_the_job(snapshot_, expected):
+    assert activity_of(snapshot_) == expected
+
+
+ACTIVITIES = {  # snapshots, the means of the tensor cores now and over wall-clock, and the time that is known
+    "the last minute of training counts": ([job(0.2)] * 8 + [job(0.4)] * 12, 0.4, (7 * 0.2 + 12 * 0.4) / 19, 95.0),
+    "a checkpoint counts over wall-clock": ([job(0.4)] * 2 + [job(0.0, activity="checkpoint")], 0.4, 0.2, 10.0),
+    "a GPU is unknown": ([BUSY] * 3 + [job(None)], None, 0.5, 10.0),
+    "nothing is assumed of the time before": ([job(0.1)] * 3 + [job(None)] * 6 + [BUSY], 0.5, 0.1, 10.0),
+    "no GPU": ([NO_GPU], None, None, 0.0),
+    "others use the GPUs of a job that is done": ([BUSY] * 3 + [job(0.9, activity="done")] * 6, None, 0.5, 10.0),
+    "others use the GPUs of a job that is gone": ([BUSY] * 3 + [job(0.9, alive=False)] * 6, None, 0.5, 10.0),
+}
+
+
+@pytest.mark.parametrize(("jobs", "now", "wall", "known"), ACTIVITIES.values(), ids=ACTIVITIES)
+def test_activity_is_a_mean_over_time(jobs, now, wall, known):
+    recent, account = after(*jobs)
+    means = GpuActivity(pytest.approx(now), pytest.approx(wall), pytest.approx(0.5))
+    assert recent.activity(account) == (None if now is None else means)
+    assert account.tensor_ratio == pytest.approx(wall)
+    assert account.tensor_known_seconds == pytest.approx(known)
+
+
+def test_no_more_than_one_sample_is_taken_in_five_seconds():
+    recent, account = after(*[BUSY] * 51, seconds=0.1)
+    assert (len(recent.training), account.tensor_known_seconds) == (2, pytest.approx(5.0))
+
+
+def test_stalls_and_restarts_count_over_wall_clock_only():
+    recent, account = after(job(0.4), job(0.4), job(0.0), stalled=(2,))
+    assert recent.activity(account) == GpuActivity(pytest.approx(0.4), pytest.approx(0.2), 0.5)
+    account.causes["restart"] += 10.0
+    assert recent.activity(account).tensor_wall_ratio == pytest.approx(0.1)

@@ -106,7 +106,7 @@ def ops_of(box, counted):
         sizes = (total.sent_bytes, total.received_bytes)
         ops[op] = [
             total.count,
-            *(None if own is None else size for size, own in zip(sizes, counted_sizes, strict=True)),
+            *(None if counted_size is None else size for size, counted_size in zip(sizes, counted_sizes, strict=True)),
         ]
     return ops
 

@@ -26,7 +26,7 @@ from zmon.schema.host import (
     TcpSample,
 )
 from zmon.schema.job import JobView
-from zmon.schema.measures import OWN
+from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.schema.names import OPS, PHASES
 from zmon.schema.rank import InFlight
 
@@ -43,7 +43,7 @@ def filled(sample):
 FULL_RANK = rank_state(
     1,
     totals={
-        **{measure.column: 1 for measure in OWN},
+        **{measure.column: 1 for measure in AMOUNT_MEASURES},
         **totals_of(measures(
             dict.fromkeys(PHASES, 1.0), dict.fromkeys(OPS[:6], 1.0), samples=320, lookups=8000, nic_sent_bytes=12,
             nic_received_bytes=13,

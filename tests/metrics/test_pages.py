@@ -13,7 +13,7 @@ from tests.golden.compare import check_text
 from tests.metrics.scene import FULL_HOST, FULL_RANK, JOB_VIEW, SOURCES, hub, page, series, value
 from zmon.metrics import SPECS, STEP_HISTOGRAM, free_labels
 from zmon.schema.host import HostSample, NicSample
-from zmon.schema.measures import OWN
+from zmon.schema.measures import AMOUNT_MEASURES
 
 SCENE = page(FULL_RANK, rank_state(2), sample=FULL_HOST, sources=SOURCES)
 
@@ -70,11 +70,11 @@ def test_reported_nan_is_shown_as_nan():
 
 def test_unknown_value_of_a_rank_has_no_series():
     text = page(rank_state(0, last_step_time=None, resident_bytes=None))
-    own = [measure.metric for measure in OWN if measure.metric]
-    assert {"zmon_samples_total", "zmon_step_nic_bytes_total"} <= {*own}
+    amount_metrics = [measure.metric for measure in AMOUNT_MEASURES if measure.metric]
+    assert {"zmon_samples_total", "zmon_step_nic_bytes_total"} <= {*amount_metrics}
     for name in (
-        *own, "zmon_last_step_timestamp_seconds", "zmon_last_checkpoint_timestamp_seconds", "zmon_device_memory_bytes",
-        "zmon_process_resident_bytes",
+        *amount_metrics, "zmon_last_step_timestamp_seconds", "zmon_last_checkpoint_timestamp_seconds",
+        "zmon_device_memory_bytes", "zmon_process_resident_bytes",
     ):  # fmt: skip
         assert series(text, name) == {}, name
 

@@ -11,10 +11,11 @@ from zmon.box.reader import BoxReader
 from zmon.box.steps import StepEnds, aligned_steps, totals, whole_steps
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
-from zmon.schema.measures import OWN
+from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.schema.steps import MEAN
 
-DECLARED = [measure.name for measure in OWN if not measure.name.startswith("nic_")]  # the arguments of `zmon.work`
+# The arguments of `zmon.work`.
+DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
 
 
 @pytest.fixture

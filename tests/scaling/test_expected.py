@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.scaling.test_fit import point
-from zmon.scaling.expected import OWN, JobSize, expected_step, in_parts
+from zmon.scaling.expected import SELF_TIME, JobSize, expected_step, in_parts
 from zmon.schema.curve import IMBALANCE, ScalingCurve
 from zmon.schema.expected import PREDICTED, RECORDED
 
@@ -27,7 +27,7 @@ def test_expected_step_of_another_size_is_predicted():
 
 
 def test_in_parts_merges_all_phases():
-    assert in_parts(NOW) == {OWN: pytest.approx(0.011), IMBALANCE: 0.002, "all_to_all": 0.004}
+    assert in_parts(NOW) == {SELF_TIME: pytest.approx(0.011), IMBALANCE: 0.002, "all_to_all": 0.004}
 
 
 def test_part_with_the_largest_increase_is_first():

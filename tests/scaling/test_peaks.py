@@ -42,9 +42,9 @@ def test_volta_and_turing_have_no_bfloat16():
 
 
 def test_what_the_site_measured_counts_first():
-    own = DevicePeaks({"bfloat16": 1e12})
-    assert peaks_of("NVIDIA H200", {"NVIDIA H200": own}) is own
-    assert peaks_of("NVIDIA H200 of ours", {"NVIDIA H200": own}) is None
+    peaks = DevicePeaks({"bfloat16": 1e12})
+    assert peaks_of("NVIDIA H200", {"NVIDIA H200": peaks}) is peaks
+    assert peaks_of("NVIDIA H200 of ours", {"NVIDIA H200": peaks}) is None
 
 
 def test_each_datasheet_is_named_and_has_possible_rates():

@@ -6,12 +6,12 @@ import pytest
 
 from zmon.box import layout
 from zmon.schema.measures import (
+    AMOUNT_MEASURES,
     COLUMNS,
     MEASURE,
     MEASURES,
     NUM_SLOTS,
     NUM_TOTALS,
-    OWN,
     OWN_SLOTS,
     SLOTS,
     is_aligned,
@@ -22,7 +22,8 @@ from zmon.schema.measures import (
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 from zmon.schema.rank import RankState
 
-DECLARED = [measure.name for measure in OWN if not measure.name.startswith("nic_")]  # the arguments of `zmon.work`
+# The arguments of `zmon.work`.
+DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
 
 # -- places ------------------------------------------------------------------------------------------------
 
@@ -51,8 +52,8 @@ def test_each_number_of_a_boundary_belongs_to_one_part():
     head = [layout.NUMBER, layout.KIND, layout.STEP_NUMBER, layout.TIME, layout.REPORTED]
     values = range(layout.VALUES, layout.VALUES + layout.MAX_REPORT_KEYS)
     totals = [place for slots in layout.SLOTS.values() for place in range(slots.start, slots.stop)]
-    own = range(layout.STEP_AMOUNTS.start, layout.STEP_AMOUNTS.stop)
-    assert [*head, *values, *totals, *own] == list(range(layout.BOUNDARY.size // 8))
+    step_amounts = range(layout.STEP_AMOUNTS.start, layout.STEP_AMOUNTS.stop)
+    assert [*head, *values, *totals, *step_amounts] == list(range(layout.BOUNDARY.size // 8))
 
 
 # -- the order that the C edge needs -----------------------------------------------------------------------
@@ -65,11 +66,11 @@ def names_between(first, last):
 
 def test_what_a_job_declares_comes_before_the_other_amounts():
     """The C edge adds the arguments of `zmon.work` to the first amounts."""
-    own = [measure.name for measure in OWN]
-    assert own == names_between("samples", "nic_received") == [*DECLARED, "nic_sent", "nic_received"]
+    names = [measure.name for measure in AMOUNT_MEASURES]
+    assert names == names_between("samples", "nic_received") == [*DECLARED, "nic_sent", "nic_received"]
     assert len(DECLARED) == layout.NUM_DECLARED == layout.NIC_SENT
     assert slice(layout.SLOTS["samples"].start, layout.SLOTS["nic_received"].stop) == layout.AMOUNTS
-    assert len(own) == layout.NUM_AMOUNTS == layout.NIC_RECEIVED + 1
+    assert len(names) == layout.NUM_AMOUNTS == layout.NIC_RECEIVED + 1
 
 
 def test_times_lie_together_with_the_phases_first():

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from zmon import detectors
-from zmon.detectors.straggler import Straggler
+from zmon.detectors.slow.straggler import Straggler
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.thresholds import Threshold, build, changed

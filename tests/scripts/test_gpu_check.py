@@ -13,10 +13,10 @@ from tests.places import REPOSITORY
 def test_python_is_that_of_the_user_then_of_the_project(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "PROJECT", tmp_path)
     assert gpu_check.chosen_python({}) == sys.executable
-    own = tmp_path / ".venv" / "bin" / "python"
-    own.parent.mkdir(parents=True)
-    own.touch()
-    assert gpu_check.chosen_python({}) == str(own)
+    project_python = tmp_path / ".venv" / "bin" / "python"
+    project_python.parent.mkdir(parents=True)
+    project_python.touch()
+    assert gpu_check.chosen_python({}) == str(project_python)
     assert gpu_check.chosen_python({"PYTHON": "/usr/bin/python3.12"}) == "/usr/bin/python3.12"
 
 

@@ -120,5 +120,5 @@ def test_alerts_named_in_alertmanager_configuration_exist():
     """An inhibition of an alert that was renamed inhibits nothing, without an error."""
     rules = yaml.safe_load((FOLDER / "zmon.yaml").read_text())
     alerts = {rule["alert"] for group in rules["groups"] for rule in group["rules"] if "alert" in rule}
-    named = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))
-    assert named <= alerts
+    alert_names = set(re.findall(r"Zmon\w+", alertmanager_yaml("http://x/")))
+    assert alert_names <= alerts

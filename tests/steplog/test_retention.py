@@ -123,12 +123,12 @@ def test_segment_that_a_rank_writes_to_is_not_deleted(tmp_path, root, new_log, w
     log, box = new_log(limit_bytes=2 * SMALLEST_BYTES), rank_box(tmp_path)
     box.steps(5)
     log.append(inodes(box))
-    (own,) = segments(root)
-    set_modification_time(own, wall.now - 1000)  # the rank has been in an evaluation since then
+    (segment,) = segments(root)
+    set_modification_time(segment, wall.now - 1000)  # the rank has been in an evaluation since then
     others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
     wall.now += PRUNE_SECONDS + 1
     log.append(inodes(box))
-    assert [own.exists(), *(path.exists() for path in others)] == [True, False, False]
+    assert [segment.exists(), *(path.exists() for path in others)] == [True, False, False]
 
 
 # -- age ---------------------------------------------------------------------------------------------------

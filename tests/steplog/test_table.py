@@ -8,11 +8,11 @@ from pyarrow import parquet
 
 from tests.steplog.build import append_once, logged, rank_box, segments
 from zmon.probe.rank import OP_NUMBER, PHASE_NUMBER, TRAIN
-from zmon.schema.measures import OWN
+from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.steplog import table
 from zmon.steplog.table import Table, write_json_lines, write_parquet
 
-OWN_COLUMNS = [measure.column for measure in OWN]
+OWN_COLUMNS = [measure.column for measure in AMOUNT_MEASURES]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from tests.hostile.users import BOB, needs_root, run_as
 from zmon.web.asker import find_asker
 
-OWN = ("127.0.0.1", 9780)
+SERVER = ("127.0.0.1", 9780)
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
 
@@ -71,21 +71,21 @@ def test_ipv4_client_of_a_server_of_both_families_is_known(kernel):
 def test_wrapped_ipv4_socket_of_an_ipv6_client_is_known(kernel):
     wrapped = "0000000000000000FFFF00000100007F"
     proc = kernel(tcp6=line(f"{wrapped}:1F90", f"{wrapped}:2634", 1234, 7))
-    assert find_asker(("127.0.0.1", 8080), OWN, proc).uid == 1234
+    assert find_asker(("127.0.0.1", 8080), SERVER, proc).uid == 1234
 
 
 def test_socket_that_no_process_has_open_is_of_nobody(kernel):
     """The kernel lists it as root's: a client that closes at once would else be root."""
-    asker = find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=line("0100007F:1F90", "0100007F:2634", 0, 0)))
+    asker = find_asker(("127.0.0.1", 8080), SERVER, kernel(tcp=line("0100007F:1F90", "0100007F:2634", 0, 0)))
     assert (asker.uid, asker.reason) == (None, "no process of this machine has port 8080")
 
 
 def test_same_port_with_another_end_is_of_nobody(kernel):
     proc = kernel(tcp=line("0200007F:1F90", "0100007F:2634", 0, 7) + line("0100007F:1F90", "0100007F:2635", 0, 8))
-    assert find_asker(("127.0.0.1", 8080), OWN, proc).uid is None
+    assert find_asker(("127.0.0.1", 8080), SERVER, proc).uid is None
 
 
 def test_user_without_a_number_in_this_namespace_is_of_nobody(kernel):
     table = line("0100007F:1F90", "0100007F:2634", 65534, 7)
-    assert find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=table)).uid == 65534
-    assert find_asker(("127.0.0.1", 8080), OWN, kernel(tcp=table, uid_map="0 100000 65536")).uid is None
+    assert find_asker(("127.0.0.1", 8080), SERVER, kernel(tcp=table)).uid == 65534
+    assert find_asker(("127.0.0.1", 8080), SERVER, kernel(tcp=table, uid_map="0 100000 65536")).uid is None

@@ -24,8 +24,8 @@ class Limits:
 
     def excess(self, loads: Loads) -> Loads:
         """Return the bytes of loads (…, 6, R) that do not fit (…, R)."""
-        own: Loads = np.maximum(loads[..., MEMORY, :] - self.room, 0)
-        return own + np.maximum(loads[..., HOST, :] - self.host_room, 0)
+        memory_excess: Loads = np.maximum(loads[..., MEMORY, :] - self.room, 0)
+        return memory_excess + np.maximum(loads[..., HOST, :] - self.host_room, 0)
 
 
 @dataclass

@@ -206,8 +206,8 @@ def _no_room(
     base_bytes: int,
 ) -> ConfigError:
     """Return the error for the rank that has least room in the best assignment; it names its largest table."""
-    own = int((assignment.loads[MEMORY] - limits.room).max()) > 0
-    row, limit, base = (MEMORY, memory_bytes, base_bytes) if own else (HOST, limits.host_room, 0)
+    is_memory = int((assignment.loads[MEMORY] - limits.room).max()) > 0
+    row, limit, base = (MEMORY, memory_bytes, base_bytes) if is_memory else (HOST, limits.host_room, 0)
     rank = int(assignment.loads[row].argmax())
     sizes = [
         (int(option.everywhere[row, rank] + option.shards[row, held_by == rank].sum()), -table)
@@ -215,7 +215,7 @@ def _no_room(
         for held_by in [option.groups[assignment.groups[table]]]
     ]
     table = -max(sizes)[1]
-    where = f"{'' if own else ' of host memory'}, with table {numbers[table]} of {tables[table].rows:,} rows"
+    where = f"{'' if is_memory else ' of host memory'}, with table {numbers[table]} of {tables[table].rows:,} rows"
     return _too_large(base + int(assignment.loads[row, rank]), limit, where, base)
 
 

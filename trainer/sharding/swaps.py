@@ -27,13 +27,13 @@ class _Ranks:
     def __init__(self, assignment: Assignment, step: Step, limits: Limits) -> None:
         loads = assignment.loads
         self.per_byte, self.limits = step.per_byte[:, None], limits
-        self.own = (step.share * step.near)[:, None]
-        self.of_samples = step.of_samples(loads).T + self.own * loads[:ALL_TO_ALLS].T
+        self.shares = (step.share * step.near)[:, None]
+        self.of_samples = step.of_samples(loads).T + self.shares * loads[:ALL_TO_ALLS].T
 
     def seconds(self, loads: NDArray[np.int64], ranks: NDArray[np.int64] | slice | int) -> Array:
         """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
         exchanged = loads[..., :ALL_TO_ALLS]
-        exchange = np.maximum(exchanged * self.per_byte[ranks], self.of_samples[ranks] - exchanged * self.own[ranks])
+        exchange = np.maximum(exchanged * self.per_byte[ranks], self.of_samples[ranks] - exchanged * self.shares[ranks])
         excess = np.maximum(loads[..., MEMORY] - self.limits.room, 0)
         excess += np.maximum(loads[..., HOST] - self.limits.host_room, 0)
         seconds: Array = loads[..., WORK] / PER_SECOND + excess * _SECONDS_PER_BYTE

@@ -17,9 +17,9 @@ def with_tiers(workload: Workload, room: int) -> Workload:
     for number in sorted(range(len(workload.tables)), key=lambda number: (-_reads(workload.tables[number]), number)):
         table = workload.tables[number]
         size = table.rows * (table.dim + 1) * workload.element_bytes
-        own = min(size, max(0, room))
-        shares[number] = 1 - own / size
-        room -= own
+        memory_bytes = min(size, max(0, room))
+        shares[number] = 1 - memory_bytes / size
+        room -= memory_bytes
     tables = tuple(replace(table, host_share=shares[number]) for number, table in enumerate(workload.tables))
     return replace(workload, tables=tables)
 

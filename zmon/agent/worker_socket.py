@@ -24,18 +24,18 @@ class WorkerSocket(NamedTuple):
 
     path: Path
     owner: int  # uid of the owner of the box
-    named: str = ""  # the path in the box; "": the rank has no worker server
+    path_in_box: str = ""  # "": the rank has no worker server
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Path]:
         """Yield a path that leads to the checked socket and to no other. Raises NoSocket."""
-        if not self.named:
+        if not self.path_in_box:
             raise NoSocket(NO_SERVER)
         try:
             fd = os.open(self.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
         except OSError as error:
-            if str(self.path) != self.named:
-                raise NoSocket(f"the box names {self.named}, which is not its own socket: not asked") from error
+            if str(self.path) != self.path_in_box:
+                raise NoSocket(f"the box names {self.path_in_box}, which is not its own socket: not asked") from error
             raise NoSocket(f"cannot reach the rank's worker server: {error.strerror}") from error
         try:
             status = os.fstat(fd)
@@ -52,11 +52,11 @@ class NoSocket(Exception):
     """There is no socket that the agent may use; the message has the reason."""
 
 
-def worker_socket(box: Path, owner: int, named: str, short_paths: Path = SHORT_PATHS) -> WorkerSocket:
+def worker_socket(box: Path, owner: int, path_in_box: str, short_paths: Path = SHORT_PATHS) -> WorkerSocket:
     """Return the socket of a box: the short path if the box names one, else the path beside the box.
 
     In a container the path in the box may differ from the path that the agent sees.
     """
-    path = Path(named)
+    path = Path(path_in_box)
     is_short = path.parent == short_paths and is_short_socket(path.name)
-    return WorkerSocket(path if is_short else box.with_suffix(".sock"), owner, named)
+    return WorkerSocket(path if is_short else box.with_suffix(".sock"), owner, path_in_box)

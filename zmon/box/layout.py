@@ -30,7 +30,7 @@ import struct
 from collections.abc import Sequence
 
 from zmon.schema import measures, names
-from zmon.schema.measures import OWN
+from zmon.schema.measures import AMOUNT_MEASURES
 
 MAGIC = b"ZMONBOX\0"
 RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
@@ -60,9 +60,9 @@ NUM_MEMORY = 3  # allocated, reserved, peak
 BETWEEN = SLOTS["between"]
 # Amounts, which may be unknown: their totals so far, and those of the step. An amount of a step is at most MAX_AMOUNT;
 # totals count on from 0 beyond it, because a fast device does 2^62 operations within hours.
-AMOUNTS = slice(SLOTS[OWN[0].name].start, SLOTS[OWN[-1].name].stop)
+AMOUNTS = slice(SLOTS[AMOUNT_MEASURES[0].name].start, SLOTS[AMOUNT_MEASURES[-1].name].stop)
 STEP_AMOUNTS = slice(FIRST + measures.NUM_TOTALS, FIRST + measures.NUM_SLOTS)
-NUM_AMOUNTS = len(OWN)
+NUM_AMOUNTS = len(AMOUNT_MEASURES)
 SAMPLES, FLOPS, NIC_SENT, NIC_RECEIVED = (
     SLOTS[name].start - AMOUNTS.start for name in ("samples", "flops", "nic_sent", "nic_received")
 )

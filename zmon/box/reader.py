@@ -174,8 +174,8 @@ class BoxReader:
     def groups(self) -> dict[int, tuple[str, int]]:
         """Return name and size of each process group, by its number."""
         _, *pairs = self._cell(self.layout.groups)
-        named = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
-        return {group: (text(name), size) for group, (name, size) in named if text(name)}
+        entries = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
+        return {group: (text(name), size) for group, (name, size) in entries if text(name)}
 
     def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
         """Return the last `max_steps` steps that ended in that time; see `recent.ended`."""

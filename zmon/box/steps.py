@@ -90,12 +90,12 @@ def _sent_so_far(end: Row) -> int:
 
 def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
     previous, end, first = ends
-    own = _ALIGNED.of_step(previous, end)
-    row = (end[layout.STEP_NUMBER], _sent_so_far(end), *own)
+    numbers = _ALIGNED.of_step(previous, end)
+    row = (end[layout.STEP_NUMBER], _sent_so_far(end), *numbers)
     if not with_means:
         return row
     if first is None:
-        return (*row, 0, *own)
+        return (*row, 0, *numbers)
     return (*row, end[layout.STEPS] - first[layout.STEPS], *_ALIGNED.mean(first, end))
 
 

@@ -51,7 +51,7 @@ def compare_command(
             click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
     if any(passed is False for passed, _ in results):
         sys.exit(1)
-    unknown = any(passed is None for passed, _ in results) if results else changes[0].verdict == "unknown"
+    unknown = any(passed is None for passed, _ in results) if results else changes[0].result == "unknown"
     sys.exit(3 if unknown else 0)
 
 

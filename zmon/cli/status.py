@@ -19,6 +19,7 @@ from zmon.cli.render.time_account import time_table
 from zmon.errors import NotServed, Unreachable, ZmonError
 from zmon.schema.api import FindingList, FindingsRequest, JobList, JobsRequest, PlanRequest, PlanTable, endpoints
 from zmon.schema.http_config import HttpConfig
+from zmon.schema.job import unseen
 from zmon.web import client, http_client
 
 UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
@@ -58,7 +59,7 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
         jobs, findings, plan = asyncio.run(ask())
     except Unreachable as error:
         hint = "" if error.next_step else ". Is the hub running? Set its URL with --hub"
-        click.echo(f"zmon: {error}{hint}", err=True)
+        click.echo(f"zmon: {' '.join(unseen(hub_error=f'{error}{hint}'))}", err=True)
         sys.exit(UNKNOWN)
     shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
     if job_id and not shown and not findings.findings:

@@ -1,7 +1,7 @@
-"""The detectors: each file answers one question of an operator with a pure function of a Snapshot.
+"""The detectors: each answers one question of an operator with a pure function of a Snapshot.
 
-To add a detector, add a file, a line in ALL, a line in the contract of pyproject.toml that keeps detectors independent,
-a test file, and a runbook heading for each cause.
+A detector is a file here or in the wing `slow`. The detector `stall` decides with the wings `endings`, `hangs` and
+`network`. CONTRIBUTING.md says how to add one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,9 @@ from typing import Protocol
 
 from zmon.detectors.coverage import Coverage
 from zmon.detectors.divergence import Divergence
-from zmon.detectors.efficiency import EfficiencyLow
 from zmon.detectors.hardware import Hardware
-from zmon.detectors.imbalance import Imbalance
-from zmon.detectors.input_bound import InputBound
-from zmon.detectors.slowdown import Slowdown
+from zmon.detectors.slow import EfficiencyLow, Imbalance, InputBound, Slowdown, Straggler
 from zmon.detectors.stall import Stall
-from zmon.detectors.straggler import Straggler
 from zmon.schema import thresholds
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

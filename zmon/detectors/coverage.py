@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import numbers
-from zmon.schema.evidence import Evidence
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import numbers
+from zmon.schema.evidence import CoverageEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
@@ -67,7 +67,7 @@ class Coverage(Thresholds):
             f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
             "If not, start it again.",
-            evidence=Evidence(agents=tuple(agent.url for agent in silent)),
+            evidence=CoverageEvidence(agents=tuple(agent.url for agent in silent)),
         )
 
     def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
@@ -89,7 +89,7 @@ class Coverage(Thresholds):
             detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
             "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
             "the agent's log names each damaged box.",
-            evidence=Evidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
+            evidence=CoverageEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
 
     def _shared_id(self, snapshot: Snapshot) -> Finding | None:
@@ -112,5 +112,5 @@ class Coverage(Thresholds):
             f"another user has a job with this id; they are watched as {snapshot.job_id}",
             detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the metrics and "
             f"step log of the agent may have it as {first.wanted_job_id}.",
-            evidence=Evidence(),
+            evidence=CoverageEvidence(),
         )

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from zmon.detectors.parts.new_finding import checkpoint_seconds, new_finding
-from zmon.schema.evidence import Evidence
+from zmon.detectors.new_finding import checkpoint_seconds, new_finding
+from zmon.schema.evidence import DivergenceEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.thresholds import Thresholds
@@ -71,7 +71,7 @@ class Divergence(Thresholds):
             detail=f"End the job. {_checkpoint(snapshot, seconds_ago)} Then find out what changed after step "
             f"{last_finite_step}: a batch (skip it), the learning rate (lower it, clip gradients), float16 (use "
             "bfloat16, or a lower loss scale).",
-            evidence=Evidence(key=key, num_steps=num_steps[key], nan_ranks=tuple(r.rank for r in affected)),
+            evidence=DivergenceEvidence(key=key, num_steps=num_steps[key], nan_ranks=tuple(r.rank for r in affected)),
         )
         return (replace(finding, step=last_finite_step),)
 

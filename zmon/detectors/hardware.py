@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zmon.detectors.parts.network import is_physical
-from zmon.detectors.parts.new_finding import drain, new_finding
-from zmon.schema.evidence import Evidence, Fault
+from zmon.detectors.network import is_physical
+from zmon.detectors.new_finding import drain, new_finding
+from zmon.schema.evidence import Fault, HardwareEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
 from zmon.schema.job_snapshot import Snapshot
@@ -84,7 +84,7 @@ class Hardware(Thresholds):
             stalled=False,
             summary=f"{first.device} on {first.host}{affected}: {first.says}{more}",
             detail=_NEXT[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
-            evidence=Evidence(faults=tuple(faults)),
+            evidence=HardwareEvidence(faults=tuple(faults)),
         )
 
     def faults(self, window: HostWindow) -> Iterator[Fault]:

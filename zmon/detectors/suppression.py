@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from zmon.detectors.parts.uneven_steps import JITTER_CAUSES
+from zmon.detectors.slow import JITTER_CAUSES
 from zmon.schema.finding import Finding
 from zmon.schema.names import MOVING_CAUSES, STALL
 

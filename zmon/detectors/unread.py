@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.parts.wording import ranks_text
+from zmon.detectors.wording import ranks_text
 from zmon.format import counted, listed
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import UnreadEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.thresholds import Thresholds
 
@@ -100,6 +100,6 @@ class Unread(Thresholds):
             f"{cause.means}: {lasting[0][1].reason}",
             detail=cause.next_step,
             runbook=f"docs/runbooks.md#{cause.cause}",
-            evidence=Evidence(unread=tuple(rank.reason for _, rank in lasting[:_MAX_LINES])),
+            evidence=UnreadEvidence(unread=tuple(rank.reason for _, rank in lasting[:_MAX_LINES])),
             as_of=time,
         )

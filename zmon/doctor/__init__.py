@@ -59,10 +59,10 @@ async def examine_kubernetes(
     `agents`: their pods, None if nobody says which they are.
     """
     async with http_client.session(http) as session:
-        cluster_checks, own = await asyncio.gather(
+        cluster_checks, kubernetes_checks = await asyncio.gather(
             _cluster(session, hub, history, None), kubernetes.checks_of(server, agents)
         )
-    return [*own, *cluster_checks]
+    return [*kubernetes_checks, *cluster_checks]
 
 
 async def examine_cluster(hub: str, history: str, login: Login | None = None) -> list[Check]:

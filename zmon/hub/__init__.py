@@ -34,8 +34,9 @@ from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
-from zmon.hub.stall_evidence import StallEvidence
+from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.unread_jobs import UnreadJobs
+from zmon.job.headline import with_headline
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api.agent import AgentReport
@@ -70,7 +71,7 @@ class Hub:
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
-        self._stall_evidence = StallEvidence(config, self.links, self.journal, self.job_states)
+        self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()
@@ -255,18 +256,20 @@ class Hub:
 
     def _new_views(self) -> list[JobView]:
         active, now = self.journal.active(), time.time()
-        return [
+        views = (
             replace(
                 view(snapshot, self.job_states, [f for f in active if f.job_id == snapshot.job_id]),
                 ended=self.ended_jobs.ended(snapshot.job_id, now),
             )
             for snapshot in self.snapshots
-        ]
+        )
+        return [with_headline(job, active) for job in views]
 
     def jobs(self) -> list[JobView]:
         """Return a view of every job that an agent reports, and of those that a fault ended within the last day."""
-        reported = self.reported_jobs()
-        return [*reported, *self.ended_jobs.views(time.time(), {job.job_id for job in reported})]
+        reported, active = self.reported_jobs(), self.journal.active()
+        ended = self.ended_jobs.views(time.time(), {job.job_id for job in reported})
+        return [*reported, *(with_headline(job, active) for job in ended)]
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""

@@ -7,10 +7,7 @@ import time
 from collections import deque
 from dataclasses import replace
 
-from zmon.job.earlier_ends import with_earlier_ends
-from zmon.job.report_delay import ReportDelay
-from zmon.job.sharding import of_shard, suspects_of_shard
-from zmon.job.timeline import as_of_now
+from zmon.job.agent_reports import ReportDelay, as_of_now, of_shard, suspects_of_shard, with_earlier_ends
 from zmon.schema.api import SnapshotRequest, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting

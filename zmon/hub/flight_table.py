@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from zmon.schema.api import RankEvidence
-from zmon.schema.evidence import FlightRow, PendingRow
 from zmon.schema.flight import PendingCollective
+from zmon.schema.gathered import FlightRow, PendingRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.unknown import Unknown
 

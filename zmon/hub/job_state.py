@@ -16,11 +16,10 @@ from zmon.hub.pause_recorder import PauseRecorder
 from zmon.hub.pause_store import PauseStore
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
-from zmon.job.gpu_activity import RecentActivity
 from zmon.job.history import History
 from zmon.job.reported_values import ReportedValues
 from zmon.job.time_account import Account
-from zmon.job.utilization import JobPeaks, RecentWork, flops_source, job_peaks, utilization
+from zmon.job.utilization import JobPeaks, RecentActivity, RecentWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample

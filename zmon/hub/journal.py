@@ -21,11 +21,10 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from zmon.detectors.parts import overlap
 from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
-from zmon.schema.evidence import Evidence
+from zmon.job import merging
+from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
-from zmon.schema.names import severity_order
 from zmon.steplog.files import append_line, replace_file
 
 log = logging.getLogger("zmon.journal")
@@ -39,7 +38,6 @@ _HANGS = {"compute_hang", "input_stall", "lease_overrun"}  # causes that follow 
 _LOST = (
     "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
 )
-_VICTIMS = "; victims: "  # in a summary, the exits of ranks that waited for the culprit follow this
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,36 +116,12 @@ class Journal:
             self._store(finding)
             return True
         self._absent_since.pop(current.id, None)
-        updated = self._updated(current, finding, now)
+        updated = merging.updated(current, finding, self._may_replace_culprits(current, finding, now))
         if _key(updated) != _key(current):
             self._store(updated)
         else:
             self._put(updated)
         return False
-
-    def _updated(self, current: Finding, finding: Finding, now: float) -> Finding:
-        """Return the current finding, updated with a later report about the same fault."""
-        severity = max(current.severity, finding.severity, key=severity_order)
-        publish = self._may_replace_culprits(current, finding, now)
-        if finding.cause == "unknown" != current.cause:  # a known cause stays
-            source = finding if severity != current.severity else current  # the text says why the severity rose
-            return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
-        if overlap.follows(current, finding):
-            return overlap.joined(current, finding)
-        loses_fault = set(finding.ranks) < set(current.ranks) and current.evidence.joined
-        if loses_fault or (finding.cause == current.cause and _culprits(current) and not _culprits(finding)):
-            return overlap.raised(current, severity)  # a proof may be gone with its process, or with a sample
-        if set(finding.ranks) > set(current.ranks) and current.ranks and finding.evidence.joined:
-            finding, publish = replace(finding, cause=current.cause, runbook=current.runbook), True
-        if overlap.are_victims(current, finding):
-            current = overlap.raised(current, severity)
-            return replace(current, summary=current.summary.partition(_VICTIMS)[0] + _VICTIMS + finding.summary)
-        if severity == current.severity and not publish:
-            return current
-        return replace(
-            overlap.raised(finding, severity), id=current.id, onset=current.onset, detected=current.detected,
-            evidence=current.evidence.updated(finding.evidence), capsule=current.capsule,
-        )  # fmt: skip
 
     def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
         """Return True if the culprits of the later finding may be published.
@@ -155,11 +129,11 @@ class Journal:
         They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
         The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
         """
-        culprits, published = _culprits(finding), _culprits(current)
+        culprits, published = finding.culprits, current.culprits
         if {finding.cause, current.cause} <= _HANGS:
             culprits, published = (*culprits, finding.cause), (*published, current.cause)
         candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not _culprits(current) or culprits == published or (finding.ranks and not current.ranks):
+        if not current.culprits or culprits == published or (finding.ranks and not current.ranks):
             return True
         if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now
@@ -264,14 +238,9 @@ class Journal:
         self._unwritten = False
 
 
-def _culprits(finding: Finding) -> tuple[int | str, ...]:
-    """Return the ranks at fault, or else the hosts; a fault of the network has no ranks."""
-    return finding.ranks or finding.hosts
-
-
 def _key(finding: Finding) -> tuple[object, ...]:
     """Return the parts of a finding whose change is worth a line in the file."""
-    return finding.cause, finding.severity, finding.ranks, _VICTIMS in finding.summary
+    return finding.cause, finding.severity, finding.ranks, bool(finding.evidence_of(StallEvidence).victims)
 
 
 def _without_bulk(finding: Finding) -> Finding:

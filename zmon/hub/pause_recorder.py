@@ -1,7 +1,7 @@
 """The recorder of pauses that healed: a stall that only silence showed, and that ended because all ranks went on.
 
 It learns within a launch and across launches of jobs of one name. The stall detector judges the next pause at the same
-place by what is learned (zmon/detectors/parts/silence.py).
+place by what is learned (zmon/detectors/hangs/silence.py).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from zmon.hub.baseline_recorder import curve_name
 from zmon.hub.pause_store import PauseStore
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.pause import HealedPause, Silence
@@ -52,7 +53,8 @@ class PauseRecorder:
                 self._record(snapshot, standstill.silence)
             if moved or not steps.keys() & standstill.steps.keys():
                 standstill = None
-        silence = next((f.evidence.silence for f in stalls if f.evidence.silence is not UNSET), None)
+        silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
+        silence = next((silence for silence in silences if silence is not UNSET), None)
         if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
             standstill = _Standstill(steps, None)
         elif silence is not None and (standstill is None or standstill.silence is not None):

@@ -22,9 +22,10 @@ from zmon.hub.journal import Journal
 from zmon.job.own_frame import own_frame
 from zmon.job.standing_out import standing_out
 from zmon.schema.api import RankEvidence
-from zmon.schema.evidence import Evidence, RankStack, StderrTail
+from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
+from zmon.schema.gathered import RankStack, StderrTail
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
@@ -33,7 +34,7 @@ from zmon.web import client
 _AHEAD_SECONDS = 1.5  # flight records are gathered this long before a lease ends: time for a pass and the answers
 
 
-class StallEvidence:
+class EvidenceGatherer:
     """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:

@@ -123,9 +123,9 @@ def _side_by_side(
     phases = {w: line for w, line in lines["phase"].items() if numbers[line].any()}
     of_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
     ops = [w for w in of_ops if any(w in lines[m.name] and numbers[lines[m.name][w]].any() for m in _OF_OPS)]
-    own = numbers[[*phases.values()]].sum(axis=0, dtype=np.float64)  # integers could overflow in a hostile job
+    self_times = numbers[[*phases.values()]].sum(axis=0, dtype=np.float64)  # integers could overflow in a hostile job
     exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0, dtype=np.float64)
-    critical = _critical_rank(own, exposed)
+    critical = _critical_rank(self_times, exposed)
     words = {"": [""], "phase": [*phases], "op": ops}
     columns: dict[str, Sequence[float | None]] = {}
     for measure in _ALIGNED:
@@ -134,11 +134,12 @@ def _side_by_side(
             if line is not None:
                 columns[measure.column_of(word)] = _column(measure, numbers[line])
             elif measure.per:  # an op that only sent or received
-                columns[measure.column_of(word)] = array("d" if measure.unit == "seconds" else "q", bytes(8 * len(own)))
+                kind = "d" if measure.unit == "seconds" else "q"
+                columns[measure.column_of(word)] = array(kind, bytes(8 * len(self_times)))
     if not prefix and SAME_SIZE_SENT in names:
         columns[SAME_SIZE_SENT] = _amounts(numbers[names.index(SAME_SIZE_SENT)])
-    seconds = float(own[critical] + exposed[critical]) * NS
-    return AlignedStep(step, stands_for, seconds, critical, _seconds(own), columns, mean)
+    seconds = float(self_times[critical] + exposed[critical]) * NS
+    return AlignedStep(step, stands_for, seconds, critical, _seconds(self_times), columns, mean)
 
 
 @lru_cache(1024)
@@ -169,14 +170,14 @@ def _amounts(numbers: Integers) -> Sequence[int | None]:
     return array("q", numbers.tobytes())
 
 
-def _critical_rank(own: Floats, waited: Floats) -> int:
+def _critical_rank(self_times: Floats, exposed: Floats) -> int:
     """Return the rank that waited least; of several, the one with the longest self time.
 
     A rank without any time in the step is no candidate, unless all are.
     """
-    timed = (own != 0) | (waited != 0)
+    timed = (self_times != 0) | (exposed != 0)
     if not timed.any():
         timed[:] = True
-    waiting = np.where(timed, waited, np.inf)
+    waiting = np.where(timed, exposed, np.inf)
     least = np.flatnonzero(waiting == waiting.min())
-    return int(least[np.argmax(own[least])])
+    return int(least[np.argmax(self_times[least])])

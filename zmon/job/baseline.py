@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from statistics import median, median_low
 
 from zmon.job.columns import middle, total_samples
-from zmon.job.lost_time import lost_ratio
+from zmon.job.efficiency import lost_ratio
 from zmon.schema import curve
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 

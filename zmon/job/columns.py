@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,9 +30,9 @@ def middle_rank(column: Sequence[float]) -> int:
 
     Of ranks with equal values, it is the one that a sort of all ranks would have there.
     """
-    own, place = values(column), (len(column) - 1) // 2
-    value = np.partition(own, place)[place]
-    return int(np.flatnonzero(own == value)[place - np.count_nonzero(own < value)])
+    numbers, place = values(column), (len(column) - 1) // 2
+    value = np.partition(numbers, place)[place]
+    return int(np.flatnonzero(numbers == value)[place - np.count_nonzero(numbers < value)])
 
 
 def total_samples(step: AlignedStep) -> int | None:
@@ -43,13 +43,8 @@ def total_samples(step: AlignedStep) -> int | None:
 
 def exposed_by_rank(step: AlignedStep) -> Values:
     """Return the exposed time of each rank in all ops together."""
-    return total(step.exposed.values(), len(step.self_seconds))
-
-
-def total(columns: Iterable[Sequence[float]], num_ranks: int) -> Values:
-    """Return the sum of these columns for each rank; 0 without columns."""
-    result = np.zeros(num_ranks)
-    for column in columns:
+    result = np.zeros(len(step.self_seconds))
+    for column in step.exposed.values():
         result += values(column)
     return result
 

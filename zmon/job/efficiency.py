@@ -1,4 +1,4 @@
-"""The time categories of a step and of a job; they sum to the duration.
+"""The time categories of a step and of a job, which sum to the duration, and the time that uneven ranks lose. Pure.
 
 In a synchronous step the critical rank decides: the one that arrives last and therefore waits least. Its self time is
 the largest. The part of it beyond the self time of the median rank is imbalance. The rest of the step is communication
@@ -11,9 +11,11 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zmon.job.columns import middle_rank, total_samples
-from zmon.schema.aligned_step import AlignedStep
+from zmon.job.columns import exposed_by_rank, middle_rank, total_samples, values
+from zmon.schema.aligned_step import AlignedStep, StepWindow
 from zmon.schema.curve import IMBALANCE
+
+_RECENT_STEPS = 256  # in the recent figures
 
 
 def step_categories(step: AlignedStep) -> dict[str, float]:
@@ -34,14 +36,10 @@ def step_categories(step: AlignedStep) -> dict[str, float]:
 class JobTime:
     """The steps of one launch, summed by time category. A step that stands for others counts for each of them."""
 
-    num_recent: int = 256  # steps in the recent figures
     causes: dict[str, float] = field(default_factory=dict)
     total_seconds: float = 0.0
     num_steps: int = 0
-    _recent: deque[tuple[float, int | None]] = field(default_factory=deque)
-
-    def __post_init__(self) -> None:
-        self._recent = deque(maxlen=self.num_recent)
+    _recent: deque[tuple[float, int | None]] = field(default_factory=lambda: deque(maxlen=_RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow those added before."""
@@ -63,3 +61,56 @@ class JobTime:
         counted = [(seconds, samples) for seconds, samples in self._recent if samples is not None]
         total = sum(seconds for seconds, _ in counted)
         return sum(samples for _, samples in counted) / total if total else None
+
+
+def lost_seconds(step: AlignedStep) -> float:
+    """Return the seconds by which the step would be shorter if its work were spread evenly over its ranks.
+
+    That is the largest self time minus the mean self time. It is never more than what the ranks waited beyond the one
+    that waited least: ranks that average their gradients only every tenth step lose nothing in the others.
+    """
+    self_times, exposed = values(step.self_seconds), exposed_by_rank(step)
+    return max(min(float(self_times.max() - self_times.mean()), float(exposed.mean() - exposed.min())), 0.0)
+
+
+def lost_ratio(steps: Sequence[AlignedStep]) -> float | None:
+    """Return the share of the time of these steps that uneven ranks lose; None if the steps have no duration."""
+    seconds = sum(step.seconds for step in steps)
+    return sum(map(lost_seconds, steps)) / seconds if seconds else None
+
+
+@dataclass(frozen=True)
+class LastingLoss:
+    """A loss that has lasted over several step windows."""
+
+    ratio: float  # share of the time that is lost, without the window that lost most
+    lost_seconds: float  # in all of its windows; the one that lost most counts like the one that lost second most
+    seconds: float  # since when
+
+
+def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: float) -> LastingLoss | None:
+    """Return the loss of the newest windows; None if it is below `least_ratio`, or if there are too few windows.
+
+    It reaches back for as long as the windows together lose that much. The window that lost most does not count for
+    the ratio: a single pause of one rank, or two seconds of contention, is in one window, and no reason to act. Nor may
+    a long pause, of a whole host for example, turn a small loss into a large one.
+    """
+    latest = None
+    total = lost = largest = second = largest_total = 0.0
+    for number, window in enumerate(reversed(windows), 1):
+        if window.lost_ratio is None:
+            break
+        seconds = window.seconds * window.num_steps
+        total, lost = total + seconds, lost + window.lost_ratio * seconds
+        if window.lost_ratio * seconds >= largest:
+            second, largest, largest_total = largest, window.lost_ratio * seconds, seconds
+        else:
+            second = max(second, window.lost_ratio * seconds)
+        if number < num_windows:
+            continue
+        ratio = (lost - largest) / (total - largest_total)
+        if ratio < least_ratio:
+            break
+        if latest is None or window.lost_ratio >= least_ratio:  # it began with a window that lost that much
+            latest = LastingLoss(ratio, lost - largest + second, total)
+    return latest

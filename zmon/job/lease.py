@@ -3,13 +3,14 @@
 Each activity has a lease. Training renews its lease at every step boundary, the others when they begin. The lease of
 training follows the job's recent steps: a job with steps of 20 ms is suspected after 1.5 s, one with steps of 2 s after
 half a minute. In training, the stall detector also applies the median of all ranks' leases to every rank
-(zmon/detectors/parts/overdue.py). The lease of any other activity follows the earlier ones, once there were three:
-those of the same rank, and for initialization those of earlier launches (zmon/job/start_times.py).
+(zmon/detectors/hangs/overdue.py). The lease of any other activity follows the earlier ones, once there were three:
+those of the same rank, and for initialization the starts of earlier launches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from zmon.schema.thresholds import Multiple, Thresholds
@@ -17,6 +18,8 @@ from zmon.stats import quantile
 
 _SETTLED_STEPS = 20  # the first steps choose kernels and allocate memory, so that long ones are ordinary among them
 _P99_STEPS = 100  # one long step among so many does not change their p99
+MAX_JOBS = 256  # names of jobs whose starts are known; the one that started longest ago is forgotten
+MAX_LAUNCHES = 8  # launches of one name
 
 
 @dataclass(frozen=True)
@@ -84,3 +87,28 @@ def _without_one_pause(steps: Sequence[float]) -> Sequence[float]:
     A rank that pauses once for 13 s in its first minute would otherwise have a lease of three minutes for a while.
     """
     return sorted(steps)[:-1] if _SETTLED_STEPS <= len(steps) < _P99_STEPS else steps
+
+
+class StartTimes:
+    """The times that the last launches of each job took to start, by name of the job; a new agent learns them anew.
+
+    A start is the longest time without a step boundary until training has a lease of its own: initialization, or one of
+    the first steps, which connect and compile.
+    """
+
+    def __init__(self) -> None:
+        self._launches: OrderedDict[Hashable, OrderedDict[object, float]] = OrderedDict()
+
+    def add(self, name: Hashable, launch: object, seconds: float) -> None:
+        """Add the start of one rank; the slowest rank counts for its launch."""
+        launches = self._launches.setdefault(name, OrderedDict())
+        self._launches.move_to_end(name)
+        launches[launch] = max(seconds, launches.get(launch, 0.0))
+        if len(launches) > MAX_LAUNCHES:
+            launches.popitem(last=False)
+        if len(self._launches) > MAX_JOBS:
+            self._launches.popitem(last=False)
+
+    def earlier(self, name: Hashable, launch: object) -> tuple[float, ...]:
+        """Return the start times of the other launches of that name."""
+        return tuple(seconds for other, seconds in self._launches.get(name, {}).items() if other != launch)

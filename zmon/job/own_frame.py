@@ -64,10 +64,10 @@ def own_frame(stack: str) -> str | None:
     frames = [frame for frame in _frames(_main_thread(stack.splitlines())) if not frame.is_foreign]
     if not frames:
         return None
-    own = next((frame for frame in frames if frame.package is None), None)
-    if own is None:  # the job's code is the package whose code started it, the outermost frame
-        own = next(frame for frame in frames if frame.package == frames[-1].package)
-    return own.text
+    frame = next((frame for frame in frames if frame.package is None), None)
+    if frame is None:  # the job's code is the package whose code started it, the outermost frame
+        frame = next(frame for frame in frames if frame.package == frames[-1].package)
+    return frame.text
 
 
 def _main_thread(lines: Sequence[str]) -> Sequence[str]:

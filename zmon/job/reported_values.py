@@ -64,13 +64,13 @@ class ReportedValues:
         columns: dict[str, _Column] = {}
         for key in dict.fromkeys(chain.from_iterable(reports)):
             numbers, steps = all_numbers, all_steps
-            own = [report.get(key, _NO_REPORT) for report in reports]
-            if _NO_REPORT in own:  # some ranks never reported it
-                places = [place for place, value in enumerate(own) if value is not _NO_REPORT]
+            reported = [report.get(key, _NO_REPORT) for report in reports]
+            if _NO_REPORT in reported:  # some ranks never reported it
+                places = [place for place, value in enumerate(reported) if value is not _NO_REPORT]
                 numbers, steps = [all_numbers[place] for place in places], all_steps[places]
-                own = [own[place] for place in places]
+                reported = [reported[place] for place in places]
             column = self._columns[key].of(numbers, steps) if key in self._columns else _new_column(numbers, steps)
-            values = np.array(own, np.float64)  # None becomes NaN
+            values = np.array(reported, np.float64)  # None becomes NaN
             finite = ~np.isnan(values)
             counts = steps - column.last_finite
             lasting = ~finite & (counts >= 2 * column.every)

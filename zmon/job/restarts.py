@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.job.cancellation import is_cancellation
+from zmon.job.signals import is_cancellation
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
@@ -61,8 +62,8 @@ def launch_began(snapshot: Snapshot) -> float:
 
 def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     """Return the end of the launch, which this finding explains."""
-    if finding.evidence.ends:  # a finding about several ends names only the culprits that they share
-        return finding.evidence.ends[-1]
+    if ends := finding.evidence_of(StallEvidence).ends:  # such a finding names only the culprits that all ends share
+        return ends[-1]
     ranks = snapshot.reported_ranks
     culprit = next((r for r in ranks if r.rank in finding.ranks), None)
     return LaunchEnd(

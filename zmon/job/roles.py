@@ -41,10 +41,10 @@ def roles(snapshot: Snapshot) -> tuple[Role, ...]:
     names = {state.role for state in states}
     is_complete = len(states) == len(every)
     if len(names) > 1 and "" not in names and is_complete:
-        named: dict[str, list[int]] = {}
+        ranks_by_role: dict[str, list[int]] = {}
         for state in states:
-            named.setdefault(state.role, []).append(state.rank)
-        return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in named.items())
+            ranks_by_role.setdefault(state.role, []).append(state.rank)
+        return tuple(Role(name, tuple(ranks), is_named=True) for name, ranks in ranks_by_role.items())
     stages = _stages(snapshot.steps, states) if is_complete else ()
     if len(stages) < 2:
         return (Role(_ranks_text(every), every),)

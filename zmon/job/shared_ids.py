@@ -1,8 +1,9 @@
-"""Separate the jobs of several users who chose the same job id on different hosts. Pure.
+"""Separates the jobs of several users who chose the same job id, on one host or on several: users never share a job.
 
-A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if both have a rank
-with the same number, or if their launches differ in size. On one host the agent has separated them already: ranks that
-it has given another name are judged by the id that they have by themselves.
+Pure. The first user of a job id keeps it. The job of another user gets a name with the number of that user, for as long
+as it lives. A user may have another uid on another host, so ranks of two users can be one job. They are two jobs if
+both have a rank with the same number, or if their launches differ in size. On one host the agent has separated them
+already: ranks that it has given another name are judged by the id that they have by themselves.
 """
 
 from __future__ import annotations
@@ -10,16 +11,42 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import TypeVar
 
-from zmon.job.job_owners import JobOwners
 from zmon.job.timeline import newest_attempt
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
+from zmon.schema.names import MAX_JOB_ID_LETTERS
 from zmon.schema.rank import RankState
 
 Item = TypeVar("Item", ProcessSample, TcpPeer)
 Names = Mapping[str, str]  # job id of the agent → name of the job
+
+
+class JobOwners:
+    """The name of each job of one host, by its id and its user."""
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[str, int], str] = {}
+
+    def update(self, jobs: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """Return the names, given the id and the user of each job that exists, the oldest one first."""
+        present = dict.fromkeys(jobs)
+        self._names = {job: name for job, name in self._names.items() if job in present}
+        names = set(self._names.values())
+        for job in present:
+            if job not in self._names:
+                self._names[job] = next(name for name in _candidates(*job) if name not in names)
+                names.add(self._names[job])
+        return self._names
+
+
+def _candidates(job_id: str, owner: int) -> Iterable[str]:
+    yield job_id
+    for number in count(1):
+        suffix = f".uid{owner}" if number == 1 else f".uid{owner}-{number}"
+        yield job_id[: MAX_JOB_ID_LETTERS - len(suffix)] + suffix
 
 
 class SharedIds:
@@ -31,20 +58,16 @@ class SharedIds:
     def names(self, reports: Sequence[AgentReport]) -> Mapping[str, Names]:
         """Return the names that differ from the job ids in these reports, by host."""
         by_job: defaultdict[str, defaultdict[int, list[RankState]]] = defaultdict(lambda: defaultdict(list))
-        for report in reports:
-            for state in report.ranks:
-                if state.owner is not None:
-                    by_job[_own_id(state)][state.owner].append(state)
+        owned = [(r.host, s, s.owner) for r in reports for s in r.ranks if s.owner is not None]
+        for _, state, owner in owned:
+            by_job[_own_id(state)][owner].append(state)
         users = {job_id: _separate_users(by_owner) for job_id, by_owner in by_job.items()}
         names = self._owners.update((job_id, first) for job_id, firsts in users.items() for first in firsts.values())
         result: defaultdict[str, dict[str, str]] = defaultdict(dict)
-        for report in reports:
-            for state in report.ranks:
-                if state.owner is None:
-                    continue
-                job_id = _own_id(state)
-                if (name := names[job_id, users[job_id][state.owner]]) != state.job_id:
-                    result[report.host][state.job_id] = name
+        for host, state, owner in owned:
+            job_id = _own_id(state)
+            if (name := names[job_id, users[job_id][owner]]) != state.job_id:
+                result[host][state.job_id] = name
         return {**result}
 
 
@@ -81,25 +104,25 @@ def _complement(ranks: set[tuple[int, int]], others: set[tuple[int, int]]) -> bo
 
 def renamed(report: AgentReport, names: Mapping[str, Names]) -> AgentReport:
     """Return a report with the names of its jobs."""
-    if not (own := names.get(report.host)):
+    if not (of_host := names.get(report.host)):
         return report
     return replace(
         report,
-        ranks=tuple(_renamed_rank(r, own) if r.job_id in own else r for r in report.ranks),
-        steps={own.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
-        sample=_renamed_sample(report.sample, own),
+        ranks=tuple(_renamed_rank(r, of_host) if r.job_id in of_host else r for r in report.ranks),
+        steps={of_host.get(job_id, job_id): steps for job_id, steps in report.steps.items()},
+        sample=_renamed_sample(report.sample, of_host),
     )
 
 
 def renamed_window(window: HostWindow, names: Mapping[str, Names]) -> HostWindow:
     """Return the hardware of a host with the names of its jobs."""
-    if not (own := names.get(window.host)):
+    if not (of_host := names.get(window.host)):
         return window
     return replace(
         window,
-        before=_renamed_sample(window.before, own),
-        now=_renamed_sample(window.now, own),
-        recent=_renamed_tcp(window.recent, own),
+        before=_renamed_sample(window.before, of_host),
+        now=_renamed_sample(window.now, of_host),
+        recent=_renamed_tcp(window.recent, of_host),
     )
 
 

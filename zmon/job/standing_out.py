@@ -12,8 +12,8 @@ def standing_out(ranks: Sequence[RankState], most: int, first: Collection[int] =
     """Return at most so many of the ranks, in their order: those in `first`, then those whose place is the rarest."""
     if len(ranks) <= most:
         return ranks
-    named, number_alike = frozenset(first), Counter(map(_place, ranks))
-    rarest = sorted(ranks, key=lambda r: (r.rank not in named, number_alike[_place(r)]))[:most]
+    first_ranks, number_alike = frozenset(first), Counter(map(_place, ranks))
+    rarest = sorted(ranks, key=lambda r: (r.rank not in first_ranks, number_alike[_place(r)]))[:most]
     return sorted(rarest, key=lambda r: r.rank)
 
 

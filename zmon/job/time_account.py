@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from zmon.job.efficiency import step_categories
+from zmon.job.restarts import seconds_since_start
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.curve import IMBALANCE
 from zmon.schema.job_snapshot import Snapshot
@@ -121,7 +122,7 @@ class Account:
         launch, lead = self.start, snapshot.reported_ranks[0]
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
-        return launch.done or snapshot.time - _age(lead) - self.until > OTHER_JOB_SECONDS
+        return launch.done or snapshot.time - seconds_since_start(lead) - self.until > OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""
@@ -213,7 +214,7 @@ class Account:
     def _begin(self, snapshot: Snapshot) -> None:
         previous, lead = self.start, snapshot.reported_ranks[0]
         if previous is not None and self.until is not None:
-            gap = snapshot.time - _age(lead) - self.until
+            gap = snapshot.time - seconds_since_start(lead) - self.until
             if gap < -_SET_BACK_SECONDS:
                 self.doubt = "the hub's clock was set back between two launches: the length of a restart is unknown"
             self._add("restart", gap, snapshot.world_size)
@@ -266,8 +267,3 @@ class Account:
 def _open_seconds(lead: RankState) -> float:
     """Return the time from the last boundary of a rank to now, or to its death."""
     return 0.0 if lead.activity == "done" else max(lead.open_seconds - (lead.gone_seconds or 0.0), 0.0)
-
-
-def _age(lead: RankState) -> float:
-    """Return the time since a rank began, also if it is gone by now."""
-    return lead.step_seconds_total + sum(lead.between_seconds.values()) + lead.open_seconds

@@ -1,14 +1,13 @@
 """Makes one snapshot per job from the reports of all agents, and decides which ranks form one launch.
 
-Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report. The
-ages of ranks that end are then brought to the hub's present, because reports are late by different times.
+Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report, and
+brought to the hub's present (zmon/job/agent_reports.py).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
 
@@ -59,41 +58,6 @@ def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState
 def _was_gone_before(state: RankState, newest: RankState) -> bool:
     """Return True if a rank was gone before another one began. Only ages are compared, so they may be on two hosts."""
     return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
-
-
-def as_of_now(report: AgentReport, seconds: float) -> AgentReport:
-    """Return a report that was taken `seconds` ago with the ages of ended ranks, and of those about to end, as of now.
-
-    The ages of other ranks stay: such a rank may have gone on since then.
-    """
-    if not any(map(_ends, report.ranks)):
-        return report
-    return replace(report, ranks=tuple(_aged(r, seconds) if _ends(r) else r for r in report.ranks))
-
-
-def _ends(state: RankState) -> bool:
-    return not state.alive or state.last_words is not None
-
-
-def _aged(state: RankState, seconds: float) -> RankState:
-    inside = state.in_flight
-    return replace(
-        state,
-        gone_seconds=later(state.gone_seconds, seconds),
-        leaving_seconds=later(state.leaving_seconds, seconds),
-        last_words_seconds=later(state.last_words_seconds, seconds),
-        launcher_gone_seconds=later(state.launcher_gone_seconds, seconds),
-        relaunched_seconds=later(state.relaunched_seconds, seconds),
-        activity_seconds=state.activity_seconds + seconds,
-        step_seconds=state.step_seconds + seconds,
-        state_seconds=state.state_seconds + seconds,
-        in_flight=None if inside is None else replace(inside, seconds=inside.seconds + seconds),
-    )
-
-
-def later(age: float | None, seconds: float) -> float | None:
-    """Return an age as it is after so many seconds; None stays unknown."""
-    return None if age is None else age + seconds
 
 
 def snapshots(

@@ -1,8 +1,11 @@
-"""The work of a job, relative to the peak of its devices.
+"""The work of a job relative to the peak of its devices, and the activity of its GPUs as they measure it themselves.
 
 Pure. The floating-point operations and the memory traffic of the recent steps, of all ranks, are divided by their
 duration and by the sum of the peaks of all devices. A ratio is unknown if one rank's work or device is unknown. Ranks
 that share a device, such as the processors of a host, share its peak.
+
+The activity of the tensor cores and the memory needs neither. It is not the job's share of the peak in operations:
+tensor cores at a low clock, or on padded data, are as busy. If another process uses a GPU, its work counts as well.
 """
 
 from __future__ import annotations
@@ -11,14 +14,24 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from zmon.job.time_account import Account
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import Utilization
+from zmon.schema.utilization import GpuActivity, Utilization
 
 _RECENT_STEPS = 256
+SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minute need no more than this
+_RECENT_SAMPLES = 12
+
+
+def _known_sum(values: Sequence[float | None]) -> float | None:
+    """Return the sum of these values; None if one is unknown."""
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +61,10 @@ class RecentWork:
     def add(self, steps: Sequence[AlignedStep]) -> None:
         """Add the steps that follow those added before; those with unknown operations are left out."""
         for step in steps:
-            of = step.mean or step
+            of, number = step.mean or step, step.stands_for
             if of.flops is not None:
-                number, traffic = step.stands_for, of.memory_traffic_bytes
-                work = StepWork(
-                    number, of.seconds * number, of.flops * number, None if traffic is None else traffic * number
-                )
-                self.steps.append(work)
+                traffic = None if of.memory_traffic_bytes is None else of.memory_traffic_bytes * number
+                self.steps.append(StepWork(number, of.seconds * number, of.flops * number, traffic))
 
     @property
     def total(self) -> StepWork | None:
@@ -62,12 +72,11 @@ class RecentWork:
         seconds = sum(step.seconds for step in self.steps)
         if not seconds:
             return None
-        traffic = [step.memory_traffic for step in self.steps if step.memory_traffic is not None]
         return StepWork(
             sum(step.steps for step in self.steps),
             seconds,
             sum(step.flops for step in self.steps),
-            sum(traffic) if len(traffic) == len(self.steps) else None,
+            _known_sum([step.memory_traffic for step in self.steps]),
         )
 
 
@@ -85,15 +94,14 @@ def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str
         if peaks is None:
             name = rank.device_name or f"the device of rank {rank.rank}"
             return Unknown(f"the peak of {name} is unknown: add it to the file of zmon hub --peaks")
-        own = peaks.flops_of(rank.flops_dtypes)
-        if own is None:
+        peak = peaks.flops_of(rank.flops_dtypes)
+        if peak is None:
             dtypes = ", ".join(rank.flops_dtypes) or "an unknown dtype"
             return Unknown(f"the peak of {rank.device_name} in {dtypes} is unknown")
         number = sharing[rank.host, rank.device]
-        flops += own / number
+        flops += peak / number
         bandwidths.append(None if peaks.memory_bandwidth is None else peaks.memory_bandwidth / number)
-    known = [bandwidth for bandwidth in bandwidths if bandwidth is not None]
-    return JobPeaks(flops, sum(known) if len(known) == len(bandwidths) else None)
+    return JobPeaks(flops, _known_sum(bandwidths))
 
 
 def flops_source(ranks: Sequence[RankState]) -> str | Unknown:
@@ -120,3 +128,62 @@ def utilization(
     return Utilization(
         source, rate, peaks.flops, rate / peaks.flops, wall_ratio, memory_ratio, roofline_ratio, memory_bound, uncounted
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ActivitySample:
+    """The mean activity of all GPUs of a job, over about a second."""
+
+    tensor_ratio: float
+    memory_ratio: float | None
+
+
+def activity_of(snapshot: Snapshot) -> ActivitySample | None:
+    """Return the activity of a job's GPUs now; None if that of one is unknown."""
+    if snapshot.num_missing or snapshot.unwatched:
+        return None
+    of_host = {gpu.uuid: gpu for window in snapshot.hardware for gpu in window.now.gpus or ()}
+    gpus = [of_host.get(device) for device in {rank.device for rank in snapshot.ranks}]
+    tensor = _known_sum([gpu.tensor_active_ratio if gpu else None for gpu in gpus])
+    if tensor is None or not gpus:
+        return None
+    memory = _known_sum([gpu.memory_active_ratio if gpu else None for gpu in gpus])
+    return ActivitySample(tensor / len(gpus), None if memory is None else memory / len(gpus))
+
+
+@dataclass
+class RecentActivity:
+    """The last minute of training of one launch; what came before is in the account of the job."""
+
+    training: deque[ActivitySample] = field(default_factory=lambda: deque(maxlen=_RECENT_SAMPLES))
+    sampled_at: float | None = None  # unix time of the hub; None: the activity was unknown
+    due: float = 0.0
+
+    def add(self, snapshot: Snapshot, account: Account, stalled: bool) -> None:
+        """Take a sample if one is due. `stalled`: the job has an open finding of a stall."""
+        if not all(rank.alive for rank in snapshot.ranks) or all(rank.activity == "done" for rank in snapshot.ranks):
+            self.sampled_at = None  # others may use its GPUs now
+            return
+        if snapshot.time < self.due:
+            return
+        self.due = snapshot.time + SAMPLE_SECONDS
+        sample = activity_of(snapshot)
+        before, self.sampled_at = self.sampled_at, None if sample is None else snapshot.time
+        if sample is None:
+            self.training.clear()
+            return
+        if before is not None:
+            account.add_tensor_time(sample.tensor_ratio, min(snapshot.time - before, 2 * SAMPLE_SECONDS))
+        if not stalled and all(rank.activity == "train" for rank in snapshot.ranks):
+            self.training.append(sample)
+
+    def activity(self, account: Account) -> GpuActivity | None:
+        """Return the means over the last minute of training, and over all launches; None if unknown now."""
+        if self.sampled_at is None or not self.training:
+            return None
+        number, memory = len(self.training), _known_sum([sample.memory_ratio for sample in self.training])
+        return GpuActivity(
+            sum(sample.tensor_ratio for sample in self.training) / number,
+            account.tensor_ratio,
+            None if memory is None else memory / number,
+        )

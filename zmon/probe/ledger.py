@@ -150,10 +150,10 @@ class Ledger:
 
         Raises ValueError if one of them is not a count.
         """
-        own = self._step_amounts
+        step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:
-                own[index] = _sum(own[index], count(amount))
+                step_amounts[index] = _sum(step_amounts[index], count(amount))
                 if index == layout.SAMPLES:
                     self.samples.declare()
 
@@ -209,15 +209,15 @@ class Ledger:
 
     def _write(self, image: memoryview, kind: int, duration: int) -> None:
         """Write an image as the next boundary, with the times so far."""
-        own = self._numbers
-        own[layout.NUMBER] += 1
+        totals = self._numbers
+        totals[layout.NUMBER] += 1
         if kind == layout.STEP:
-            own[layout.STEPS] += 1
-            own[layout.STEP_NS] += duration
+            totals[layout.STEPS] += 1
+            totals[layout.STEP_NS] += duration
         if image is not self._image:
             numbers = image.cast("q")
             for part in (slice(layout.NUMBER, layout.KIND), slice(layout.STEPS, layout.LAST_STEP), layout.TIMES):
-                numbers[part] = own[part]
+                numbers[part] = totals[part]
         self._box.boundary(image)
         self._times_at_boundary[:] = self.times
 

@@ -61,7 +61,7 @@ class Count:
 
     def operations(self, nanoseconds: int) -> Operations:
         """Return the operations of a step that took so long on the host."""
-        uncounted = {name: own / nanoseconds for name, own in self._uncounted.most_common()} if nanoseconds else {}
+        uncounted = {name: ns / nanoseconds for name, ns in self._uncounted.most_common()} if nanoseconds else {}
         return Operations({dtype: flops for dtype, flops in self._by_dtype.items() if flops}, uncounted)
 
 
@@ -166,9 +166,9 @@ _NO_PRODUCTS = re.compile(r"upsample|vector_norm|_thnn_fused_(lstm|gru)_cell")
 
 def _is_unknown(name: str) -> bool:
     """Return True if an operation may have products that zmon cannot count."""
-    namespace, _, own = name.partition("::")
+    namespace, _, operation = name.partition("::")
     if namespace in _KNOWN:
         return bool(_OF_TORCH.search(name)) and not _NO_PRODUCTS.search(name)
     if namespace in ("fbgemm", "mkldnn"):  # many of their operations look rows up or move data
-        return bool(_PRODUCTS.search(own))
+        return bool(_PRODUCTS.search(operation))
     return True

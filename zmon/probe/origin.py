@@ -59,11 +59,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _own_frame(error: BaseException) -> str:
-    own = ""
+    place = ""
     for frame, line in walk_tb(error.__traceback__):
         if _is_own(frame.f_code):
-            own = f"{os.path.basename(frame.f_code.co_filename)}:{line}, {frame.f_code.co_name}"  # noqa: PTH119
-    return own
+            place = f"{os.path.basename(frame.f_code.co_filename)}:{line}, {frame.f_code.co_name}"  # noqa: PTH119
+    return place
 
 
 def _is_own(code: CodeType) -> bool:

@@ -17,7 +17,7 @@ from zmon.schema.expected import PREDICTED, RECORDED, ExpectedStep
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
-OWN = "own"  # the self time of the median rank
+SELF_TIME = "own"  # the self time of the median rank
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ def expected_step(
 
 def parts_of(step: PredictedStep) -> dict[str, float]:
     """Return the seconds of a predicted step by part."""
-    return {OWN: step.own_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
+    return {SELF_TIME: step.own_seconds, IMBALANCE: step.imbalance_seconds, **step.exposed_seconds}
 
 
 def in_parts(causes: Mapping[str, float]) -> dict[str, float]:
     """Return the time categories of a step with all phases as one part."""
     others = {cause: seconds for cause, seconds in causes.items() if cause in (*OPS, IMBALANCE)}
-    return {OWN: sum(causes.values()) - sum(others.values()), **others}
+    return {SELF_TIME: sum(causes.values()) - sum(others.values()), **others}

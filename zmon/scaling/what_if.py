@@ -60,7 +60,7 @@ def _wire(model: Model, factor: float) -> Model:
     return replace(model, work=replace(model.work, exchanges=exchanges))
 
 
-def _own(model: Model, factor: float) -> Model:
+def _self_time(model: Model, factor: float) -> Model:
     sample_seconds, fixed_seconds = model.work.sample_seconds * factor, model.work.fixed_seconds * factor
     return replace(model, work=replace(model.work, sample_seconds=sample_seconds, fixed_seconds=fixed_seconds))
 
@@ -82,5 +82,5 @@ CHANGES: dict[str, tuple[str, Change]] = {
     "host": ("bandwidth within a host", _host),
     "latency": ("latency of an exchange", _latency),
     "wire": ("bytes of all exchanges; 0.5 for half precision", _wire),
-    "own": ("self time of a rank", _own),
+    "own": ("self time of a rank", _self_time),
 }

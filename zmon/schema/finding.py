@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
-from zmon.format import clock
-from zmon.schema.evidence import Evidence
-from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL
+from zmon.format import dated
+from zmon.schema.evidence import AnyEvidence, Evidence, narrowed
+from zmon.schema.names import MOVING_CAUSES, SCHEMA, STALL, severity_order
 
-_FRESH_SECONDS = 3.0  # the hub rewrites the summary at each pass, and people ask it every two seconds
+E = TypeVar("E", bound=Evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +37,37 @@ class Finding:
     sequence: int | None = None  # its sequence in the group
     resolved: float | None = None  # None: the finding is open
     lost_gpu_hours: float | None = None
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: AnyEvidence = field(default_factory=Evidence)  # of the class of the detector, once it is in a finding
     capsule: str | None = None  # the directory of the incident
     as_of: float | None = None  # when the summary was written; ages in it are those of that time. None: unknown
     schema: int = SCHEMA
 
+    def __post_init__(self) -> None:
+        """Turn decoded or empty evidence into the class of the detector."""
+        object.__setattr__(self, "evidence", narrowed(self.evidence, self.detector))
+
+    def evidence_of(self, kind: type[E]) -> E:
+        """Return the evidence as this class; without a field if the finding is of another detector."""
+        return self.evidence if isinstance(self.evidence, kind) else kind()
+
     def text(self, now: float) -> str:
         """Return the summary, with the time of its figures if it was written more than a few seconds before `now`."""
-        as_of = self.as_of
-        if as_of is None or now - as_of < _FRESH_SECONDS:
-            return self.summary
-        return f"{self.summary} (as of {clock(as_of)})"
+        return dated(self.summary, self.as_of, now)
+
+    @property
+    def culprits(self) -> tuple[int | str, ...]:
+        """The ranks at fault, or else the hosts; a fault of the network has no ranks."""
+        return self.ranks or self.hosts
 
     @property
     def is_stall(self) -> bool:
         """True if the job does not move, or a fault ended it."""
         return self.detector == STALL and not (self.cause in MOVING_CAUSES and self.severity == "warning")
+
+
+def worst_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings in the order of severity. The one that began first may be the cause of the others."""
+    return sorted(findings, key=lambda finding: (-severity_order(finding.severity), finding.onset))
 
 
 def decode_finding(line: bytes) -> Finding:

@@ -256,3 +256,21 @@ class HostWindow:
     now: HostSample
     worked: frozenset[str] = frozenset()  # links once up, and GPUs (by UUID) once present, while the host was watched
     recent: TcpSample | None = None  # its connections a few seconds ago, to see recent changes
+
+    @property
+    def pressure_seconds(self) -> dict[str, float]:
+        """The seconds of the window in which processes waited, by resource; empty if the host does not report them.
+
+        The source is PSI "some" (Linux Documentation/accounting/psi.rst): at least one process waited.
+        """
+        then, now = self.before.load, self.now.load
+        if then is None or now is None:
+            return {}
+        before = then.pressure_seconds
+        return {name: max(total - before[name], 0.0) for name, total in now.pressure_seconds.items() if name in before}
+
+    @property
+    def pressure_ratio(self) -> dict[str, float]:
+        """The share of the window in which processes waited, by resource."""
+        pressure = self.pressure_seconds if self.seconds > 0 else {}
+        return {resource: seconds / self.seconds for resource, seconds in pressure.items()}

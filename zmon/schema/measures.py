@@ -95,13 +95,13 @@ MEASURES = (
 )  # fmt: skip
 
 MEASURE = {measure.name: measure for measure in MEASURES}
-OWN = tuple(measure for measure in MEASURES if measure.of_step == "own")
+AMOUNT_MEASURES = tuple(measure for measure in MEASURES if measure.of_step == "own")
 _EDGES = tuple(accumulate((len(measure.words) for measure in MEASURES), initial=0))
 # The numbers of a measure among those of a boundary: first all totals, then what is a step's own.
 SLOTS = {measure.name: slice(*edges) for measure, edges in zip(MEASURES, pairwise(_EDGES), strict=True)}
 NUM_TOTALS = _EDGES[-1]
-OWN_SLOTS = {measure.name: NUM_TOTALS + number for number, measure in enumerate(OWN)}
-NUM_SLOTS = NUM_TOTALS + len(OWN)
+OWN_SLOTS = {measure.name: NUM_TOTALS + number for number, measure in enumerate(AMOUNT_MEASURES)}
+NUM_SLOTS = NUM_TOTALS + len(AMOUNT_MEASURES)
 
 
 class Column(NamedTuple):

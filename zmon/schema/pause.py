@@ -31,3 +31,4 @@ class Silence(msgspec.Struct, frozen=True):
     critical_seconds: float  # the finding is critical if the job stands still for this long
     places: tuple[Place, ...]  # where the awaited ranks are; empty: unknown
     healed_seconds: float | None  # the longest pause that healed at that place; None: none is known
+    reason: str = ""  # why the finding has its severity; its summary contains this

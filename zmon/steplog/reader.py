@@ -84,8 +84,8 @@ class RunSteps:
     def _reported(self, end: Row) -> dict[str, float]:
         """Return the gauges that were reported since the previous boundary, by name."""
         values = end[layout.VALUES : layout.FIRST]
-        named = enumerate(zip(self.run.reports, values, strict=False))
-        return {name: value for index, (name, value) in named if end[layout.REPORTED] >> index & 1}
+        gauges = enumerate(zip(self.run.reports, values, strict=False))
+        return {name: value for index, (name, value) in gauges if end[layout.REPORTED] >> index & 1}
 
     def _boundaries(self) -> Iterator[Row]:
         last = 0

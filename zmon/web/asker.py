@@ -62,16 +62,16 @@ def route_for(
 async def asker_of(request: web.Request) -> Asker:
     """Return the user who sent a request."""
     transport = request.transport
-    peer, own = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
-    asker = await asyncio.to_thread(find_asker, peer, own)
+    peer, server = (transport.get_extra_info(end) if transport else None for end in ("peername", "sockname"))
+    asker = await asyncio.to_thread(find_asker, peer, server)
     return asker._replace(roles=ROLES.get())
 
 
-def find_asker(peer: tuple[object, ...] | None, own: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
+def find_asker(peer: tuple[object, ...] | None, server: tuple[object, ...] | None, proc: Path = Path("/proc")) -> Asker:
     """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
-    if not peer or not own:
+    if not peer or not server:
         return Asker(None, "the connection is closed")
-    remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(own[0]), int(str(own[1])))
+    remote, local = _address(str(peer[0]), int(str(peer[1]))), _address(str(server[0]), int(str(server[1])))
     if not remote[0].is_loopback:
         return Asker(None, f"{remote[0]} is not a loopback address")
     for name in ("tcp", "tcp6"):

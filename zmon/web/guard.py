@@ -60,8 +60,8 @@ def names_this_machine(host: str, allowed_hosts: Collection[str] = (), domains: 
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        own = {os.uname().nodename.lower(), *(other.lower() for other in allowed_hosts)}
-        return bool(_NO_DOT.fullmatch(name)) or name in own or any(name.endswith(f".{domain}") for domain in domains)
+        names = {os.uname().nodename.lower(), *(other.lower() for other in allowed_hosts)}
+        return bool(_NO_DOT.fullmatch(name)) or name in names or any(name.endswith(f".{domain}") for domain in domains)
     return True
 
 

@@ -36,15 +36,15 @@ def connections_within(limit: int, reserved: int, limits: ConnectionLimits = LIM
 
     `reserved`: the files that the daemon needs for its own work.
     """
-    own = reserved + 3 * limits.accepted_at_once
-    if limit - own < limits.fewest:
-        needed = own + limits.fewest
+    num_reserved = reserved + 3 * limits.accepted_at_once
+    if limit - num_reserved < limits.fewest:
+        needed = num_reserved + limits.fewest
         raise UsageError(
             f"this process may open {limit:,} files, but it needs {needed:,}",
             f"{reserved:,} for its own work and the rest for its clients",
             f"Raise the limit first: `ulimit -n {needed}`, or LimitNOFILE={needed} in the systemd unit",
         )
-    return min(limits.most, limit - own)
+    return min(limits.most, limit - num_reserved)
 
 
 def raise_limit() -> int:

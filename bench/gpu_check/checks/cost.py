@@ -50,10 +50,10 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
     absent = np.array(costs.by_mode[ABSENT])
     for mode in (HOST_CLOCK, EVENTS):
         added = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
-        verdict = judged(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
+        outcome = judged(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
         limit = f"; limit {MARK_SECONDS * MICRO:g} µs" if mode == EVENTS else ""
         yield Result(
-            f"added by a change of phase with {mode}", verdict, added.value * MICRO, "µs",
+            f"added by a change of phase with {mode}", outcome, added.value * MICRO, "µs",
             f"without zmon, in turns{limit}", f"95 %: {added.text(MICRO)}",
         )  # fmt: skip
 
@@ -66,5 +66,5 @@ def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
         interval = f"95 %: {seconds.text(MICRO)}"
         yield Result(f"{name}: {what}", MEASURED, seconds.value * MICRO, "µs", "", interval)
     percent = cost.wall.value / cost.step * PERCENT
-    verdict = judged(percent <= STEP_PERCENT) if is_limited else MEASURED
-    yield Result(f"{name}: of the step", verdict, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")
+    outcome = judged(percent <= STEP_PERCENT) if is_limited else MEASURED
+    yield Result(f"{name}: of the step", outcome, percent, "%", f"limit {STEP_PERCENT:g} %" if is_limited else "")

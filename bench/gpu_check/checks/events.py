@@ -31,10 +31,10 @@ def compare(kernels: TimedKernels, steps: Steps) -> Iterator[Result]:
         yield Result("phases by device events", FAILED, note=note if kernels.device_events else "there are no events")
         return
     for phase in kernels.steps[0]:
-        own = [step[phase] for step in kernels.steps[1:]]
+        timed_seconds = [step[phase] for step in kernels.steps[1:]]
         recorded = steps.column(f"phase_{phase}")[1:]
-        differences = [abs(ns * NS - seconds) for ns, seconds in zip(recorded, own, strict=True)]
-        mean = sum(own) / len(own)
+        differences = [abs(ns * NS - seconds) for ns, seconds in zip(recorded, timed_seconds, strict=True)]
+        mean = sum(timed_seconds) / len(timed_seconds)
         limit = GAP_SECONDS + GAP_RATIO * mean
         yield Result(
             f"largest difference of phase {phase}",

@@ -90,11 +90,11 @@ def _sample(source: GpuSource) -> GpuSample:
 def _compare_pids(sample: GpuSample, pid: int, command: str) -> Result:
     """Compare the processes of the GPU; a PID namespace may hide them from both."""
     by_smi = sorted(int(row["pid"]) for row in nvidia_smi.query(("pid",), "compute-apps", command))
-    own = ", ".join(map(str, sample.pids)) or "none"
+    pids = ", ".join(map(str, sample.pids)) or "none"
     compared_with = f"nvidia-smi: {', '.join(map(str, by_smi)) or 'none'}; the load is {pid}"
     if not sample.pids and not by_smi:
-        return Result("pids", NOT_CHECKED, own, "", compared_with, "the driver shows no process (PID namespace?)")
-    return Result("pids", judged(list(sample.pids) == by_smi and pid in sample.pids), own, "", compared_with)
+        return Result("pids", NOT_CHECKED, pids, "", compared_with, "the driver shows no process (PID namespace?)")
+    return Result("pids", judged(list(sample.pids) == by_smi and pid in sample.pids), pids, "", compared_with)
 
 
 def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) -> Iterator[Result]:
@@ -116,15 +116,17 @@ def _compare_copies(source: GpuSource, copied: Callable[[], tuple[int, int]]) ->
 
 def _compare_tensor(sample: GpuSample, rounds: int, seconds: float) -> Result:
     """Compare how busy the tensor cores were with the operations of the load in these rounds, relative to the peak."""
-    own, peaks = sample.tensor_active_ratio, peaks_of(sample.name or "", {})
-    if own is None or peaks is None:
-        note = "this GPU does not measure it" if own is None else f"the peak of {sample.name} is unknown"
-        return Result("tensor_active_ratio", NOT_CHECKED, own, note=note)
+    ratio, peaks = sample.tensor_active_ratio, peaks_of(sample.name or "", {})
+    if ratio is None or peaks is None:
+        note = "this GPU does not measure it" if ratio is None else f"the peak of {sample.name} is unknown"
+        return Result("tensor_active_ratio", NOT_CHECKED, ratio, note=note)
     of_peak = rounds * PRODUCTS * 2 * WIDTH**3 / seconds / peaks.flops[DTYPE]
     compared_with = f"operations of the products: {of_peak:.3f} of the peak ± {TENSOR_TOLERANCE:g}"
     clock = sample.clocks_hertz.get("sm")
     note = "" if clock is None else f"SM clock {clock / MEGA:,.0f} MHz: the peak is that of the datasheet's clock"
-    return Result("tensor_active_ratio", judged(abs(own - of_peak) <= TENSOR_TOLERANCE), own, "", compared_with, note)
+    return Result(
+        "tensor_active_ratio", judged(abs(ratio - of_peak) <= TENSOR_TOLERANCE), ratio, "", compared_with, note
+    )
 
 
 def _bytes_copied(file: Path) -> tuple[int, int]:

@@ -140,29 +140,29 @@ def compare(rounds: Sequence[Round]) -> Iterator[Result]:
     """Yield a result for each pair and for each field that is not compared."""
     for pair in PAIRS:
         results = [_compare(pair, round_) for round_ in rounds]
-        yield next((result for result in results if result.verdict == "passed"), results[-1])
+        yield next((result for result in results if result.outcome == "passed"), results[-1])
     for field, reason in NOT_COMPARED.items():
         yield Result(field, NOT_CHECKED, note=reason)
 
 
 def _compare(pair: Pair, round_: Round) -> Result:
-    own, before, after = pair.of_sample(round_.sample), pair.of_row(round_.before), pair.of_row(round_.after)
-    figure = own if _is_number(own) else _text(own)
-    if own is None and before is None:
+    value, before, after = pair.of_sample(round_.sample), pair.of_row(round_.before), pair.of_row(round_.after)
+    figure = value if _is_number(value) else _text(value)
+    if value is None and before is None:
         return Result(pair.name, NOT_CHECKED, note="this GPU does not offer it")
     if before is None or after is None:
         return Result(pair.name, NOT_CHECKED, figure, pair.unit, note="nvidia-smi does not show it")
-    holds = _between(own, before, after, pair.tolerance) if _is_number(own) else own in (before, after)
+    holds = _between(value, before, after, pair.tolerance) if _is_number(value) else value in (before, after)
     bounds = f"nvidia-smi: {_text(before)} … {_text(after)}" if before != after else f"nvidia-smi: {_text(before)}"
     tolerance = f" ± {pair.tolerance:,.4g}" if pair.tolerance else ""
-    return Result(pair.name, judged(holds), figure, pair.unit if _is_number(own) else "", bounds + tolerance)
+    return Result(pair.name, judged(holds), figure, pair.unit if _is_number(value) else "", bounds + tolerance)
 
 
-def _between(own: Value, before: Value, after: Value, tolerance: float) -> bool:
+def _between(value: Value, before: Value, after: Value, tolerance: float) -> bool:
     if not (_is_number(before) and _is_number(after)):
         return False
     low, high = sorted((float(before or 0.0), float(after or 0.0)))
-    return low - tolerance <= float(own or 0.0) <= high + tolerance
+    return low - tolerance <= float(value or 0.0) <= high + tolerance
 
 
 def _is_number(value: Value) -> bool:

@@ -108,9 +108,9 @@ def compare_finding(what: str, cause: str, rank: int, finding: Finding | None, s
 
 def compare_culprits(culprits: list[tuple[int, ...]], rank: int) -> Result:
     """Return the result of the ranks that are named once all ranks of the job have died."""
-    named = "; ".join(", ".join(map(str, ranks)) for ranks in culprits) or "none"
+    figure = "; ".join(", ".join(map(str, ranks)) for ranks in culprits) or "none"
     holds = culprits == [(rank,)]
-    return Result("ranks named after the other ranks died too", judged(holds), named, "", str(rank))
+    return Result("ranks named after the other ranks died too", judged(holds), figure, "", str(rank))
 
 
 def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:

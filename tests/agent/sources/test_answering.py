@@ -10,9 +10,9 @@ from zmon.agent.sources.answering import answering
 NOWHERE = "192.0.2.1"  # TEST-NET-1 (RFC 5737)
 
 
-@pytest.mark.parametrize(("address", "own"), [("127.0.0.2", "127.0.0.1"), ("::1", "::1")])
-def test_refusal_is_an_answer(address, own):
-    assert answering({address: own}) == {address}
+@pytest.mark.parametrize(("address", "source"), [("127.0.0.2", "127.0.0.1"), ("::1", "::1")])
+def test_refusal_is_an_answer(address, source):
+    assert answering({address: source}) == {address}
 
 
 def test_open_port_is_an_answer(monkeypatch):
@@ -22,8 +22,8 @@ def test_open_port_is_an_answer(monkeypatch):
 
 
 def test_address_that_cannot_be_reached_hides_no_other():
-    own = {NOWHERE: "127.0.0.1", "127.0.0.2": "127.0.0.1", "127.0.0.3": "10.254.254.254", "fe80::1": "::1"}
-    assert answering(own, 0.2) == {"127.0.0.2"}
+    sources = {NOWHERE: "127.0.0.1", "127.0.0.2": "127.0.0.1", "127.0.0.3": "10.254.254.254", "fe80::1": "::1"}
+    assert answering(sources, 0.2) == {"127.0.0.2"}
 
 
 def test_nobody_is_asked_without_addresses():

@@ -148,9 +148,9 @@ def bind_unused_socket(path):
 def end_rank_and_prune(tmp_path, make_live_box, clock):
     """End a rank whose box names this socket, and prune. The folder of short socket paths is `s`."""
 
-    def run(named):
+    def run(socket_path):
         boxes = Boxes(tmp_path, "node-a", clock=clock, socket_dir=tmp_path / "s")
-        box = make_live_box(socket=str(named))
+        box = make_live_box(socket=str(socket_path))
         boxes.scan()
         box.process.end()
         boxes.scan()

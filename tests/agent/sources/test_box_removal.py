@@ -35,13 +35,13 @@ def test_own_files_are_deleted_with_their_empty_folders(box_of, tmp_path):
 
 @pytest.mark.parametrize("depth", [0, 1, 2], ids=["attempt", "job", "root"])
 def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
-    own, foreign = box_of(BOB), box_of(ANN)
-    inode, folder = own.stat().st_ino, own.parents[depth]
+    box, foreign = box_of(BOB), box_of(ANN)
+    inode, folder = box.stat().st_ino, box.parents[depth]
     folder.rename(tmp_path / "away")
     folder.symlink_to(foreign.parents[depth])
     os.chown(folder, BOB, -1, follow_symlinks=False)
     with pytest.raises(OSError, match=r"does not belong to uid|Not a directory|Too many levels"):
-        remove_rank(own, inode, BOB, "", tmp_path)
+        remove_rank(box, inode, BOB, "", tmp_path)
     assert foreign.exists()
 
 

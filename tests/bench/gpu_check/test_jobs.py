@@ -50,8 +50,8 @@ def run_job(start_rank, tmp_path):
     return run
 
 
-def verdicts(results):
-    return {result.what: result.verdict for result in results}
+def outcomes(results):
+    return {result.what: result.outcome for result in results}
 
 
 def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path):
@@ -59,12 +59,12 @@ def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path)
     record = read(tmp_path, 0, TimedKernels)
     assert record.device_events
     *phases, _ = events.compare(record, box.steps)  # the last one compares the host's time, which is real
-    assert [(result.what, result.verdict) for result in phases] == [
+    assert [(result.what, result.outcome) for result in phases] == [
         (f"largest difference of phase {phase}", PASSED) for phase in ("forward", "backward", "optimizer")
     ]
     assert max(result.figure for result in phases) < 1  # µs
     wrong = replace(record, steps=tuple({**step, "backward": 0.0055} for step in record.steps))
-    assert FAILED in verdicts(list(events.compare(wrong, box.steps))[:3]).values()
+    assert FAILED in outcomes(list(events.compare(wrong, box.steps))[:3]).values()
 
 
 @pytest.mark.slow  # another job of the kit is in every run
@@ -76,32 +76,32 @@ def test_marks_are_measured_in_every_mode_by_turns(run_job, tmp_path):
     assert [result.what for result in results] == [
         "added by a change of phase with host clock", f"added by a change of phase with {EVENTS}",
     ]  # fmt: skip
-    assert results[0].verdict == MEASURED
+    assert results[0].outcome == MEASURED
 
 
 def test_allocator_figures_in_the_box_are_those_of_torch(run_job, tmp_path):
     box = run_job("allocator", ALONE.key, before="allocator.HELD_BYTES = allocator.FREED_BYTES = 1000")
     figures = read(tmp_path, 0, AllocatorFigures)
-    results = verdicts(allocator.compare(box.memory, figures))
+    results = outcomes(allocator.compare(box.memory, figures))
     assert set(results.values()) == {PASSED, NOT_CHECKED}  # nvidia-smi does not list the process
-    assert FAILED in verdicts(allocator.compare(box.memory, replace(figures, peak=1))).values()
+    assert FAILED in outcomes(allocator.compare(box.memory, replace(figures, peak=1))).values()
 
 
 def test_training_on_the_device_has_every_step_and_collective(run_job, tmp_path):
     box = run_job("parallel", ONE_RANK.key, "ddp", "20")
     record = read(tmp_path, 0, TrainedRank)
-    results = verdicts(training.compare(MACHINE, replace(ONE_RANK, backend="gloo"), 20, [box], [record]))
+    results = outcomes(training.compare(MACHINE, replace(ONE_RANK, backend="gloo"), 20, [box], [record]))
     assert results.pop("sum of the steps, of the host's time from first to last") == FAILED  # two clocks
     assert results.pop("overhead that zmon reports, per step") == MEASURED
     assert set(results.values()) == {PASSED}
-    assert training.compare_collectives([box], [record]).verdict == PASSED
+    assert training.compare_collectives([box], [record]).outcome == PASSED
 
 
 def test_watched_steps_do_not_wait_for_the_device(run_job, tmp_path):
     run_job("synchronization", ONE_RANK.key)
     record = read(tmp_path, 0, SubmittedSteps)
     assert (record.dropped, record.error) == (0, "")
-    results = verdicts(synchronization.compare(record))
+    results = outcomes(synchronization.compare(record))
     assert results["records dropped under that mode"] == PASSED
 
 
@@ -113,7 +113,7 @@ def test_wait_behind_a_kernel_has_a_step_for_each_length(run_job, tmp_path):
     assert record.op == "all_gather"
     assert list(box.steps.column("calls_all_gather")) == [1, 1, 1]
     (result,) = communication.compare("", "nccl", record, box.steps)
-    assert result.verdict == NOT_CHECKED  # the simulated device does nothing in a collective
+    assert result.outcome == NOT_CHECKED  # the simulated device does nothing in a collective
 
 
 @pytest.mark.slow  # another job of the kit is in every run

@@ -72,10 +72,10 @@ def test_numbers_have_four_digits_and_all_before_the_point():
     ]
 
 
-def test_line_of_progress_has_verdict_figure_and_note():
+def test_line_of_progress_has_outcome_figure_and_note():
     assert line(STEPS) == "passed       steps in the box (1 rank, NCCL) 200; compared with 200 trained"
     assert line(MISSING).endswith("DDP, watched (2 ranks, NCCL); this machine has 1 GPU, and this needs 2")
 
 
-def test_summary_counts_every_verdict():
+def test_summary_counts_every_outcome():
     assert summary([STEPS, STEPS, COST]) == "2 passed, 0 failed, 1 measured, 0 not checked"

@@ -31,13 +31,13 @@ def passes(kit, setting):
     yield Result(setting.backend, PASSED)
 
 
-def verdicts(ran):
-    return [(result.what, result.verdict, result.setting) for result in ran]
+def outcomes(ran):
+    return [(result.what, result.outcome, result.setting) for result in ran]
 
 
 def test_machine_without_gpu_runs_on_the_cpu_and_names_the_rest(tmp_path):
     ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU)))
-    assert verdicts(ran) == [
+    assert outcomes(ran) == [
         ("Title", NOT_CHECKED, ONE_RANK.name),
         ("Title", NOT_CHECKED, GPU_EACH.name),
         ("gloo", PASSED, ON_CPU.name),
@@ -47,14 +47,14 @@ def test_machine_without_gpu_runs_on_the_cpu_and_names_the_rest(tmp_path):
 
 def test_machine_with_one_gpu_leaves_out_what_needs_two_and_the_cpu(tmp_path):
     ran = list(results(check(passes), kit(tmp_path, WITH_GPU)))
-    assert verdicts(ran) == [("nccl", PASSED, ONE_RANK.name), ("Title", NOT_CHECKED, GPU_EACH.name)]
+    assert outcomes(ran) == [("nccl", PASSED, ONE_RANK.name), ("Title", NOT_CHECKED, GPU_EACH.name)]
     assert ran[1].note == "this machine has 1 GPU, and this needs 2"
 
 
 def test_machine_with_two_gpus_has_every_setting_of_gpus(tmp_path):
     two = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
     ran = results(check(passes), kit(tmp_path, two))
-    assert verdicts(ran) == [("nccl", PASSED, ONE_RANK.name), ("nccl", PASSED, GPU_EACH.name)]
+    assert outcomes(ran) == [("nccl", PASSED, ONE_RANK.name), ("nccl", PASSED, GPU_EACH.name)]
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_check_that_breaks_has_failed_and_keeps_its_other_results(tmp_path, erro
         raise error
 
     ran = list(results(check(breaks), kit(tmp_path, WITH_GPU)))
-    assert verdicts(ran)[:2] == [("before", PASSED, ONE_RANK.name), ("Title", FAILED, ONE_RANK.name)]
+    assert outcomes(ran)[:2] == [("before", PASSED, ONE_RANK.name), ("Title", FAILED, ONE_RANK.name)]
     assert ran[1].note == note
 
 
 def test_check_after_the_end_of_the_time_is_not_checked(tmp_path):
     ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU, seconds=0.0)))
-    assert verdicts(ran)[2] == ("Title", NOT_CHECKED, ON_CPU.name)
+    assert outcomes(ran)[2] == ("Title", NOT_CHECKED, ON_CPU.name)
     assert ran[2].note == OUT_OF_TIME
 
 
@@ -88,4 +88,4 @@ def test_check_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path):
         yield Result("finding", FAILED)
 
     first, *_ = results(check(is_cut_off), scene)
-    assert (first.what, first.verdict, first.note) == ("finding", NOT_CHECKED, OUT_OF_TIME)
+    assert (first.what, first.outcome, first.note) == ("finding", NOT_CHECKED, OUT_OF_TIME)

@@ -12,6 +12,7 @@ from tests.build import NOW, finding
 from zmon.cli.top.app import Top
 from zmon.cli.top.panels import HubState
 from zmon.errors import Unreachable
+from zmon.job.headline import with_headline
 from zmon.schema.api import RankRow
 from zmon.schema.job import JobView
 
@@ -57,7 +58,7 @@ def stalled():
     """Return a state in which rank 2 is stopped and the others wait for it."""
     ranks = (*map(waiting, (0, 1, 3)), row(2, process_state="T", state_seconds=192.0))
     affected = job(state="stalled", findings=("f1",), step_seconds=None, samples_per_second=None)
-    return HubState(NOW, False, (affected,), (FROZEN,), "dlrm-7", ranks)
+    return HubState(NOW, False, (with_headline(affected, (FROZEN,)),), (FROZEN,), "dlrm-7", ranks)
 
 
 class Hub:

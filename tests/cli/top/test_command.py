@@ -22,13 +22,14 @@ from tests.cli.top.scene import FROZEN, job, row
 from zmon.cli.main import main
 from zmon.cli.top.hub_client import connect
 from zmon.errors import Unreachable
+from zmon.job.headline import with_headline
 
 TIMEOUT_SECONDS = 40.0  # a busy machine takes long to start Python
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)m")
-DIM_VERDICT = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mCRITICAL rank_frozen"
+DIM_HEADLINE = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mSTALLED rank_frozen"
 SUMMARY = {"num_ranks": 2, "num_standing_out": 0, "num_missing": 0, "missing": [], "by_state": {"train": 2}}
 ANSWERS = {
-    "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [job(findings=("f1",))]},
+    "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [with_headline(job(findings=("f1",)), [FROZEN])]},
     "/api/v1/findings": {"schema": 1, "findings": [FROZEN]},
     "/api/v1/jobs/dlrm-7/ranks": {
         "schema": 1,
@@ -101,11 +102,11 @@ def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, co
     monkeypatch.delenv("NO_COLOR", raising=False)
     url, answers = http_hub
     with terminal(url, **({} if colour else {"NO_COLOR": "1"})) as (process, user):
-        output = read_until(user, b"CRITICAL rank_frozen")
-        assert not re.search(DIM_VERDICT, output)
+        output = read_until(user, b"STALLED rank_frozen")
+        assert not re.search(DIM_HEADLINE, output)
         answers.clear()
-        output += read_until(user, b"HUB UNREACHABLE")
-        output += read_until(user, DIM_VERDICT)
+        output += read_until(user, b"BLIND since")
+        output += read_until(user, DIM_HEADLINE)
         os.write(user, b"q")
         output += read_until(user, rb"\x1b\[\?1049l")  # the previous screen is restored
         assert process.wait(timeout=TIMEOUT_SECONDS) == 0

@@ -18,6 +18,7 @@ from zmon.cli.top.panels import (
     state_line,
     still_selected,
 )
+from zmon.job.headline import with_headline
 
 OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
 
@@ -28,7 +29,7 @@ def row_texts(rows):
 
 def test_unreachable_hub_is_shown_with_the_age_of_the_data():
     line = state_line("http://hub:9781", healthy(), OUTAGE, NOW + 3).plain
-    assert line.startswith("HUB UNREACHABLE since 07:59:18 UTC, for 45 s: cannot reach")
+    assert line.startswith("BLIND since 07:59:18 UTC, for 45 s: cannot reach")
     assert line.endswith("The data below is 3.0 s old")
 
 
@@ -36,15 +37,11 @@ def test_state_line_of_hub_that_never_answered_reports_no_data():
     assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
 
 
-def test_state_line_of_blind_hub_does_not_say_no_findings():
-    line = state_line("http://hub:9781", replace(healthy(), blind=True), None, NOW).plain
-    assert line.startswith("BLIND")
-    assert "no findings" not in line
-
-
 def test_ages_of_blind_hub_are_those_of_its_last_known_state():
     state = replace(stalled(), blind=True, hub_as_of=NOW - 60)
-    assert state_line("", state, None, NOW).plain.endswith("The data below is as of 07:59:00 UTC, 1 min old")
+    line = state_line("http://hub:9781", state, None, NOW).plain
+    assert line.startswith("BLIND: The hub reaches no agent: this is its last known state, as of 07:59:00 UTC.")
+    assert "no findings" not in line
     assert state.as_of == NOW - 60
     assert replace(state, blind=False).as_of == state.time
 
@@ -150,7 +147,7 @@ def test_unknown_severity_is_counted_under_its_name():
 
 def ended():
     gone = job("a-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
-    return replace(healthy(), jobs=(job("a-healthy"), gone))
+    return replace(healthy(), jobs=(job("a-healthy"), with_headline(gone, ())))
 
 
 def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
@@ -163,7 +160,6 @@ def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
 
 def test_ended_job_is_shown_with_its_reason_in_place_of_findings():
     panel = findings_panel(ended(), None)
-    (line,) = panel.renderables
-    assert line.plain.startswith("rank_exited: job a-failed ended 1 h ago: rank 2 on node-1 exited at step 118")
+    assert panel.renderables[0].plain.startswith("FAILED job a-failed: ended by rank_exited: rank 2 on node-1 exited")
     assert findings_panel(ended(), "a-healthy").plain == "no findings"
     assert "no findings, 1 ended by a fault" in state_line("http://hub", ended(), None, NOW).plain

@@ -31,8 +31,8 @@ def test_objects_are_those_of_the_golden(installed, name):
 @pytest.mark.parametrize("name", CI)
 def test_kubernetes_accepts_every_object_of_its_own_kinds(installed, name, version):
     foreign = {kind for kinds in OPTIONAL.values() for kind in kinds}
-    own = [thing for thing in installed(name) if thing["kind"] not in foreign]
-    done = engine("validate", version, given=json.dumps(own))
+    objects = [thing for thing in installed(name) if thing["kind"] not in foreign]
+    done = engine("validate", version, given=json.dumps(objects))
     assert json.loads(done.stdout) == [], done.stderr
 
 

@@ -44,8 +44,8 @@ def prometheus(**spec):
 
 def namespace(name, **labels):
     """Return a namespace with these labels, whose underscores stand for hyphens."""
-    own = {key.replace("_", "-"): value for key, value in labels.items()}
-    return {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name} | own}}
+    extra_labels = {key.replace("_", "-"): value for key, value in labels.items()}
+    return {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name} | extra_labels}}
 
 
 def rule(labels=None, agents=15, hub=2):

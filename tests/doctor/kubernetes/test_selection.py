@@ -4,7 +4,7 @@ import pytest
 
 from tests.doctor.kubernetes.scene import namespace, prometheus, typed
 from zmon.doctor.kubernetes.objects import LabelSelector, Namespace, PrometheusObject, Requirement
-from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, matches, text, verdict
+from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, matches, selection, text
 from zmon.errors import Forbidden
 from zmon.web.kubernetes.requests import ObjectMeta
 
@@ -14,7 +14,7 @@ NAMESPACES = typed(Namespace, namespace("zmon-agents", team="ml"), namespace("mo
 
 def judged(thing=OURS, kind=POD_MONITOR, namespaces=NAMESPACES, **spec):
     (server,) = typed(PrometheusObject, prometheus(**spec))
-    return verdict(server, kind, thing, namespaces)
+    return selection(server, kind, thing, namespaces)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from zmon.hub.incidents import collector, moments
 from zmon.hub.incidents.collector import COLLECT_INTERVAL_SECONDS, Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
-from zmon.hub.stall_evidence import StallEvidence
-from zmon.schema.evidence import RankStack
+from zmon.hub.stall_evidence import EvidenceGatherer
+from zmon.schema.gathered import RankStack
 
 
 class Scene:
@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, data_dir):
         config = HubConfig((), data_dir)
         self.journal = Journal(data_dir / "findings.jsonl")
-        stall_evidence = StallEvidence(config, [], self.journal, JobStates(data_dir))
+        stall_evidence = EvidenceGatherer(config, [], self.journal, JobStates(data_dir))
         self.incidents = Incidents(config, [], self.journal, stall_evidence)
 
     async def update(self, time):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import NOW, finding, killed, raised
+from tests.build import NOW, finding, killed, raised, snapshot
 from zmon.hub.incidents import moments
 from zmon.hub.incidents.moments import HostClock, Suspected
 from zmon.schema.host import KernelEvent
@@ -66,11 +66,14 @@ def test_kernel_events_of_the_last_minutes_only():
     assert (moment.what, moment.who) == ("kernel: Killed process 7", "node-a")
 
 
-def test_last_words_have_corrected_times():
-    (moment,) = moments.last_words([raised(2), killed(1)], {"node-a": HostClock("node-a", 10.0)})
-    assert moment.what == "last words: builtins.ValueError: bad batch 17"
-    assert moment.time == NOW - 11
-    assert "10.0 s ahead" in moment.clock
+def test_what_happened_to_a_rank_has_the_times_by_which_the_detectors_decide():
+    ranks = raised(2, 1.0), killed(1, 0.5, launcher_gone_seconds=0.25, launcher_status="signal SIGTERM")
+    assert [(m.time, m.what, m.who) for m in moments.in_order(moments.of_ranks(snapshot(*ranks), ranks))] == [
+        (NOW - 1.0, "raised: builtins.ValueError: bad batch 17", "rank 2 on node-a"),
+        (NOW - 1.0, "process ended: exit code 1", "rank 2 on node-a"),
+        (NOW - 0.5, "process ended: signal SIGKILL", "rank 1 on node-a"),
+        (NOW - 0.25, "launcher ended: signal SIGTERM", "node-a"),
+    ]
 
 
 def test_missing_evidence_is_not_listed():

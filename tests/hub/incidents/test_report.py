@@ -12,7 +12,7 @@ from tests.hub.incidents.build import EVIDENCE, made, stalled
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.moments import HostClock
 from zmon.hub.incidents.report import report
-from zmon.schema.evidence import PendingRow
+from zmon.schema.gathered import PendingRow
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
 EVIL_PENDING = msgspec.to_builtins(PendingRow(EVIL, 1, EVIL, None, (), (), None, "started"))

@@ -162,4 +162,4 @@ def test_resume_plays_the_remaining_drills_with_the_same_seed(run, rows):
 
 def test_play_skips_an_unavailable_drill_without_a_stage():
     drill = dataclasses.replace(session.select_drills(ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
-    assert play(drill, None, draw_job(drill, 0, 1)).verdict == "skipped"
+    assert play(drill, None, draw_job(drill, 0, 1)).result == "skipped"

@@ -188,7 +188,7 @@ def test_page_about_another_finding_does_not_count(stage):
 def test_late_report_about_a_job_that_stands_still_is_not_a_missed_one(stage):
     stage.report(time=ONSET + 15)
     stage.fire(time=ONSET + 17)
-    assert play_rank_frozen(stage).verdict == "late"
+    assert play_rank_frozen(stage).result == "late"
 
 
 def test_page_of_a_job_that_stands_still_is_awaited_though_the_finding_was_a_warning_first(stage):
@@ -236,25 +236,25 @@ def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
     assert playing.play(QUIET, stage, DRAW).as_expected
 
 
-@pytest.mark.parametrize(("max_warnings", "verdict"), [(None, "quiet"), (2, "quiet"), (1, "false warning")])
-def test_pause_that_warns_more_often_than_the_drill_permits_is_a_false_warning(stage, max_warnings, verdict):
+@pytest.mark.parametrize(("max_warnings", "result"), [(None, "quiet"), (2, "quiet"), (1, "false warning")])
+def test_pause_that_warns_more_often_than_the_drill_permits_is_a_false_warning(stage, max_warnings, result):
     for time in (ONSET + 1, ONSET + 5):
         stage.report(time=time, cause="rank_exited", severity="warning")
     stage.report(time=ONSET + 6, cause="rank_exited", severity="info")
-    assert playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW).verdict == verdict
+    assert playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW).result == result
 
 
 def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):
     stage.report(cause="rank_exited", severity="critical")
     stage.report(cause="rank_exited", severity="warning")
     row = playing.play(QUIET, stage, DRAW)
-    assert (row.verdict, row.critical) == ("false page", ("rank_exited",))
+    assert (row.result, row.critical) == ("false page", ("rank_exited",))
 
 
 def test_quiet_drill_with_a_warning_alert_is_a_false_warning(stage):
     stage.fire("ZmonAgentDown", severity="warning", detector="")
     row = playing.play(QUIET, stage, DRAW)
-    assert (row.verdict, row.warned) == ("false warning", ("ZmonAgentDown",))
+    assert (row.result, row.warned) == ("false warning", ("ZmonAgentDown",))
 
 
 def test_quiet_drill_counts_findings_about_jobs_that_it_started(stage):
@@ -272,7 +272,7 @@ def test_quiet_drill_ignores_findings_about_other_jobs(stage):
 def test_drill_is_broken_if_a_part_of_the_stack_does_not_answer(stage, part):
     stage.healthy_from[part] = ONSET + 600
     row = playing.play(QUIET, stage, DRAW)
-    assert row.verdict == "broken"
+    assert row.result == "broken"
     assert f"{part} did not answer" in row.broken
 
 

@@ -101,7 +101,7 @@ def test_finding_names_culprit_and_cause_and_pages_once(rows: dict[str, DrillRow
 
 @each(*QUIET)
 def test_finished_or_cancelled_job_does_not_page(rows: dict[str, DrillRow], name: str) -> None:
-    assert rows[name].verdict == "quiet", rows[name].remarks
+    assert rows[name].result == "quiet", rows[name].remarks
 
 
 @each(*LIFTED)

@@ -1,9 +1,9 @@
-"""Tests of the verdicts on random compositions of real jobs."""
+"""Tests of the results of random compositions of real jobs."""
 
 import pytest
 from msgspec.structs import replace
 
-from lab.drills.random_verdict import deviation, outcome, verdict
+from lab.drills.random_verdict import deviation, outcome, result_of
 from lab.drills.score import TrueFault
 from lab.stage import Shown
 from tests.lab.drills.test_score import ROW
@@ -21,7 +21,7 @@ ROW = replace(ROW, drill="kill", proof="state", truth=(KILL,), shown=(EXITED,), 
 
 
 def of(*truth, **changes):
-    return verdict(replace(ROW, truth=truth, **changes))
+    return result_of(replace(ROW, truth=truth, **changes))
 
 
 def shown(*states):
@@ -29,11 +29,11 @@ def shown(*states):
 
 
 def test_culprit_and_cause_of_a_dead_job_with_a_page_are_right():
-    assert verdict(ROW) == "right"
+    assert result_of(ROW) == "right"
     assert outcome(ROW).confidence == 0.95
 
 
-def test_late_finding_is_a_verdict_of_its_own():
+def test_late_finding_is_a_result_of_its_own():
     assert of(KILL, finding_seconds=9.0, target_seconds=4.0) == "late"
 
 
@@ -85,7 +85,7 @@ def test_either_of_two_faults_may_be_named():
         ({"broken": "the job did not obey"}, "broken"),
     ],
 )
-def test_verdict_on_a_killed_rank(changes, expected):
+def test_result_of_a_killed_rank(changes, expected):
     assert of(KILL, **changes) == expected
 
 
@@ -117,7 +117,7 @@ def test_collective_that_pairs_with_the_next_one_has_no_effect():
         (CANCEL, (), ("ZmonLeaseOverdue",), "false page"),
     ],
 )
-def test_verdict_on_something_harmless(truth, states, paged, expected):
+def test_result_of_something_harmless(truth, states, paged, expected):
     assert of(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
 
 

@@ -1,4 +1,4 @@
-"""Tests of the verdicts, remarks, figures and reports that follow from rows of drills."""
+"""Tests of the results, remarks, figures and reports that follow from rows of drills."""
 
 from io import StringIO
 
@@ -18,17 +18,17 @@ QUIET = DrillRow("pause", 0, 7, "ddp", 4, 0.02, quiet=True)
 
 
 def test_right_finding_in_time_with_a_single_page_is_as_expected():
-    assert ROW.verdict == "right"
+    assert ROW.result == "right"
     assert ROW.remarks == ()
     assert ROW.as_expected
 
 
 def test_finding_within_twenty_steps_is_in_time():
-    assert replace(ROW, finding_seconds=4.1, finding_steps=20).verdict == "right"
+    assert replace(ROW, finding_seconds=4.1, finding_steps=20).result == "right"
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict"),
+    ("change", "result"),
     [
         ({"reported_cause": None}, "missed"),
         ({"reported_cause": "rank_frozen"}, "wrong"),
@@ -39,9 +39,9 @@ def test_finding_within_twenty_steps_is_in_time():
         ({"broken": "the job does not train"}, "broken"),
     ],
 )
-def test_verdict_other_than_right_is_not_as_expected(change, verdict):
+def test_result_other_than_right_is_not_as_expected(change, result):
     row = replace(ROW, **change)
-    assert row.verdict == verdict
+    assert row.result == result
     assert not row.as_expected
 
 
@@ -63,9 +63,9 @@ def test_verdict_other_than_right_is_not_as_expected(change, verdict):
         ({"before": ("compute_straggler",)}, "compute_straggler was reported before the fault"),
     ],
 )
-def test_right_verdict_with_a_remark_is_not_as_expected(change, remark):
+def test_right_result_with_a_remark_is_not_as_expected(change, remark):
     row = replace(ROW, **change)
-    assert row.verdict == "right"
+    assert row.result == "right"
     assert row.remarks == (remark,)
     assert not row.as_expected
 
@@ -117,20 +117,20 @@ def test_remarks_name_the_expected_culprit_or_the_pages():
 
 
 def test_quiet_drill_without_alerts_is_as_expected():
-    assert QUIET.verdict == "quiet"
+    assert QUIET.result == "quiet"
     assert QUIET.as_expected
 
 
 @pytest.mark.parametrize(
-    ("change", "verdict"),
+    ("change", "result"),
     [
         ({"paged": ("ZmonStall",)}, "false page"),
         ({"critical": ("unknown",)}, "false page"),
         ({"warned": ("compute_straggler",)}, "false warning"),
     ],
 )
-def test_quiet_drill_with_an_alert_or_critical_finding_fails(change, verdict):
-    assert replace(QUIET, **change).verdict == verdict
+def test_quiet_drill_with_an_alert_or_critical_finding_fails(change, result):
+    assert replace(QUIET, **change).result == result
 
 
 def test_spread_ignores_unknown_values():
@@ -161,7 +161,7 @@ def test_false_pages_are_counted_per_hour():
     assert false_pages_per_hour([], 0) is None
 
 
-def test_json_has_schema_verdicts_and_rows():
+def test_json_has_schema_results_and_rows():
     answer = as_json([ROW, QUIET], seed=7)
     assert (answer["schema"], answer["seed"], answer["verdicts"]) == (1, 7, {"right": 1, "quiet": 1})
     assert [row["verdict"] for row in answer["rows"]] == ["right", "quiet"]

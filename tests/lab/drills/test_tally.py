@@ -13,7 +13,7 @@ OUTCOMES = (
 )
 
 
-def test_verdicts_are_counted_by_fault_without_skipped_plays():
+def test_results_are_counted_by_fault_without_skipped_plays():
     assert by_fault(OUTCOMES)["kill"] == {"right": 1, "unknown": 1}
     assert "host_lost" not in by_fault(OUTCOMES)
 

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from lab.simulator.interleavings import DAMAGES, interleavings
-from tests.build import NOW, disconnected, killed, raised, snapshot, terminated, waiting
+from tests.build import disconnected, killed, raised, snapshot, terminated, waiting
 from zmon.detectors.stall import Stall
 from zmon.schema.rank import EnteredCollective, InFlight
 
@@ -39,14 +39,12 @@ def peer(state_, kind, gone):
     """Return a rank that waited for a dead one, after the time in which its connection broke."""
     changes = {"in_flight": state_.in_flight, "sequences": state_.sequences, "entered": state_.entered}
     changes |= {"host": state_.host, "world_size": 3, "step_seconds": gone + 1.0}
-    after = NOW - STRUCK_SECONDS + 0.1  # a rank stamps its last words itself: they follow those of the struck rank
+    after = STRUCK_SECONDS - 0.1  # a rank stamps its last words itself: they follow those of the struck rank
     if kind == "waits":
         return replace(state_, step_seconds=gone + 1.0, overdue_seconds=0.0)
     if kind == "terminated":
-        ended = terminated(state_.rank, gone, **changes)
-        return replace(ended, last_words=replace(ended.last_words, time=after))
-    died = disconnected(state_.rank, gone, **changes)
-    died = replace(died, last_words=replace(died.last_words, time=after))
+        return terminated(state_.rank, gone, last_words_seconds=after, **changes)
+    died = disconnected(state_.rank, gone, last_words_seconds=after, **changes)
     return died if kind == "disconnected" else replace(
         died, alive=True, gone_seconds=None, exit_status=None, process_state="S", leaving_seconds=gone
     )  # fmt: skip
@@ -84,13 +82,13 @@ def _shown(case):
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_no_interleaving_of_three_ranks_names_an_innocent(damage):
-    named = 0
+    num_diagnosed = 0
     for case in cases():
         for view in snapshots(case) if case.damage == damage else ():
             for finding in STALL.detect(view):
                 assert set(finding.ranks) <= {case.rank}, (case, finding.summary)
-                named += finding.ranks == (case.rank,)
-    assert named
+                num_diagnosed += finding.ranks == (case.rank,)
+    assert num_diagnosed
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

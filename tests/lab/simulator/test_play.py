@@ -25,7 +25,7 @@ def played(*strikes, shape=SHAPE):
 )
 def test_fault_of_one_rank_is_right(what, causes):
     result = played(Strike(what, 2, step=STRUCK, message="bad sample in shard 17"))
-    assert (result.verdict, result.causes, result.ranks) == ("right", causes, (2,))
+    assert (result.result, result.causes, result.ranks) == ("right", causes, (2,))
     assert result.page_seconds is not None
 
 
@@ -33,56 +33,56 @@ def test_fault_of_one_rank_is_right(what, causes):
 def test_job_that_its_launcher_starts_again_pages_nobody_however_long_the_start_takes(import_seconds):
     shape = replace(SHAPE, max_restarts=2, import_seconds=import_seconds)
     result = played(Strike("kill", 2, step=STRUCK), shape=shape)
-    assert (result.verdict, result.ranks, result.page_seconds) == ("right", (2,), None)
+    assert (result.result, result.ranks, result.page_seconds) == ("right", (2,), None)
 
 
 def test_job_that_the_owner_ends_while_its_launcher_starts_it_again_stays_ended():
     shape = replace(SHAPE, max_restarts=2, import_seconds=60.0)
     result = played(Strike("kill", 2, step=STRUCK), Strike("cancel", after=20.0), shape=shape)
-    assert (result.verdict, result.ranks) == ("right", (2,))
+    assert (result.result, result.ranks) == ("right", (2,))
 
 
 def test_owner_who_ends_the_job_is_quiet():
-    assert played(Strike("cancel", step=STRUCK)).verdict == "quiet"
+    assert played(Strike("cancel", step=STRUCK)).result == "quiet"
 
 
 def test_job_that_finishes_is_quiet():
-    assert played(Strike("finish", place="between", step=STRUCK)).verdict == "quiet"
+    assert played(Strike("finish", place="between", step=STRUCK)).result == "quiet"
 
 
 def test_clock_that_jumps_is_quiet():
-    assert played(Strike("clock_jump", step=STRUCK), shape=Shape(ranks=4, hosts=2)).verdict == "quiet"
+    assert played(Strike("clock_jump", step=STRUCK), shape=Shape(ranks=4, hosts=2)).result == "quiet"
 
 
 @pytest.mark.parametrize("what", ["agent_restart", "hub_restart"])
 def test_restart_of_a_part_is_quiet(what):
-    assert played(Strike(what, step=STRUCK, seconds=3.0)).verdict == "quiet"
+    assert played(Strike(what, step=STRUCK, seconds=3.0)).result == "quiet"
 
 
 def test_second_fault_is_true_as_well():
     result = played(Strike("agent_restart", step=STRUCK, seconds=2.0), Strike("stop", 1, step=STRUCK + 2))
-    assert (result.verdict, result.culprits, result.ranks) == ("right", (1,), (1,))
+    assert (result.result, result.culprits, result.ranks) == ("right", (1,), (1,))
 
 
 def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_restart_of_their_agent():
     """An agent decides once, when it begins, which of the dead ranks were left behind."""
-    assert play(compose(829611, 305)).verdict == "quiet"
+    assert play(compose(829611, 305)).result == "quiet"
 
 
 def test_rank_that_hangs_has_no_effect_if_the_owner_ends_the_job_before_its_lease():
-    assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).verdict == "no effect"
+    assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).result == "no effect"
 
 
-@pytest.mark.parametrize(("after", "verdict"), [(3.0, "no effect"), (8.0, "right")])
-def test_pair_that_is_cut_has_an_effect_once_the_lease_has_ended(after, verdict):
+@pytest.mark.parametrize(("after", "result"), [(3.0, "no effect"), (8.0, "right")])
+def test_pair_that_is_cut_has_an_effect_once_the_lease_has_ended(after, result):
     """Without the loss of a carrier, only the missing progress shows that the job stands."""
     two_hosts = replace(SHAPE, hosts=2)  # a lease of at least 3.75 s
     strikes = Strike("pair_cut", 0, peer=3, step=STRUCK), Strike("cancel", step=STRUCK, after=after)
-    assert played(*strikes, shape=two_hosts).verdict == verdict
+    assert played(*strikes, shape=two_hosts).result == result
 
 
 def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
-    assert play(compose(829611, 127)).verdict == "no effect"
+    assert play(compose(829611, 127)).result == "no effect"
 
 
 @pytest.mark.parametrize(("what", "is_ordinary"), [("host_pause", True), ("jitter", False)])
@@ -105,13 +105,13 @@ def test_line_has_the_seed_and_the_truth():
 
 
 def test_small_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
-    assert not [line(each) for each in play_many(seed=18, first=0, number=12) if each.verdict in (*NEVER, "broken")]
+    assert not [line(each) for each in play_many(seed=18, first=0, number=12) if each.result in (*NEVER, "broken")]
 
 
 @pytest.mark.slow
 def test_slice_of_random_compositions_has_no_wrong_name_no_silence_and_no_false_page():
     plays = play_many(seed=18, first=0, number=46)
-    assert not [line(each) for each in plays if each.verdict in (*NEVER, "broken")]
+    assert not [line(each) for each in plays if each.result in (*NEVER, "broken")]
 
 
 def test_job_that_hangs_while_it_is_asked_whether_it_moves_is_given_the_time_for_findings():

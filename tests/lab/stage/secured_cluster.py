@@ -77,16 +77,16 @@ class SecuredCluster(Cluster):
 
     def _agent(self, host: Host) -> Part:
         data = self._config.data_dir
-        own = box_dir(data.parent, host.name).with_name("data")  # not in `data`, which is root's alone
-        own.mkdir()
-        os.chown(own, AGENT_UID, AGENT_UID)
+        data_dir = box_dir(data.parent, host.name).with_name("data")  # not in `data`, which is root's alone
+        data_dir.mkdir()
+        os.chown(data_dir, AGENT_UID, AGENT_UID)
         flags = ",".join(("-all", *(f"+{name}" for name in CAPABILITIES)))
         command = [
             *("setpriv", f"--reuid={AGENT_UID}", f"--regid={AGENT_UID}", "--clear-groups", f"--inh-caps={flags}"),
             *(f"--ambient-caps={flags}", f"--bounding-set={flags}", "--no-new-privs"),
             *(sys.executable, "-m", "zmon", "agent", "--bind", host.address, "--port", str(AGENT_PORT)),
             *("--web.config.file", str(self._tls / f"{host.name}.yaml")),
-            *("--box-dir", str(box_dir(data.parent, host.name)), "--host", host.name, "--data-dir", str(own)),
+            *("--box-dir", str(box_dir(data.parent, host.name)), "--host", host.name, "--data-dir", str(data_dir)),
         ]
         url = f"https://{host.address}:{AGENT_PORT}"
         log = data / "logs" / f"agent-{host.name}.log"

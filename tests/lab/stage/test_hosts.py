@@ -237,15 +237,15 @@ def test_lost_packets_name_a_pair_or_the_host_that_loses_all_of_them(tmp_path):
         ).read_text()
         first, *others = [stage.hosts[name] for name in ("node-1", "node-3", "node-0", "node-2")]
 
-        def named(*names):
+        def findings_about(*names):
             return [f for f in stage.findings("pair") if f.hosts == names]
 
         first.lose_packets_to(others[0])
-        (finding,) = eventually(lambda: named("node-1", "node-3"), 20)
+        (finding,) = eventually(lambda: findings_about("node-1", "node-3"), 20)
         assert (finding.cause, finding.ranks) == ("network_stall", ())
         assert {link.device for link in finding.evidence.links} == {"eth0"}
         first.pass_packets_to(others[0])
         assert eventually(lambda: not stage.findings("pair"), 30)
         for other in others:
             first.lose_packets_to(other)
-        assert eventually(lambda: named("node-1"), 20)
+        assert eventually(lambda: findings_about("node-1"), 20)

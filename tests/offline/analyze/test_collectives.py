@@ -1,4 +1,4 @@
-"""Tests of the verdict from flight records on disk: who is missing, who brought something else, what is unknown."""
+"""Tests of the diagnosis from flight records on disk: who is missing, who brought something else, what is unknown."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ def analyzed(paths):
     return analyze_dumps(dumps.ranks, "job", dumps.notes)
 
 
-def verdict(analysis):
+def diagnosis(analysis):
     (finding,) = analysis.findings
     return finding.cause, finding.ranks
 
 
 def test_recorded_job_in_which_a_rank_skips_a_collective():
     analysis = analyzed((RECORDED / "skipped").iterdir())
-    assert verdict(analysis) == ("compute_hang", (2,))
+    assert diagnosis(analysis) == ("compute_hang", (2,))
     (finding,) = analysis.findings
     assert "all_reduce 4 of group gloo:0" in finding.summary
     assert "ranks 0, 1 wait in it, from job.py:14, work" in finding.summary
@@ -36,13 +36,13 @@ def test_recorded_job_in_which_a_rank_skips_a_collective():
 
 def test_recorded_job_in_which_a_rank_calls_another_collective():
     analysis = analyzed((RECORDED / "other_op").iterdir())
-    assert verdict(analysis) == ("collective_mismatch", (1,))
+    assert diagnosis(analysis) == ("collective_mismatch", (1,))
     assert "rank 1: broadcast [128]" in analysis.findings[0].summary
 
 
 def test_nccl_rank_that_has_not_issued_the_collective_is_named(tmp_path):
     analysis = analyzed(write(tmp_path, WAITS, WAITS, done(3), WAITS))
-    assert verdict(analysis) == ("compute_hang", (2,))
+    assert diagnosis(analysis) == ("compute_hang", (2,))
     assert "train.py:84, step" in analysis.findings[0].summary
     assert analysis.conclusive
 
@@ -50,7 +50,7 @@ def test_nccl_rank_that_has_not_issued_the_collective_is_named(tmp_path):
 def test_rank_whose_gpu_has_not_reached_the_collective_is_named(tmp_path):
     started = [*done(3), entry(4, state="started")]
     analysis = analyzed(write(tmp_path, started, WAITS, started, started))
-    assert verdict(analysis) == ("compute_hang", (1,))
+    assert diagnosis(analysis) == ("compute_hang", (1,))
     assert "has been reached by no GPU of rank 1" in analysis.findings[0].summary
 
 
@@ -58,7 +58,7 @@ def test_rank_with_another_shape_is_named_although_the_operation_has_ended(tmp_p
     other = [*done(3), entry(4, sizes=((96,),), state="completed")]
     same = [*done(3), entry(4, state="completed")]
     analysis = analyzed(write(tmp_path, same, other, same, same))
-    assert verdict(analysis) == ("collective_mismatch", (1,))
+    assert diagnosis(analysis) == ("collective_mismatch", (1,))
     assert "rank 1: all_reduce [96]" in analysis.findings[0].summary
 
 
@@ -91,7 +91,7 @@ def test_nobody_is_named_while_a_record_is_missing(tmp_path):
 def test_disagreement_is_shown_without_a_name_while_a_record_is_missing(tmp_path):
     other = [*done(3), entry(4, "nccl:broadcast")]
     analysis = analyzed(write(tmp_path, WAITS, WAITS, other, None))
-    assert verdict(analysis) == ("unknown", ())
+    assert diagnosis(analysis) == ("unknown", ())
 
 
 def test_empty_record_counts_as_missing(tmp_path):
@@ -106,7 +106,7 @@ def test_member_that_never_used_a_group_is_named(tmp_path):
     first = done(2, group="pair")
     joined = [*first, entry(1, time_created_ns=1_800_000_000_100_000_000)]
     analysis = analyzed(write(tmp_path, joined, joined, joined, first))
-    assert verdict(analysis) == ("compute_hang", (3,))
+    assert diagnosis(analysis) == ("compute_hang", (3,))
 
 
 def test_member_is_not_named_if_its_recorder_has_dropped_entries(tmp_path):

@@ -24,14 +24,14 @@ def compare_single_gauge(before, after):
 
 def test_higher_loss_is_detected():
     change = compare_single_gauge(run(1), run(2, higher=0.005))
-    assert change.verdict == "higher"
+    assert change.result == "higher"
     assert change.change == pytest.approx(0.005, abs=change.half_width)
-    assert compare_single_gauge(run(1, higher=0.005), run(2)).verdict == "lower"
+    assert compare_single_gauge(run(1, higher=0.005), run(2)).result == "lower"
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_equal_runs_are_alike(seed):
-    assert compare_single_gauge(run(2 * seed), run(2 * seed + 1)).verdict == "alike"
+    assert compare_single_gauge(run(2 * seed), run(2 * seed + 1)).result == "alike"
 
 
 def test_runs_with_different_batch_sizes_are_compared_at_equal_samples():
@@ -43,18 +43,18 @@ def test_runs_with_different_batch_sizes_are_compared_at_equal_samples():
 
 
 def test_longer_run_is_compared_up_to_the_end_of_the_shorter_run():
-    assert compare_single_gauge(run(1, reports=200), run(2, reports=800)).verdict == "alike"
+    assert compare_single_gauge(run(1, reports=200), run(2, reports=800)).result == "alike"
 
 
 def test_runs_that_report_at_different_steps_are_compared():
-    assert compare_single_gauge(run(1), run(2, shift=5, higher=0.005)).verdict == "higher"
+    assert compare_single_gauge(run(1), run(2, shift=5, higher=0.005)).result == "higher"
 
 
 def test_gauge_with_nan_is_unknown():
     broken = run(2)
     broken.gauges["loss"][150] = (broken.gauges["loss"][150][0], float("nan"))
     change = compare_single_gauge(run(1), broken)
-    assert (change.verdict, change.reason) == (
+    assert (change.result, change.reason) == (
         "unknown",
         "one of the runs reported a value that is NaN, infinite, or at least 1e+300 in magnitude",
     )
@@ -63,13 +63,13 @@ def test_gauge_with_nan_is_unknown():
 @pytest.mark.parametrize("reports", [1, 20, 40])
 def test_comparison_is_unknown_with_few_values(reports):
     change = compare_single_gauge(run(1, reports=reports), run(2, reports=reports))
-    assert (change.verdict, change.change) == ("unknown", None)
+    assert (change.result, change.change) == ("unknown", None)
     assert "each run needs 24 values" in change.reason
 
 
 def test_runs_without_common_samples_are_unknown():
     late = run(2, shift=100_000)
-    assert compare_single_gauge(run(1), late).verdict == "unknown"
+    assert compare_single_gauge(run(1), late).result == "unknown"
 
 
 def test_comparison_is_unknown_without_common_blocks_of_samples():
@@ -83,7 +83,7 @@ def test_comparison_is_unknown_without_common_blocks_of_samples():
         ]
     change = compare_single_gauge(before, after)
     assert change.reason == "the runs have values in fewer than 12 common blocks of samples"
-    assert (change.verdict, change.change) == ("unknown", None)
+    assert (change.result, change.change) == ("unknown", None)
 
 
 def test_gauge_of_only_one_run_is_not_compared():
@@ -94,11 +94,11 @@ def test_gauge_of_zero_has_no_relative_change():
     zero = run(1)
     zero.gauges["loss"] = [(samples, 0.0) for samples, _ in zero.gauges["loss"]]
     change = compare_single_gauge(zero, run(2))
-    assert (change.verdict, change.reason) == ("unknown", "its mean is 0 in the first run")
+    assert (change.result, change.reason) == ("unknown", "its mean is 0 in the first run")
 
 
 @pytest.mark.parametrize("value", [float("inf"), 1.7e308, -1.7e308])
 def test_gauge_with_a_huge_value_is_unknown(value):
     broken = run(2)
     broken.gauges["loss"][150:152] = [(samples, value) for samples, _ in broken.gauges["loss"][150:152]]
-    assert compare_single_gauge(run(1), broken).verdict == compare_single_gauge(broken, run(1)).verdict == "unknown"
+    assert compare_single_gauge(run(1), broken).result == compare_single_gauge(broken, run(1)).result == "unknown"

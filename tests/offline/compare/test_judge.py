@@ -26,38 +26,38 @@ SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 3 else ()) for see
 def test_slowdown_of_three_percent_is_detected_with_its_category(seed):
     by_name = changes(run(seed), run(100 + seed, slower=0.03))
     step = by_name["step_seconds"]
-    assert step.verdict == "slower"
+    assert step.result == "slower"
     assert abs(step.change - 0.03) <= step.half_width
-    assert by_name["backward"].verdict == "slower"
+    assert by_name["backward"].result == "slower"
     assert by_name["backward"].change == pytest.approx(step.change, abs=0.01)
-    assert by_name["samples_per_second"].verdict == "slower"
-    assert by_name["all_to_all"].verdict == by_name["data"].verdict == "alike"
+    assert by_name["samples_per_second"].result == "slower"
+    assert by_name["all_to_all"].result == by_name["data"].result == "alike"
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_equal_runs_are_alike(seed):
-    verdicts = {change.verdict for change in compare(run(2 * seed), run(2 * seed + 1))}
-    assert verdicts == {"alike"}
+    results = {change.result for change in compare(run(2 * seed), run(2 * seed + 1))}
+    assert results == {"alike"}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_equal_noisy_runs_are_alike_or_unknown(seed):
-    verdicts = {change.verdict for change in compare(run(2 * seed, **NOISY), run(2 * seed + 1, **NOISY))}
-    assert verdicts <= {"alike", "unknown"}
+    results = {change.result for change in compare(run(2 * seed, **NOISY), run(2 * seed + 1, **NOISY))}
+    assert results <= {"alike", "unknown"}
 
 
 def test_slowdown_of_three_percent_is_detected_in_noisy_runs():
-    verdicts = [changes(run(n, **NOISY), run(50 + n, slower=0.03, **NOISY))["step_seconds"].verdict for n in range(10)]
-    assert verdicts.count("slower") >= 8
-    assert "faster" not in verdicts
+    results = [changes(run(n, **NOISY), run(50 + n, slower=0.03, **NOISY))["step_seconds"].result for n in range(10)]
+    assert results.count("slower") >= 8
+    assert "faster" not in results
 
 
 def test_speedup_is_detected():
     by_name = changes(run(1, slower=0.03, part="all_to_all"), run(2))
     assert (
-        by_name["step_seconds"].verdict
-        == by_name["all_to_all"].verdict
-        == by_name["samples_per_second"].verdict
+        by_name["step_seconds"].result
+        == by_name["all_to_all"].result
+        == by_name["samples_per_second"].result
         == "faster"
     )
 
@@ -72,20 +72,20 @@ def test_opposite_changes_of_categories_are_detected_if_the_step_is_alike():
     """Compressed transfers, for example, take less time on the wire and as much more to compute."""
     before, after = run(1, slower=0.05, part="all_to_all"), run(2, slower=0.05, part="forward")
     by_name = changes(before, after)
-    assert by_name["step_seconds"].verdict == "alike"
-    assert (by_name["all_to_all"].verdict, by_name["forward"].verdict) == ("faster", "slower")
+    assert by_name["step_seconds"].result == "alike"
+    assert (by_name["all_to_all"].result, by_name["forward"].result) == ("faster", "slower")
 
 
 def test_pauses_have_no_effect():
     """Every nineteenth step waits for something outside the step."""
     before, after = run(1), run(2)
     paused = replace(after, seconds=[s + (1.0 if n % 19 == 0 else 0.0) for n, s in enumerate(after.seconds)])
-    assert changes(before, paused)["step_seconds"].verdict == "alike"
+    assert changes(before, paused)["step_seconds"].result == "alike"
 
 
 def test_too_few_steps_are_unknown_with_rough_means():
     (step,) = compare(run(1), run(2, slower=0.5, steps=59))
-    assert (step.verdict, step.half_width) == ("unknown", None)
+    assert (step.result, step.half_width) == ("unknown", None)
     assert "59 complete steps are too few" in step.reason
     assert step.before == pytest.approx(0.042, rel=0.1)
 
@@ -93,20 +93,20 @@ def test_too_few_steps_are_unknown_with_rough_means():
 def test_run_without_steps_is_unknown():
     empty = replace(run(1, steps=80), steps=(), seconds=(), samples=None, causes={})
     (step,) = compare(empty, run(2, steps=80))
-    assert (step.verdict, step.before, step.change) == ("unknown", None, None)
+    assert (step.result, step.before, step.change) == ("unknown", None, None)
 
 
 def test_comparison_is_unknown_if_noise_hides_changes():
     loud = {"spread": 0.5, "correlation": 0.95}
     step = changes(run(1, **loud), run(2, **loud))["step_seconds"]
-    assert step.verdict == "unknown"
+    assert step.result == "unknown"
     assert "let both runs take more steps" in step.reason
 
 
 def test_runs_with_different_ranks_are_also_compared_per_rank():
     by_name = changes(run(1, ranks=2), run(2, ranks=4, slower=0.10))
-    assert by_name["samples_per_second"].verdict == "faster"  # twice the samples
-    assert by_name["samples_per_second_per_rank"].verdict == "slower"
+    assert by_name["samples_per_second"].result == "faster"  # twice the samples
+    assert by_name["samples_per_second_per_rank"].result == "slower"
     assert by_name["samples_per_second_per_rank"].change == pytest.approx(-0.10, abs=0.04)
 
 
@@ -121,17 +121,17 @@ def test_parts_of_the_same_run_are_alike():
         replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
         for part in (slice(0, 1000), slice(1000, None))
     ]
-    assert compare(*halves)[0].verdict == "alike"
+    assert compare(*halves)[0].result == "alike"
 
 
 def test_longer_run_is_compared_at_the_steps_of_the_shorter_run():
     """The later steps of the longer run are slower, and the other run does not have them."""
     short, long = run(1, steps=1000), run(2)
     late = replace(long, seconds=[s * (1.5 if n > 1000 else 1) for n, s in zip(long.steps, long.seconds, strict=True)])
-    assert changes(short, late)["step_seconds"].verdict == "alike"
+    assert changes(short, late)["step_seconds"].result == "alike"
 
 
 def test_change_below_the_minimum_is_alike():
     quiet = {"spread": 0.001, "drift": 0.0}
     step = changes(run(1, **quiet), run(2, slower=0.9 * MIN_CHANGE, **quiet))["step_seconds"]
-    assert (step.verdict, step.change > step.half_width) == ("alike", True)
+    assert (step.result, step.change > step.half_width) == ("alike", True)

@@ -38,8 +38,8 @@ gc.collect()
 exposed, in_flight = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
 print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], works.num_flights())
 """
-    (waited,), (late,) = run_script(start_rank, script, joined=True, ranks=2)
-    exposed, in_flight, count, left = map(float, waited.split())
+    (early,), (late,) = run_script(start_rank, script, joined=True, ranks=2)
+    exposed, in_flight, count, left = map(float, early.split())
     assert 0.2 < exposed <= in_flight < exposed + 0.2
     assert (count, left) == (1, 0)
     assert float(late.split()[0]) < exposed / 2

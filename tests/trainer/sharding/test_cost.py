@@ -110,12 +110,12 @@ def test_small_table_needs_less_working_memory() -> None:
 @pytest.mark.parametrize("kind", ["table_wise", "data_parallel"])
 def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None:
     slow = Machine(1e9, 0.0, 1e6, 1e5, 2, host_memory_bandwidth=1e8)
-    own = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow)
+    whole = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow)
     half = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow, table=Table(100, 8, 2.0, host_share=0.5))
-    assert half[HOST_MEMORY, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (own[WEIGHTS, 0] + own[STATE, 0]) / 2
+    assert half[HOST_MEMORY, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
     num_ids, touched = (20, 20) if kind == "table_wise" else (10, 100)
     rows_read = num_ids * 32 + 2 * touched * 36
-    assert half[WORK, 0] - own[WORK, 0] == rows_read / 2 * (10 - 1) * 1000
+    assert half[WORK, 0] - whole[WORK, 0] == rows_read / 2 * (10 - 1) * 1000
 
 
 def test_layouts_have_cost_of_each_choice_of_ranks() -> None:

@@ -53,8 +53,8 @@ def test_vectors_of_a_rail_stay_on_their_rank_or_go_to_the_rail_of_other_hosts(s
 
 def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
     of_step, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
-    own = of_step.share * loads[:3]
-    parts = own + of_step.within_hosts(loads) + of_step.crossing_hosts(loads)
+    local_bytes = of_step.share * loads[:3]
+    parts = local_bytes + of_step.within_hosts(loads) + of_step.crossing_hosts(loads)
     assert parts.flatten().tolist() == pytest.approx(of_step.sent(loads).flatten().tolist())
 
 

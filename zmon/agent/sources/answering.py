@@ -22,19 +22,19 @@ def answering(own_addresses: Mapping[str, str], timeout_seconds: float = TIMEOUT
     """Return the addresses that answer. `own_addresses` has the own address to ask from, by the address to ask."""
     until = time.monotonic() + timeout_seconds
     with ExitStack() as stack:
-        codes = {address: _connect(stack, address, own) for address, own in own_addresses.items()}
+        codes = {address: _connect(stack, address, source) for address, source in own_addresses.items()}
         at_once = {address for address, (_, code) in codes.items() if code in _ANSWERS}
         waiting = {asking.fileno(): (asking, address) for address, (asking, code) in codes.items() if code == _WAITING}
         return frozenset(at_once | _answered(waiting, until))
 
 
-def _connect(stack: ExitStack, address: str, own: str) -> tuple[socket.socket, int]:
+def _connect(stack: ExitStack, address: str, source: str) -> tuple[socket.socket, int]:
     """Begin to connect; return the socket, which the stack closes, and the result so far."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     asking = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
     asking.setblocking(False)
     try:
-        asking.bind((own, 0))
+        asking.bind((source, 0))
         return asking, asking.connect_ex((address, _PORT))
     except OSError as error:  # the own address has just gone, or needs the name of an interface
         return asking, error.errno or errno.EIO

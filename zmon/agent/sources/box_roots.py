@@ -132,6 +132,6 @@ def _lines(squatted: list[str], private: set[int]) -> list[str]:
     if len(squatted) > _MAX_PROBLEMS:
         lines.append(f"{len(squatted) - _MAX_PROBLEMS} more box directories belong to other users than their names say")
     if private:
-        named = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
-        lines.append(f"the boxes of uid {named}: only that user and root may read them, and this is uid {os.geteuid()}")
+        uids = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
+        lines.append(f"the boxes of uid {uids}: only that user and root may read them, and this is uid {os.geteuid()}")
     return lines

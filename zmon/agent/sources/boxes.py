@@ -26,9 +26,8 @@ from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS
 from zmon.box.roots import PLACES, Places
 from zmon.errors import BoxError
 from zmon.format import counted
-from zmon.job.job_owners import JobOwners
-from zmon.job.lease import Leases
-from zmon.job.start_times import StartTimes
+from zmon.job.lease import Leases, StartTimes
+from zmon.job.shared_ids import JobOwners
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.labels import LABEL_LIMITS

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from zmon.box import layout, ring
 from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader
-from zmon.job.lease import Leases
-from zmon.job.start_times import StartTimes
+from zmon.job.lease import Leases, StartTimes
 from zmon.schema.measures import NS
 from zmon.schema.names import ACTIVITIES
 

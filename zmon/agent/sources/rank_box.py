@@ -22,8 +22,7 @@ from zmon.box.identity import Identity
 from zmon.box.reader import BoxReader, Now
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, totals
-from zmon.job.lease import Leases
-from zmon.job.start_times import StartTimes
+from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat
 from zmon.schema.api import Suspicion

@@ -136,7 +136,7 @@ def split(part: bytes) -> tuple[list[bytes], bool]:
 
 def connection(message: bytes) -> Connection:
     """Parse a message: a struct inet_diag_msg and attributes."""
-    family, own, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
+    family, local, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
     info = _attribute(message, _INET_DIAG_INFO)
     if len(info) < _TCP_INFO.size:
         raise OSError(errno.EBADMSG, "the kernel's answer for a connection is too short")
@@ -145,7 +145,7 @@ def connection(message: bytes) -> Connection:
     acked, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, 0, 0)
     return Connection(
         inode,
-        _address(family, own),
+        _address(family, local),
         _address(family, peer),
         send_queue,
         receive_queue,

@@ -37,11 +37,11 @@ class StorageReads:
 
     def of(self, pid: int) -> int | None:
         """Return the bytes that a rank and its children have read; None if its own count may not be read."""
-        own = self._read_bytes(pid)
-        if own is None:
+        rank_bytes = self._read_bytes(pid)
+        if rank_bytes is None:
             return None
         reads = self._ranks.setdefault(pid, _Reads())
-        living = {pid: own}
+        living = {pid: rank_bytes}
         for child in self._children(pid, _GENERATIONS):
             if len(living) <= _MAX_CHILDREN and (count := self._read_bytes(child)) is not None:
                 living[child] = count

@@ -80,10 +80,10 @@ class TcpSource:
 
     def _peer_answers(self, connections: Iterable[Connection]) -> dict[str, bool]:
         """Ask the other hosts in these connections; return True for each address that answers, else False."""
-        own = {c.peer: c.address for c in connections if c.peer not in self._addresses}
-        own = dict(sorted(own.items())[:MAX_ASKED])
-        answers = self._answers(own)
-        return {address: address in answers for address in own}
+        sources = {c.peer: c.address for c in connections if c.peer not in self._addresses}
+        sources = dict(sorted(sources.items())[:MAX_ASKED])
+        answers = self._answers(sources)
+        return {address: address in answers for address in sources}
 
     def _search(self, ranks: Mapping[int, _Rank]) -> None:
         """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""

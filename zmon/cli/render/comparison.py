@@ -14,7 +14,7 @@ from zmon.offline.compare.judge import CERTAINTY, MIN_CHANGE, SAMPLES, TRIMMED, 
 from zmon.offline.compare.series import Series
 
 _STYLES = {"slower": "red", "faster": "green", "unknown": "yellow", "alike": "dim"}
-_MIN_SHARE = 0.005  # share of a step: a smaller category whose verdict is alike has no row
+_MIN_SHARE = 0.005  # share of a step: a smaller category whose result is alike has no row
 
 
 def report(before: Series, after: Series, changes: Sequence[Change]) -> RenderableType:
@@ -30,14 +30,14 @@ def report(before: Series, after: Series, changes: Sequence[Change]) -> Renderab
 def headline(changes: Sequence[Change]) -> str:
     """Return the result in one line: how the step time changed, and which categories changed most."""
     step, *others = changes
-    if step.half_width is None or step.change is None or step.verdict == "unknown":
+    if step.half_width is None or step.change is None or step.result == "unknown":
         return f"the change of the step time is unknown: {step.reason}"
     amount = f"{step.change:+.1%} ± {step.half_width:.1%}, {_amount(step, step.before)} → {_amount(step, step.after)}"
-    if step.verdict == "alike":
+    if step.result == "alike":
         return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
-    categories = [c for c in others if c.unit == "s" and c.verdict == step.verdict]
+    categories = [c for c in others if c.unit == "s" and c.result == step.result]
     mostly = ", ".join(f"{c.name} {_difference(c)}" for c in categories[:3])
-    return f"steps are {step.verdict}: {amount}{f'; mostly {mostly}' if mostly else ''}"
+    return f"steps are {step.result}: {amount}{f'; mostly {mostly}' if mostly else ''}"
 
 
 def conditions(before: Series, after: Series) -> list[str]:
@@ -67,7 +67,7 @@ def _table(changes: Sequence[Change]) -> Table:
         table.add_column(column, justify="right" if column in ("A", "B", "change") else "left", no_wrap=True)
     min_seconds = _MIN_SHARE * (changes[0].before or 0.0)
     for c in changes:
-        if c.unit == "s" and c.verdict == "alike" and max(c.before or 0.0, c.after or 0.0) < min_seconds:
+        if c.unit == "s" and c.result == "alike" and max(c.before or 0.0, c.after or 0.0) < min_seconds:
             continue
         is_known = c.change is not None and c.half_width is not None
         change = f"{c.change:+.1%} ± {c.half_width:.1%}" if is_known else "unknown"
@@ -76,7 +76,7 @@ def _table(changes: Sequence[Change]) -> Table:
             _amount(c, c.before),
             _amount(c, c.after),
             change,
-            Text(c.verdict, style=_STYLES.get(c.verdict, "bold")),
+            Text(c.result, style=_STYLES.get(c.result, "bold")),
         )
     return table
 

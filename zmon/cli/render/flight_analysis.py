@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.detectors.parts.wording import ranks_text
+from zmon.detectors.wording import ranks_text
 from zmon.offline.analyze.collectives import FlightAnalysis
 
 _MAX_ROWS = 64

@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.detectors.parts.wording import tables
+from zmon.detectors.wording import tables
 from zmon.format import UNKNOWN, duration
 from zmon.schema.api import Amounts, PlanRow, PlanTable
 

@@ -10,13 +10,10 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.doctor import Check
-from zmon.format import NONE, UNKNOWN, clock, counted, duration, listed, number
-from zmon.schema.finding import Finding
-from zmon.schema.job import EXITED, JobView
-from zmon.schema.names import severity_order
+from zmon.format import NONE, UNKNOWN, counted, duration, listed, number, sentence
+from zmon.schema.finding import Finding, worst_first
+from zmon.schema.job import BLIND, EXITED, NO_JOB, Headline, JobView, unseen
 
-BLIND = "BLIND: no agent answers the hub; below is the last known state"  # the time follows, if it is known
-NO_JOB = "no jobs: start one with zmon run -- CMD, or zmon demo"
 NO_READABLE_JOB = "no job whose ranks can be read"
 _ENDED = ("done", EXITED)  # states in which a job has no processes, and therefore no speed
 _MAX_IN_FULL = 3  # findings shown with all details; more do not fit on the first screen
@@ -33,66 +30,42 @@ def status_table(
     """
     parts: list[RenderableType] = []
     if blind:
-        known = f", as of {clock(as_of)}, {duration(now - as_of)} ago" if as_of is not None else ""
-        parts.append(Text(f"{BLIND}{known}", style="bold red"))
+        (line,) = unseen(hub_is_blind=True, as_of=as_of)
+        parts.append(Text(f"{BLIND.word}: {line}", style="bold red"))
         now = now if as_of is None else as_of
-    if findings:
-        parts += [findings_table(findings, jobs, now, _MAX_IN_FULL), Text()]
-    ended = unexplained_ends(jobs, findings)
-    for job in ended:
-        parts += [Text(ended_headline(job, now), style="bold red"), _labelled(_ended_rows(job)), Text()]
-    parts.append(_jobs(jobs) if jobs else Text(NO_READABLE_JOB if findings else NO_JOB))
+    parts += (troubles := urgent_parts(findings, jobs, now, _MAX_IN_FULL))
+    parts.append(_jobs(jobs) if jobs else Text(NO_READABLE_JOB if findings else NO_JOB.line))
     parts += [Text(f"{job.job_id}: {pauses}", style="dim") for job in jobs if (pauses := healed_pauses(job))]
-    if jobs and not findings and not ended and not blind:
+    if jobs and not troubles and not blind:
         parts.append(Text("no findings"))
     return Group(*parts)
 
 
-def unexplained_ends(jobs: Sequence[JobView], findings: Sequence[Finding]) -> list[JobView]:
-    """Return the jobs that a fault ended whose finding is not among these, the newest end first."""
-    shown = {finding.id for finding in findings}
-    ended = [(job.ended.time, job) for job in jobs if job.ended and job.ended.finding not in shown]
-    return [job for _, job in sorted(ended, key=lambda item: -item[0])]
-
-
-def ended_headline(job: JobView, now: float) -> str:
-    """Return the end of a job that a fault ended in one line: cause, age and reason."""
-    if job.ended is None:
-        return ""
-    who = f"job {job.job_id}" if job.has_failed else f"the launch before this one of job {job.job_id}"
-    return f"{job.ended.cause}: {who} ended {duration(now - job.ended.time)} ago: {job.ended.summary}"
-
-
-def _ended_rows(job: JobView) -> list[tuple[str, str]]:
-    end = job.ended
-    if end is None:
-        return []
-    return [
-        ("next", f"as advised at its end: {end.detail}"),
-        ("runbook", end.runbook),
-        ("evidence", f"`zmon incident {end.finding}`"),
-    ]
-
-
-def findings_table(
+def urgent_parts(
     findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
-) -> RenderableType:
-    """Return the findings, the worst first: the first `in_full` with all details, the others in one line each."""
-    # The finding that began first may be the cause of the others.
-    worst_first = sorted(findings, key=lambda f: (-severity_order(f.severity), f.onset))
-    sizes = {job.job_id: job.world_size for job in jobs}
+) -> list[RenderableType]:
+    """Return the findings, the worst first, then the urgent headlines that are about none of them, the newest first.
+
+    The first `in_full` findings have all details, the others one line each.
+    """
+    heads, sizes = {job.headline.finding: job.headline for job in jobs}, {job.job_id: job.world_size for job in jobs}
     parts: list[RenderableType] = []
-    for index, finding in enumerate(worst_first):
+    for index, finding in enumerate(worst_first(findings)):
+        head = heads.get(finding.id) or Headline(finding.severity.upper(), finding.severity, "")
+        line = f"{head.word} {finding.cause}, job {finding.job_id}, for {duration(now - finding.onset)}"
         if in_full is None or index < in_full:
-            parts += [Text(headline(finding, now), style=_style(finding)), _labelled(_rows(finding, sizes, now))]
+            parts += [Text(line, style=_style(head)), _labelled(_rows(finding, sizes, now))]
         else:
-            parts.append(Text(f"{headline(finding, now)}: {finding.text(now)}", style=_style(finding)))
-    return Group(*parts)
-
-
-def headline(finding: Finding, now: float) -> str:
-    """Return the finding in one line: severity, cause, job and age."""
-    return f"{finding.severity.upper()} {finding.cause}, job {finding.job_id}, for {duration(now - finding.onset)}"
+            parts.append(Text(f"{line}: {finding.text(now)}", style=_style(head)))
+    shown = {finding.id for finding in findings}
+    others = [job for job in jobs if job.headline.is_urgent and job.headline.finding not in shown]
+    for job in sorted(others, key=lambda job: -(job.headline.ended or now)):
+        head = job.headline
+        parts.append(Text(f"{head.word} job {job.job_id}: {head.text(now)}", style=_style(head)))
+        if end := job.ended:
+            rows = [("next", f"as advised at its end: {end.detail}"), ("runbook", end.runbook)]
+            parts.append(_labelled([*rows, ("evidence", f"`zmon incident {end.finding}`")]))
+    return [*parts, Text()] if parts else []
 
 
 def culprit(finding: Finding) -> str:
@@ -120,9 +93,7 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
     table.add_column()
     for check in checks:
         word, colour = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
-        sentences = " ".join(
-            part if part.endswith((".", "?", "`")) else f"{part}." for part in (check.result, check.next_step) if part
-        )
+        sentences = " ".join(sentence(part) for part in (check.result, check.next_step) if part)
         table.add_row(Text(word, style=colour), Text(check.name), Text(sentences))
     words = {True: "armed", False: "INERT", None: "absent"}
     counts = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
@@ -143,9 +114,9 @@ def _rate(job: JobView) -> str:
     return f"{job.samples_per_second:,.0f}{' (inferred)' if job.samples_inference else ''}"
 
 
-def _style(finding: Finding) -> str:
-    """Return the colour of a finding; the severity is always printed as well."""
-    return {"critical": "bold red", "warning": "bold yellow"}.get(finding.severity, "bold")
+def _style(head: Headline) -> str:
+    """Return the colour of a headline; its word is always printed as well."""
+    return {"critical": "bold red", "warning": "bold yellow"}.get(head.urgency, "bold")
 
 
 def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[str, str]]:
@@ -192,8 +163,8 @@ def _cost(finding: Finding, sizes: Mapping[str, int], now: float) -> str:
 
 def _jobs(jobs: Sequence[JobView]) -> RenderableType:
     """Return the jobs, first the jobs with findings. If there are any, only some of the healthy jobs are shown."""
-    affected = [job for job in jobs if job.findings or job.ended]
-    healthy = [job for job in jobs if not (job.findings or job.ended)]
+    affected = [job for job in jobs if job.is_affected]
+    healthy = [job for job in jobs if not job.is_affected]
     left_out = max(0, len(healthy) - _MAX_HEALTHY) if affected else 0
     table = Table()
     table.add_column("job", overflow="fold")

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from zmon.cli.render.status import NO_JOB, ended_headline, findings_table, job_columns, unexplained_ends
+from zmon.cli.render.status import job_columns, urgent_parts
 from zmon.format import clock, counted, duration
 from zmon.schema.api import RankRow
 from zmon.schema.finding import Finding
-from zmon.schema.job import JobView
+from zmon.schema.job import BLIND, NO_JOB, JobView, unseen
 from zmon.schema.names import severity_order
 
 JOB_COLUMNS = ("  job", "state", "ranks", "step", "step time", "samples/s", "most time in")
@@ -63,20 +63,20 @@ class Outage:
 def state_line(url: str, state: HubState | None, outage: Outage | None, now: float) -> Text:
     """Return the first line: the time and the number of findings, or how old the data below is."""
     if outage is not None:
-        line = f"HUB UNREACHABLE since {clock(outage.since)}, for {duration(now - outage.since)}: {outage.why}. "
+        (why,) = unseen(hub_error=outage.why)
         below = f"The data below is {duration(now - state.time)} old" if state else "There is no data yet"
-        return Text(line + below, style="bold red")
+        since = f"since {clock(outage.since)}, for {duration(now - outage.since)}"
+        return Text(f"{BLIND.word} {since}: {why} {below}", style="bold red")
     if state is None:
         return Text(f"asking {url} …")
     if state.blind:
-        known = state.hub_as_of
-        age = "old; its age is unknown" if known is None else f"as of {clock(known)}, {duration(now - known)} old"
-        return Text(f"BLIND: no agent answers the hub. The data below is {age}", style="bold red")
+        (why,) = unseen(hub_is_blind=True, as_of=state.hub_as_of)
+        return Text(f"{BLIND.word}: {why}", style="bold red")
     severities = sorted({f.severity for f in state.findings}, key=severity_order, reverse=True)
     by_severity = {severity: sum(f.severity == severity for f in state.findings) for severity in severities}
     findings = ", ".join(f"{number} {severity}" for severity, number in by_severity.items()) or "no findings"
     jobs = counted(len(state.jobs), "job")
-    num_ended = len(unexplained_ends(state.jobs, state.findings))
+    num_ended = sum(job.headline.ended is not None for job in state.jobs)
     ended = f", {num_ended} ended by a fault" if num_ended else ""
     return Text(f"{clock(state.time)}  {jobs}, {findings}{ended}  {url}")
 
@@ -86,21 +86,18 @@ def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping
     room = max(_MIN_JOB_WIDTH, width - _OTHER_COLUMNS_WIDTH)
 
     def row(job: JobView) -> Row:
-        is_affected = bool(job.findings or job.ended)
-        mark = (">" if job.job_id == selected else " ") + ("!" if is_affected else " ")
+        mark = (">" if job.job_id == selected else " ") + ("!" if job.is_affected else " ")
         largest = next(iter(shares(job.time, before.get(job.job_id, {}))), "ended" if job.has_failed else "no step")
-        return (mark + shortened(job.job_id, room), *job_columns(job), largest), is_affected
+        return (mark + shortened(job.job_id, room), *job_columns(job), largest), job.is_affected
 
     return [row(job) for job in state.listed]
 
 
 def findings_panel(state: HubState, job_id: str | None) -> RenderableType:
-    """Return the findings of one job or of all, the worst first, then the jobs that a fault ended."""
-    findings = [f for f in state.findings if job_id in (None, f.job_id)]
-    ended = [job for job in unexplained_ends(state.jobs, findings) if job_id in (None, job.job_id)]
-    parts: list[RenderableType] = [findings_table(findings, state.jobs, state.as_of)] if findings else []
-    parts += [Text(ended_headline(job, state.as_of), style="bold red") for job in ended]
-    return Group(*parts) if parts else Text("no findings" if state.jobs else NO_JOB)
+    """Return the findings of one job or of all, the worst first, then the other urgent headlines."""
+    findings = [finding for finding in state.findings if job_id in (None, finding.job_id)]
+    parts = urgent_parts(findings, [job for job in state.jobs if job_id in (None, job.job_id)], state.as_of)
+    return Group(*parts) if parts else Text("no findings" if state.jobs else NO_JOB.line)
 
 
 def job_line(state: HubState, job_id: str | None, before: Mapping[str, Mapping[str, float]]) -> Text:

@@ -98,11 +98,11 @@ def _pod_security(
 
 def beyond_baseline(pod: TemplateSpec) -> list[str]:
     """Return what the level baseline of Pod Security refuses in a pod."""
-    named = {"hostNetwork": pod.host_network, "hostPID": pod.host_pid, "hostIPC": pod.host_ipc}
-    named["hostPath volumes"] = any(volume.host_path is not None for volume in pod.volumes)
+    settings = {"hostNetwork": pod.host_network, "hostPID": pod.host_pid, "hostIPC": pod.host_ipc}
+    settings["hostPath volumes"] = any(volume.host_path is not None for volume in pod.volumes)
     for container in (*pod.containers, *pod.init_containers):
         context = container.security_context
-        named["privileged containers"] = named.get("privileged containers", False) or context.privileged
-        named["hostPort"] = named.get("hostPort", False) or any(port.host_port for port in container.ports)
-        named |= {word: True for word in context.capabilities.add if word not in _BASELINE_CAPABILITIES}
-    return [word for word, is_there in named.items() if is_there]
+        settings["privileged containers"] = settings.get("privileged containers", False) or context.privileged
+        settings["hostPort"] = settings.get("hostPort", False) or any(port.host_port for port in container.ports)
+        settings |= {word: True for word in context.capabilities.add if word not in _BASELINE_CAPABILITIES}
+    return [word for word, is_there in settings.items() if is_there]

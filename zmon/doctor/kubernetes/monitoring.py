@@ -16,13 +16,13 @@ from zmon.doctor.kubernetes.objects import (
     PrometheusRule,
     known,
 )
-from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, Kind, text, verdict
+from zmon.doctor.kubernetes.selection import POD_MONITOR, RULE, SERVICE_MONITOR, Kind, selection, text
 from zmon.errors import NotServed, Unreachable
 from zmon.format import listed
 from zmon.schema.scraping import AGENT, HUB, RecordedRule, duration_seconds, made_for
 from zmon.web.kubernetes.requests import ObjectMeta
 
-_NAMED = 3  # Prometheus objects that a check names
+_LIMIT = 3  # Prometheus objects that a check names
 _NOT_READ = "PrometheusAgent and ThanosRuler objects are not read"
 
 
@@ -59,15 +59,15 @@ def _is_of_zmon(thing: Monitor | PrometheusRule) -> bool:
 
 def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject], kind: Kind, meta: ObjectMeta) -> Check:
     name = f"{kind.name} {meta.namespace}/{meta.name}"
-    verdicts = [verdict(prometheus, kind, meta, objects.namespaces) for prometheus in prometheuses]
-    by = [f"{p.metadata.namespace}/{p.metadata.name}" for p, v in zip(prometheuses, verdicts, strict=True) if v.selects]
+    answers = [selection(prometheus, kind, meta, objects.namespaces) for prometheus in prometheuses]
+    by = [f"{p.metadata.namespace}/{p.metadata.name}" for p, a in zip(prometheuses, answers, strict=True) if a.selects]
     if by:
-        return Check(name, True, f"is selected by Prometheus {listed(by, _NAMED)}")
-    reasons = listed([each.reason for each in verdicts if each.selects is not False], _NAMED)
+        return Check(name, True, f"is selected by Prometheus {listed(by, _LIMIT)}")
+    reasons = listed([each.reason for each in answers if each.selects is not False], _LIMIT)
     if reasons:
         return Check(name, None, f"it is unknown whether a Prometheus selects it: {reasons}")
-    result = f"no Prometheus selects it, so it has no effect: {listed([each.reason for each in verdicts], _NAMED)}"
-    labels = next((text(LabelSelector(dict(each.missing))) for each in verdicts if each.missing), "")
+    result = f"no Prometheus selects it, so it has no effect: {listed([each.reason for each in answers], _LIMIT)}"
+    labels = next((text(LabelSelector(dict(each.missing))) for each in answers if each.missing), "")
     own_step = f"Add the label {labels} to it (Helm: monitoring.labels)." if labels else ""
     return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
 
@@ -86,7 +86,7 @@ def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]
     results: list[Check] = []
     for kind, monitor in monitors:
         daemon = _daemon(monitor.metadata) if _is_of_zmon(monitor) else None
-        selecting = [p for p in prometheuses if verdict(p, kind, monitor.metadata, objects.namespaces).selects]
+        selecting = [p for p in prometheuses if selection(p, kind, monitor.metadata, objects.namespaces).selects]
         scrapes = (*monitor.spec.pod_metrics_endpoints, *monitor.spec.endpoints)
         if daemon is not None and selecting and scrapes:
             every = {

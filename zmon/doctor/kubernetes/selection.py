@@ -32,7 +32,7 @@ RULE = Kind("PrometheusRule", "rule_selector", "rule_namespace_selector", "ruleS
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Selection:
     """The answer to the question whether a Prometheus selects an object."""
 
     selects: bool | None  # None: unknown, because the labels of namespaces are
@@ -70,18 +70,18 @@ def text(selector: LabelSelector) -> str:
     return ",".join(parts)
 
 
-def verdict(
+def selection(
     prometheus: PrometheusObject, kind: Kind, thing: ObjectMeta, namespaces: tuple[Namespace, ...] | Unreachable
-) -> Verdict:
+) -> Selection:
     """Return whether a Prometheus selects an object of a kind."""
     name = f"{prometheus.metadata.namespace}/{prometheus.metadata.name}"
     selector: LabelSelector | None = getattr(prometheus.spec, kind.selector)
     if selector is None:
-        return Verdict(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
+        return Selection(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
     if not matches(selector, thing.labels):
         missing = {k: value for k, value in selector.match_labels.items() if thing.labels.get(k) != value}
         would_match = matches(selector, {**thing.labels, **missing})
-        return Verdict(False, f"{name} selects {text(selector)}", missing if would_match else {})
+        return Selection(False, f"{name} selects {text(selector)}", missing if would_match else {})
     return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, thing, namespaces)
 
 
@@ -91,15 +91,15 @@ def _of_namespace(
     name: str,
     thing: ObjectMeta,
     namespaces: tuple[Namespace, ...] | Unreachable,
-) -> Verdict:
+) -> Selection:
     if selector is None:
         is_own = thing.namespace == prometheus.metadata.namespace
-        return Verdict(is_own, "" if is_own else f"{name} selects in its own namespace only")
+        return Selection(is_own, "" if is_own else f"{name} selects in its own namespace only")
     if not selector.match_labels and not selector.match_expressions:
-        return Verdict(True)
+        return Selection(True)
     if isinstance(namespaces, Unreachable):
-        return Verdict(None, f"the labels of the namespace {thing.namespace} are unknown: {namespaces}")
+        return Selection(None, f"the labels of the namespace {thing.namespace} are unknown: {namespaces}")
     labels = next((each.metadata.labels for each in namespaces if each.metadata.name == thing.namespace), {})
     if matches(selector, labels):
-        return Verdict(True)
-    return Verdict(False, f"{name} selects in namespaces with {text(selector)}")
+        return Selection(True)
+    return Selection(False, f"{name} selects in namespaces with {text(selector)}")

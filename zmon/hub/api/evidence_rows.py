@@ -8,8 +8,8 @@ from dataclasses import replace
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from zmon.schema.evidence import FlightRow
 from zmon.schema.finding import Finding
+from zmon.schema.gathered import FlightRow
 from zmon.schema.rank import RankStatus
 
 

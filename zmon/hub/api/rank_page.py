@@ -11,7 +11,7 @@ from math import inf
 
 import msgspec
 
-from zmon.detectors.parts.new_finding import rank_row
+from zmon.detectors.new_finding import rank_row
 from zmon.errors import UsageError
 from zmon.schema.api import RankList, RankRow, RanksRequest, RankSummary
 from zmon.schema.finding import Finding

@@ -35,7 +35,7 @@ class KubernetesTargets:
         failures = 0
         while True:
             try:
-                async with self._server.session() as own, aclosing(self._watch_from_list(own)) as answers:
+                async with self._server.session() as api, aclosing(self._watch_from_list(api)) as answers:
                     async for urls in answers:
                         yield urls
                         failures = 0

@@ -54,7 +54,7 @@ async def collect(
     hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
     agents = {link.report.host: link for link in links if link.report and link.report.host in hosts}
     answers: dict[str, AgentReport] = {}
-    clocks: dict[str, HostClock] = {}
+    ahead: dict[str, float] = {}  # host → seconds by which its clock is ahead of the hub's
     limit = asyncio.Semaphore(config.max_requests)
 
     async def ask(host: str, link: AgentLink) -> None:
@@ -64,7 +64,7 @@ async def collect(
                 request = SnapshotRequest(since=0, job_id=finding.job_id, last=steps.MAX_STEPS)
                 report = await client.ask(session, link.url, endpoints.SNAPSHOT, request, config.evidence_seconds)
                 answers[host] = report
-                clocks[host] = HostClock(host, report.time - (begin + time.time()) / 2)
+                ahead[host] = report.time - (begin + time.time()) / 2
 
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(config.evidence_seconds):
@@ -75,9 +75,9 @@ async def collect(
     for host, link in agents.items():
         report = answers.get(host) or link.report  # without an answer the offset of its clock is unknown
         kernel = report.sample.kernel if report else None
-        clock = clocks.setdefault(host, HostClock(host))
+        clock = HostClock(host, ahead.get(host))
         collected.moments += moments.kernel_events(kernel.events if kernel else (), clock, finding.onset)
-    collected.moments += moments.last_words([r for r in snapshot.reported_ranks if r.rank in finding.ranks], clocks)
+    collected.moments += moments.of_ranks(snapshot, [r for r in snapshot.reported_ranks if r.rank in finding.ranks])
     collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, answers.get(r.host))) is not None]
     collected.left_out = [*_lines_of_missing_steps(snapshot, chosen_ranks, collected.runs, set(hosts) - set(answers))]
     return collected
@@ -94,7 +94,10 @@ def _with_exits(snapshot: Snapshot, reports: Iterable[AgentReport]) -> Snapshot:
         later = now.get(r.run_uid)
         if r.alive or later is None:
             return r
-        return replace(r, exit_status=later.exit_status, last_words=later.last_words)
+        words, age = later.last_words, later.last_words_seconds
+        if words is not None and age is not None and r.last_words_seconds is None:
+            r = replace(r, last_words_seconds=max(age - (time.time() - snapshot.time), 0.0))
+        return replace(r, exit_status=later.exit_status, last_words=words)
 
     return replace(snapshot, ranks=tuple(map(with_exit, snapshot.ranks)))
 
@@ -135,5 +138,5 @@ def _joined_names(names: Iterable[str]) -> str:
 
 def _versions(links: Sequence[AgentLink], hosts: Sequence[str]) -> dict[str, str]:
     agents = {f"agent on {link.report.host}": link.report.version for link in links if link.report}
-    named = {name: agents[name] for host in hosts[:_MAX_NAMED] if (name := f"agent on {host}") in agents}
-    return {"hub": zmon.__version__, **named, "Python": platform.python_version(), "Linux": platform.release()}
+    agent_versions = {name: agents[name] for host in hosts[:_MAX_NAMED] if (name := f"agent on {host}") in agents}
+    return {"hub": zmon.__version__, **agent_versions, "Python": platform.python_version(), "Linux": platform.release()}

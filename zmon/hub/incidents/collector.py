@@ -21,7 +21,7 @@ from zmon.hub.incidents import CapsuleStore, moments, steps
 from zmon.hub.incidents.agent_data import collect
 from zmon.hub.incidents.moments import Suspected
 from zmon.hub.journal import Journal
-from zmon.hub.stall_evidence import StallEvidence
+from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.schema.finding import Finding
 from zmon.schema.incident import Capsule, TimelineEvent
 from zmon.schema.job_snapshot import Snapshot
@@ -52,7 +52,7 @@ class Incidents:
     """The capsules of this hub's findings."""
 
     def __init__(
-        self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, stall_evidence: StallEvidence
+        self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, stall_evidence: EvidenceGatherer
     ) -> None:
         self._config, self._links, self._journal, self._stall_evidence = config, links, journal, stall_evidence
         self.folder = CapsuleStore(config.data_dir)

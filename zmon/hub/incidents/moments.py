@@ -10,9 +10,11 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from zmon.job.facts import facts_of
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
 from zmon.schema.incident import IncidentSummary, TimelineEvent
+from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 BEFORE_SECONDS = 600.0  # kernel messages from longer before the first sign belong to other trouble
@@ -113,13 +115,12 @@ def kernel_events(events: Iterable[KernelEvent], clock: HostClock, since: float)
             yield moment
 
 
-def last_words(ranks: Iterable[RankState], clocks: dict[str, HostClock]) -> Iterator[TimelineEvent]:
-    """Yield the last words of the dead ranks."""
-    for r in ranks:
-        if r.last_words is not None and not r.alive:
-            text = f"{r.last_words.type}: {r.last_words.message}" if r.last_words.message else r.last_words.type
-            who, clock = f"rank {r.rank} on {r.host}", clocks.get(r.host, HostClock(r.host))
-            yield clock.moment(r.last_words.time, f"last words: {text or r.last_words.kind}", who)
+def of_ranks(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[TimelineEvent]:
+    """Yield what happened to these ranks, with the times by which the detectors decide what came first."""
+    for fact in facts_of(snapshot, ranks):
+        what = " ".join(f"{fact.kind.value}{f': {fact.text}' if fact.text else ''}".split())[:_MAX_TEXT]
+        who = fact.host if fact.rank is None else f"rank {fact.rank} on {fact.host}"
+        yield TimelineEvent(snapshot.time + fact.latest, what, who)
 
 
 def culprit_names(finding: Finding | IncidentSummary) -> str:

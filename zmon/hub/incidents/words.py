@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Any
 
-from zmon.schema.evidence import FlightRow
+from zmon.schema.gathered import FlightRow
 
 UNKNOWN = "unknown"
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")

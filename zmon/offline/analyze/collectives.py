@@ -1,6 +1,6 @@
 """Decide from the flight records of a job that stood still which collective is stuck, and because of whom.
 
-The rules are those of the hub (zmon/detectors/parts/flight_records.py). Sizes and kinds are compared over all recorded
+The rules are those of the hub (zmon/detectors/hangs/flight_records.py). Sizes and kinds are compared over all recorded
 operations, not only over those in flight: a mismatch may have ended them. Pure.
 """
 
@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from zmon.detectors.parts import flight_records
-from zmon.detectors.parts.awaited_ranks import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
-from zmon.detectors.parts.new_finding import new_finding
-from zmon.detectors.parts.wording import ranks_text, verb
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, first_mismatch
+from zmon.detectors.hangs import behind_on_device, root_ranks
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
 from zmon.offline.analyze.rank_states import rank_state
-from zmon.schema.evidence import Evidence
+from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
 from zmon.schema.job_snapshot import Snapshot
@@ -125,23 +125,23 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         f"rank {rank}: {_text(positions[position])}" for rank, positions in sorted(entries.items())[:8]
         if position in positions
     )  # fmt: skip
-    named = bool(conflict.minority) and not snapshot.missing
+    has_culprits = bool(conflict.minority) and not snapshot.missing
     ranks = [r.rank for r in conflict.minority]
-    culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if named else "no rank is named"
+    culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return new_finding(
         snapshot,
         detector=STALL,
-        cause="collective_mismatch" if named else "unknown",
-        severity="critical" if named else "warning",
-        culprits=conflict.minority if named else (),
+        cause="collective_mismatch" if has_culprits else "unknown",
+        severity="critical" if has_culprits else "warning",
+        culprits=conflict.minority if has_culprits else (),
         seconds_ago=0.0,
-        confidence=0.9 if named else 0.3,
+        confidence=0.9 if has_culprits else 0.3,
         stalled=False,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
         "those lines for a branch on the rank, an uneven number of batches, or an exception that was swallowed.",
-        evidence=Evidence(group=conflict.group, sequence=conflict.sequence),
+        evidence=StallEvidence(group=conflict.group, sequence=conflict.sequence),
     )
 
 
@@ -171,8 +171,8 @@ def _text(entry: StoredEntry) -> str:
 
 def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
     """Return a finding about the ranks that have not issued what the others wait in; None if it is not known."""
-    behind_on_device = flight_records.behind_on_device(snapshot)
-    culprits = flight_records.root_ranks(snapshot) or behind_on_device
+    late_on_device = behind_on_device(snapshot)
+    culprits = root_ranks(snapshot) or late_on_device
     if not culprits:
         return None
     ranks = {r.rank for r in culprits}
@@ -191,7 +191,7 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         if last_done
         else ""
     )
-    state = "has been reached by no GPU of" if culprits is behind_on_device else "was not issued by"
+    state = "has been reached by no GPU of" if culprits is late_on_device else "was not issued by"
     return new_finding(
         snapshot,
         detector=STALL,
@@ -206,5 +206,5 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         f"{f', from {first.where}' if first.where else ''}{last_text}",
         detail="The rank was in no collective: it computed, loaded data, hung, or took another path through the code. "
         "Its stack or its log has the reason: the records show where it was last.",
-        evidence=Evidence(group=stuck.group, sequence=stuck.sequence),
+        evidence=StallEvidence(group=stuck.group, sequence=stuck.sequence),
     )

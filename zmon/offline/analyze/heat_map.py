@@ -27,20 +27,20 @@ class HeatMap:
 
 def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
     """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
-    own = {
+    self_times = {
         rank: dict(zip(steps.column(STEP), steps.sums("phase"), strict=True))
         for rank, steps in log.ranks(attempt).items()
     }
-    numbers = sorted({step for of_rank in own.values() for step in of_rank})
+    numbers = sorted({step for of_rank in self_times.values() for step in of_rank})
     width = -(-len(numbers) // columns)
     spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
     by_rank = {
         rank: [_median([of_rank[step] for step in span if step in of_rank]) for span in spans]
-        for rank, of_rank in own.items()
+        for rank, of_rank in self_times.items()
     }
-    medians = [_median([by_rank[rank][column] for rank in own]) for column in range(len(spans))]
-    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in own}
-    worst = sorted(own, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
+    medians = [_median([by_rank[rank][column] for rank in self_times]) for column in range(len(spans))]
+    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in self_times}
+    worst = sorted(self_times, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
     shown = tuple(sorted(worst[:rows]))
     return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
 

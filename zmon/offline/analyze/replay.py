@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from zmon import detectors
-from zmon.detectors.straggler import Straggler
+from zmon.detectors.slow import Straggler
 from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
@@ -145,10 +145,10 @@ class _SampledRank:
             since = [self._row_of.get(step - past * self._every) for past in range(every)]
             known = [self._rows[row] for row in since if row is not None]
             if since[0] is not None:
-                own = known[0]
+                step_row = known[0]
                 has_mean = every > 1 and len(known) == every
-                mean = [_mean(numbers) for numbers in zip(*known, strict=True)] if has_mean else own
-                rows.append((step, *own, every if has_mean else 0, *mean[1:]))
+                mean = [_mean(numbers) for numbers in zip(*known, strict=True)] if has_mean else step_row
+                rows.append((step, *step_row, every if has_mean else 0, *mean[1:]))
         return rows
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 from statistics import fmean
+
+from msgspec.structs import replace
 
 from zmon.offline.compare.judge import BLOCKS, MIN_BLOCKS, Change, half_width_of
 from zmon.offline.compare.series import Series
@@ -55,10 +56,10 @@ def _change(name: str, before: Points, after: Points) -> Change:
         return replace(unknown, reason="its mean is 0 in the first run")
     changes = [(b - a) / scale for a, b in pairs]
     change, half_width = fmean(changes), half_width_of(changes)
-    verdict = "alike"
+    result = "alike"
     if abs(change) >= MIN_CHANGE and abs(change) > half_width:
-        verdict = "higher" if change > 0 else "lower"
-    return Change(name, "", fmean(a for a, _ in pairs), fmean(b for _, b in pairs), change, half_width, verdict)
+        result = "higher" if change > 0 else "lower"
+    return Change(name, "", fmean(a for a, _ in pairs), fmean(b for _, b in pairs), change, half_width, result)
 
 
 def _by_block(points: Points, edges: Sequence[float]) -> list[list[float]]:

@@ -14,9 +14,10 @@ log has, and would give a different answer each time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import ceil, cos, pi, sqrt
 from statistics import NormalDist, fmean
+
+import msgspec
 
 from zmon.offline.compare.series import Series
 from zmon.schema.unknown import Unknown
@@ -37,8 +38,7 @@ STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples
 Column = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(msgspec.Struct, frozen=True):
     """The change of one quantity between two runs."""
 
     name: str
@@ -47,7 +47,8 @@ class Change:
     after: float | None  # value in the second run; None: unknown
     change: float | None  # relative to `before`; for a time category, relative to the step time of the first run
     half_width: float | None  # half the width of the confidence interval of `change`; None: unknown
-    verdict: str  # "slower", "faster", "alike" or "unknown"; for a gauge "higher" or "lower"
+    # "slower", "faster", "alike" or "unknown"; for a gauge "higher" or "lower"
+    result: str = msgspec.field(name="verdict")
     reason: str = ""  # why it is "unknown"
 
 
@@ -64,7 +65,7 @@ def compare(before: Series, after: Series) -> list[Change]:
         rates.append(_change(SAMPLES, before, after, blocks, _rate, _rate, more_is_slower=False))
         if before.world_size != after.world_size:
             rates.append(_change(PER_RANK, before, after, blocks, _rate_per_rank, _rate_per_rank, more_is_slower=False))
-    min_change = MIN_CATEGORY_CHANGE if step.verdict in ("slower", "faster") else MIN_CHANGE
+    min_change = MIN_CATEGORY_CHANGE if step.result in ("slower", "faster") else MIN_CHANGE
     categories = [
         _change(category, before, after, blocks, _seconds_in(category), _seconds, min_change)
         for category in sorted({*before.causes, *after.causes})
@@ -148,12 +149,12 @@ def _change(
         return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
     changes = [(b - a) / base for a, b in zip(first, second, strict=True)]
     change, half_width = fmean(changes), half_width_of(changes)
-    verdict, reason = "alike", ""
+    result, reason = "alike", ""
     if abs(change) >= min_change and abs(change) > half_width:
-        verdict = "slower" if (change > 0) == more_is_slower else "faster"
+        result = "slower" if (change > 0) == more_is_slower else "faster"
     elif half_width > MAX_HALF_WIDTH:
-        verdict, reason = "unknown", f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
-    return Change(name, unit, fmean(first), fmean(second), change, half_width, verdict, reason)
+        result, reason = "unknown", f"noise alone makes ±{half_width:.1%}: let both runs take more steps"
+    return Change(name, unit, fmean(first), fmean(second), change, half_width, result, reason)
 
 
 def half_width_of(differences: Sequence[float]) -> float:

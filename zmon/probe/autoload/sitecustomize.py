@@ -141,13 +141,13 @@ def begin() -> None:
 
 def run_next_sitecustomize() -> None:
     """Import the sitecustomize that Python would have imported without zmon; `site` handles what it raises."""
-    own = sys.modules.pop("sitecustomize")
+    zmon_module = sys.modules.pop("sitecustomize")
     try:
         __import__("sitecustomize")
     except ImportError as error:
         if error.name != "sitecustomize":
             raise
-        sys.modules["sitecustomize"] = own  # there is no other
+        sys.modules["sitecustomize"] = zmon_module  # there is no other
 
 
 if __name__ == "sitecustomize":  # not when zmon imports it as zmon.probe.autoload.sitecustomize

@@ -174,11 +174,11 @@ static PyObject *call_wait(PyObject *self, PyObject *const *arguments, size_t nu
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    Flight *found = PyVectorcall_NARGS(number) > 0 && num_flights > 0 ? find_flight(arguments[0]) : NULL;
-    if (found == NULL && is_watched && PyDict_Size(python_flights) > 0)
+    Flight *entry = PyVectorcall_NARGS(number) > 0 && num_flights > 0 ? find_flight(arguments[0]) : NULL;
+    if (entry == NULL && is_watched && PyDict_Size(python_flights) > 0)
         return call_behind(self, arguments, number, keywords);
-    if (found == NULL) return call_original(self, arguments, number, keywords);
-    Flight flight = take_flight(found);
+    if (entry == NULL) return call_original(self, arguments, number, keywords);
+    Flight flight = take_flight(entry);
     if (timeline == NULL) return call_original(self, arguments, number, keywords);
     int64_t begin = read_clock(timeline);
     int entered = enter_op(timeline, flight.op, flight.group, flight.bytes, 0, 0, flight.sequence);

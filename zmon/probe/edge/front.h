@@ -55,8 +55,8 @@ static void front_free(PyObject *self)
 
 static PyObject *front_getattr(PyObject *self, PyObject *name)
 {
-    PyObject *own = PyObject_GenericGetAttr(self, name);
-    if (own != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return own;
+    PyObject *attribute = PyObject_GenericGetAttr(self, name);
+    if (attribute != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return attribute;
     PyErr_Clear();
     return PyObject_GetAttr(((Front *)self)->shown, name);
 }
@@ -75,11 +75,11 @@ static PyObject *front_attribute(PyObject *self, void *name)
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    PyObject *own = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
-    if (own == NULL) PyErr_Clear();
-    if (own == NULL) return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
-    PyObject *reduced = PyObject_CallNoArgs(own);
-    Py_DECREF(own);
+    PyObject *reducer = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
+    if (reducer == NULL) PyErr_Clear();
+    if (reducer == NULL) return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
+    PyObject *reduced = PyObject_CallNoArgs(reducer);
+    Py_DECREF(reducer);
     return reduced;
 }
 
@@ -182,10 +182,10 @@ static inline PyObject *call_original(PyObject *self, PyObject *const *arguments
 /* Put the arguments in the order of the parameters. Return 0 if they do not fit: the function itself will complain. */
 static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords, PyObject **values)
 {
-    Py_ssize_t num_parameters = PyTuple_Size(self->names), named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    Py_ssize_t num_parameters = PyTuple_Size(self->names), num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
     if (number > num_parameters) return 0;
     for (Py_ssize_t index = 0; index < num_parameters; index++) values[index] = index < number ? arguments[index] : NULL;
-    for (Py_ssize_t keyword = 0; keyword < named; keyword++) {
+    for (Py_ssize_t keyword = 0; keyword < num_keywords; keyword++) {
         PyObject *name = PyTuple_GetItem(keywords, keyword);
         Py_ssize_t index = number;
         while (index < num_parameters && PyTuple_GetItem(self->names, index) != name) index++; /* both are interned */

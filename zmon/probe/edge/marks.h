@@ -128,10 +128,10 @@ static int is_single(PyObject *optimizer)
 static int may_be_skipped(PyObject *optimizer)
 {
     PyObject *names = PyObject_GetAttr(optimizer, name_of_dict);
-    int found = names == NULL || !PyDict_Check(names) || PyDict_GetItemWithError(names, name_of_found_inf) != NULL;
+    int may_skip = names == NULL || !PyDict_Check(names) || PyDict_GetItemWithError(names, name_of_found_inf) != NULL;
     Py_XDECREF(names);
     if (PyErr_Occurred()) PyErr_Clear();
-    return found;
+    return may_skip;
 }
 
 /* Return the timeline if the job trains with a single optimizer and marks no steps itself. */

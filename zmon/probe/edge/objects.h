@@ -48,8 +48,8 @@ static int read_integers(const char *const *names, int64_t *values, Py_ssize_t m
         values[index] = PyLong_AsLongLong(arguments[index]);
         if (values[index] == -1 && PyErr_Occurred()) return -1;
     }
-    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
-    for (Py_ssize_t index = 0; index < named; index++) {
+    Py_ssize_t num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    for (Py_ssize_t index = 0; index < num_keywords; index++) {
         PyObject *keyword = PyTuple_GetItem(keywords, index);
         Py_ssize_t position = 0;
         while (position < most && PyUnicode_CompareWithASCIIString(keyword, names[position]) != 0) position++;

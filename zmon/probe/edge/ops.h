@@ -93,9 +93,9 @@ static PyObject *timeline_leave_op(Timeline *self, PyObject *const *arguments, P
 {
     PyObject *issued = number > 0 ? arguments[0] : Py_None;
     int in_flight = number > 1 && PyObject_IsTrue(arguments[1]);
-    Py_ssize_t named = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    Py_ssize_t num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
     if (!is_hot(self)) return call_python(python_timeline, "leave_op", (PyObject *)self, arguments, number, keywords);
-    for (Py_ssize_t index = 0; index < named; index++) {
+    for (Py_ssize_t index = 0; index < num_keywords; index++) {
         if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, index), "in_flight") == 0)
             in_flight = PyObject_IsTrue(arguments[number + index]);
         else issued = arguments[number + index];

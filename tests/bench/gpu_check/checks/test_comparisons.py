@@ -43,7 +43,7 @@ def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02)
 
 
 def failures(results):
-    return [result.what for result in results if result.verdict == FAILED]
+    return [result.what for result in results if result.outcome == FAILED]
 
 
 def compared(rank_box, rank=RANK, machine=WITH_GPU):
@@ -53,7 +53,7 @@ def compared(rank_box, rank=RANK, machine=WITH_GPU):
 def test_watched_training_passes():
     results = compared(box())
     assert failures(results) == []
-    assert [result.what for result in results if result.verdict == MEASURED] == ["overhead that zmon reports, per step"]
+    assert [result.what for result in results if result.outcome == MEASURED] == ["overhead that zmon reports, per step"]
     assert results[-1].figure == pytest.approx(100)  # µs
 
 
@@ -82,11 +82,11 @@ def test_device_is_not_checked_without_nvidia_smi():
     (result,) = (
         r for r in compared(box(), machine=replace(WITH_GPU, uuids=(), smi_error="gone")) if "device in" in r.what
     )
-    assert (result.verdict, result.note) == (NOT_CHECKED, "gone")
+    assert (result.outcome, result.note) == (NOT_CHECKED, "gone")
 
 
 @pytest.mark.parametrize(
-    ("rank", "verdict"),
+    ("rank", "outcome"),
     [
         (RANK, PASSED),
         (replace(RANK, last_sequences={"nccl:0": 29}), FAILED),
@@ -95,14 +95,14 @@ def test_device_is_not_checked_without_nvidia_smi():
         (TrainedRank(True, None, flight_error="the rank did not answer"), FAILED),
     ],
 )
-def test_collectives_are_those_of_the_flight_recorder(rank, verdict):
-    assert training.compare_collectives([box()], [rank]).verdict == verdict
+def test_collectives_are_those_of_the_flight_recorder(rank, outcome):
+    assert training.compare_collectives([box()], [rank]).outcome == outcome
 
 
-@pytest.mark.parametrize(("events", "verdict"), [(6e-6, PASSED), (90e-6, FAILED)])
-def test_cost_of_a_mark_has_a_limit_with_events_only(events, verdict):
+@pytest.mark.parametrize(("events", "outcome"), [(6e-6, PASSED), (90e-6, FAILED)])
+def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
     costs = MarkCosts({ABSENT: (1e-6,) * 9, HOST_CLOCK: (99e-6,) * 9, EVENTS: (events,) * 9}, True)
-    assert [result.verdict for result in cost.compare_marks(costs)] == [MEASURED, verdict]
+    assert [result.outcome for result in cost.compare_marks(costs)] == [MEASURED, outcome]
 
 
 def test_cost_of_a_mark_without_events_fails():
@@ -111,21 +111,21 @@ def test_cost_of_a_mark_without_events_fails():
 
 
 @pytest.mark.parametrize(
-    ("percent", "limited", "verdict"), [(0.4, True, PASSED), (2.5, True, FAILED), (25.0, False, MEASURED)]
+    ("percent", "limited", "outcome"), [(0.4, True, PASSED), (2.5, True, FAILED), (25.0, False, MEASURED)]
 )
-def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, verdict):
+def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, outcome):
     nothing, added = Interval(0.0, 0.0, 0.0), Interval(percent / 100, 0.001, 0.3)
     of_rank = Cost(0, 1.0, nothing, nothing, added, nothing, nothing, 0.0)
     *_, result = cost.step_results("a step", of_rank, limited)
-    assert (result.what, result.verdict) == ("a step: of the step", verdict)
+    assert (result.what, result.outcome) == ("a step: of the step", outcome)
 
 
 @pytest.mark.parametrize(
-    ("watched", "absent", "verdict"), [(0.01, 0.008, PASSED), (1.0, 0.008, FAILED), (1.0, 1.0, NOT_CHECKED)]
+    ("watched", "absent", "outcome"), [(0.01, 0.008, PASSED), (1.0, 0.008, FAILED), (1.0, 1.0, NOT_CHECKED)]
 )
-def test_step_that_waits_only_with_zmon_fails(watched, absent, verdict):
+def test_step_that_waits_only_with_zmon_fails(watched, absent, outcome):
     first, *others = synchronization.compare(SubmittedSteps(1.0, watched, absent, 0, ""))
-    assert first.verdict == verdict
+    assert first.outcome == outcome
     assert failures(others) == []
 
 
@@ -144,7 +144,7 @@ def test_capture_that_only_zmon_breaks_fails():
         Capture("both", True, "not supported", None),
     )
     results = list(graphs.compare(Captures(captures)))
-    assert [result.verdict for result in results] == [PASSED, FAILED, NOT_CHECKED]
+    assert [result.outcome for result in results] == [PASSED, FAILED, NOT_CHECKED]
     assert results[1].note == "operation not permitted when stream is capturing"
 
 
@@ -154,7 +154,7 @@ def test_capture_with_other_parameters_fails():
 
 
 @pytest.mark.parametrize(
-    ("backend", "exposed", "verdicts"),
+    ("backend", "exposed", "outcomes"),
     [
         ("nccl", (0.0061, 0.0029, 0.00001), [PASSED] * 3),
         ("nccl", (0.006, 0.006, 0.006), [PASSED, FAILED, FAILED]),  # hidden communication counts as exposed
@@ -162,15 +162,15 @@ def test_capture_with_other_parameters_fails():
         ("gloo", (0.08, 0.0, 0.0), [PASSED] * 3),
     ],
 )
-def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, verdicts):
+def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, outcomes):
     overlaps = Overlaps("all_reduce", (0.006, 0.003, 0.0), 0.006)
     steps = steps_of({"": [step(number, number, all_reduce=seconds) for number, seconds in enumerate(exposed)]})
-    assert [result.verdict for result in communication.compare("", backend, overlaps, steps)] == verdicts
+    assert [result.outcome for result in communication.compare("", backend, overlaps, steps)] == outcomes
 
 
 def test_collective_that_takes_no_time_is_not_checked():
     (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), Steps())
-    assert (result.verdict, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
+    assert (result.outcome, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
 
 
 def test_box_without_a_step_for_each_kernel_fails():
@@ -179,7 +179,7 @@ def test_box_without_a_step_for_each_kernel_fails():
 
 
 @pytest.mark.parametrize(
-    ("changes", "seconds", "verdict"),
+    ("changes", "seconds", "outcome"),
     [
         ({}, 0.5, PASSED),
         ({}, 4.5, FAILED),  # late
@@ -187,19 +187,19 @@ def test_box_without_a_step_for_each_kernel_fails():
         ({"ranks": (0, 1)}, 0.5, FAILED),
     ],
 )
-def test_finding_must_name_cause_and_rank_in_time(changes, seconds, verdict):
+def test_finding_must_name_cause_and_rank_in_time(changes, seconds, outcome):
     frozen = replace(finding(), **({"cause": "rank_frozen", "ranks": (1,)} | changes))
-    assert stalls.compare_finding("frozen", "rank_frozen", 1, frozen, seconds).verdict == verdict
+    assert stalls.compare_finding("frozen", "rank_frozen", 1, frozen, seconds).outcome == outcome
 
 
 def test_missing_finding_fails():
     result = stalls.compare_finding("killed", "rank_exited", 1, None, 15.0)
-    assert (result.verdict, result.note) == (FAILED, "no finding within 15 s")
+    assert (result.outcome, result.note) == (FAILED, "no finding within 15 s")
 
 
-@pytest.mark.parametrize(("culprits", "verdict"), [([(1,)], PASSED), ([(1,), (0,)], FAILED), ([], FAILED)])
-def test_no_other_rank_may_be_named(culprits, verdict):
-    assert stalls.compare_culprits(culprits, 1).verdict == verdict
+@pytest.mark.parametrize(("culprits", "outcome"), [([(1,)], PASSED), ([(1,), (0,)], FAILED), ([], FAILED)])
+def test_no_other_rank_may_be_named(culprits, outcome):
+    assert stalls.compare_culprits(culprits, 1).outcome == outcome
 
 
 def test_versions_and_devices_of_a_machine():
@@ -207,6 +207,6 @@ def test_versions_and_devices_of_a_machine():
     old = replace(WITH_GPU, python="3.10.2", torch=replace(WITH_GPU.torch, torch="2.8.1"), uuids=("GPU-other",))
     assert failures(versions.compare(old)) == ["version of Python", "version of torch", "UUIDs of the GPUs"]
     (*_, missing) = versions.compare(WITHOUT_GPU)
-    assert (missing.verdict, missing.note) == (NOT_CHECKED, WITHOUT_GPU.no_gpu)
+    assert (missing.outcome, missing.note) == (NOT_CHECKED, WITHOUT_GPU.no_gpu)
     (*_, missing) = versions.compare(replace(WITH_GPU, smi_error="nvidia-smi is not installed"))
-    assert (missing.verdict, missing.note) == (NOT_CHECKED, "nvidia-smi is not installed")
+    assert (missing.outcome, missing.note) == (NOT_CHECKED, "nvidia-smi is not installed")

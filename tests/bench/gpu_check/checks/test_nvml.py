@@ -56,8 +56,8 @@ def compared(tmp_path, driver, smi=None, apps=APPS, copied=lambda: (0, 0)):
     return {result.what: result for result in nvml.compared(GpuSource(), program.command, PID, copied)}
 
 
-def names(results, verdict):
-    return {name for name, result in results.items() if result.verdict == verdict}
+def names(results, outcome):
+    return {name for name, result in results.items() if result.outcome == outcome}
 
 
 def test_every_field_of_a_sample_is_compared_or_has_a_reason():
@@ -79,7 +79,7 @@ def test_equal_values_pass_and_what_nobody_offers_is_not_checked(tmp_path, drive
     assert {"throttled[hw_thermal]", "ecc_errors[volatile_corrected]", "clocks_hertz[sm]", "repair_pending"} <= passed
     assert results["ecc_errors[volatile_uncorrected]"].note == "this GPU does not offer it"
     assert results["max_clocks_hertz[video]"].note == "nvidia-smi does not show it"
-    assert results["xid_errors"].verdict == NOT_CHECKED
+    assert results["xid_errors"].outcome == NOT_CHECKED
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_process_that_only_one_side_has_fails(tmp_path, driver):
 def test_processes_that_nobody_shows_are_not_checked(tmp_path, driver):
     driver.reset_answers(("0", "pids"))
     result = compared(tmp_path, driver, apps=[])["pids"]
-    assert (result.verdict, result.note) == (NOT_CHECKED, "the driver shows no process (PID namespace?)")
+    assert (result.outcome, result.note) == (NOT_CHECKED, "the driver shows no process (PID namespace?)")
 
 
 @pytest.mark.parametrize(
-    ("counted", "verdict"), [((1000, 500), PASSED), ((500, 1000), FAILED), ((1100, 550), PASSED), ((0, 0), FAILED)]
+    ("counted", "outcome"), [((1000, 500), PASSED), ((500, 1000), FAILED), ((1100, 550), PASSED), ((0, 0), FAILED)]
 )
-def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, verdict):
+def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, outcome):
     received, sent = "field.198", "field.197"
     driver.set_answers(("0", received, 10), ("0", sent, 20))
     copies = iter(((64, 32), (1064, 532)))
@@ -131,22 +131,22 @@ def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, verdict):
         return next(copies)
 
     results = compared(tmp_path, driver, copied=copied)
-    assert {results[f"pcie_{way}_bytes"].verdict for way in ("received", "sent")} == {verdict}
+    assert {results[f"pcie_{way}_bytes"].outcome for way in ("received", "sent")} == {outcome}
 
 
-@pytest.mark.parametrize(("rounds", "verdict"), [(0, FAILED), (17, FAILED), (18, PASSED), (22, PASSED), (23, FAILED)])
-def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, verdict):
+@pytest.mark.parametrize(("rounds", "outcome"), [(0, FAILED), (17, FAILED), (18, PASSED), (22, PASSED), (23, FAILED)])
+def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, outcome):
     """20 rounds of 20 products are 0.444 of the peak of an H200 in one second."""
     driver.set_answers(("0", "gpm.5", 44.4))
     source = GpuSource()
     source.read()
     result = nvml._compare_tensor(source.read().value[0], rounds, 1.0)
-    assert (result.verdict, result.note) == (verdict, "SM clock 1,001 MHz: the peak is that of the datasheet's clock")
+    assert (result.outcome, result.note) == (outcome, "SM clock 1,001 MHz: the peak is that of the datasheet's clock")
 
 
 def test_tensor_cores_that_are_not_measured_are_not_checked(tmp_path, driver):
     result = compared(tmp_path, driver)["tensor_active_ratio"]
-    assert (result.verdict, result.note) == (NOT_CHECKED, "this GPU does not measure it")
+    assert (result.outcome, result.note) == (NOT_CHECKED, "this GPU does not measure it")
 
 
 def test_missing_driver_is_a_failure_because_torch_sees_a_gpu(tmp_path, driver):
@@ -162,16 +162,16 @@ def test_value_may_lie_between_two_readings_in_any_round():
     sample = GpuSample("0", "GPU-0", power_watts=300.0)
     rising = Round(reading(100), sample, reading(500))
     jumping = Round(reading(100), sample, reading(100))
-    for rounds, verdict in (((rising,), PASSED), ((jumping, rising), PASSED), ((jumping,), FAILED)):
+    for rounds, outcome in (((rising,), PASSED), ((jumping, rising), PASSED), ((jumping,), FAILED)):
         (result,) = (result for result in compare(rounds) if result.what == "power_watts")
-        assert result.verdict == verdict
+        assert result.outcome == outcome
     assert result.compared_with == "nvidia-smi: 100 ± 15"
 
 
 def test_used_memory_is_compared_with_what_is_allocated_and_reserved():
     row = {**dict.fromkeys(PROPERTIES, "[N/A]"), "memory.used": "1000", "memory.reserved": "561"}
     sample = GpuSample("0", "GPU-0", memory_used_bytes=1561 << 20)
-    for used, verdict in ((1561, PASSED), (1000, FAILED)):
+    for used, outcome in ((1561, PASSED), (1000, FAILED)):
         round_ = Round(row, replace(sample, memory_used_bytes=used << 20), row)
         (result,) = (result for result in compare((round_,)) if result.what == "memory_used_bytes")
-        assert result.verdict == verdict
+        assert result.outcome == outcome

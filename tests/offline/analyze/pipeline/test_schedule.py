@@ -9,7 +9,7 @@ def replayed(*operations, **seconds):
     """Return the duration of the step, with other durations for the kinds in `seconds`."""
     schedule = Schedule(operations)
     return schedule.replay(
-        [seconds.get(o.kind, own) for o, own in zip(schedule.operations, schedule.seconds, strict=True)]
+        [seconds.get(o.kind, default) for o, default in zip(schedule.operations, schedule.seconds, strict=True)]
     )
 
 

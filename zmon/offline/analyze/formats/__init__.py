@@ -40,20 +40,20 @@ def choose(paths: Sequence[Path], wanted: Format | None = None) -> Chosen:
 
     In a directory, files of another kind are left out.
     """
-    named = [path for path in paths if not path.is_dir()]
+    files = [path for path in paths if not path.is_dir()]
     inside = [file for path in paths if path.is_dir() for file in _files_in(path)]
-    if len(named) + len(inside) > MAX_FILES:
-        raise UsageError(f"{len(named) + len(inside):,} files are too many", f"at most {MAX_FILES:,} are read")
+    if len(files) + len(inside) > MAX_FILES:
+        raise UsageError(f"{len(files) + len(inside):,} files are too many", f"at most {MAX_FILES:,} are read")
     guesses = {file: _guess(file) for file in inside}
     if wanted is None:
-        guesses |= {file: _guess(file) for file in named}
-        wanted = _only_format(guesses, named)
+        guesses |= {file: _guess(file) for file in files}
+        wanted = _only_format(guesses, files)
     chosen = [file for file in inside if guesses[file] is wanted]
-    if not named and not chosen:
+    if not files and not chosen:
         raise UsageError(f"no file of the format {wanted} in {', '.join(map(str, paths))}")
     left_out = [file.name for file in inside if guesses[file] is not wanted]
     note = f"{len(left_out)} files of another kind were left out: {', '.join(left_out[:4])}"
-    return Chosen(wanted, (*named, *chosen), (note,) if left_out else ())
+    return Chosen(wanted, (*files, *chosen), (note,) if left_out else ())
 
 
 def _files_in(folder: Path) -> list[Path]:
@@ -63,11 +63,11 @@ def _files_in(folder: Path) -> list[Path]:
         raise UsageError(f"cannot read {folder}", error.strerror or str(error)) from error
 
 
-def _only_format(guesses: Mapping[Path, Format | None], named: Sequence[Path]) -> Format:
+def _only_format(guesses: Mapping[Path, Format | None], files: Sequence[Path]) -> Format:
     formats = {guess for guess in guesses.values() if guess is not None}
     if len(formats) > 1:
         raise UsageError("the files have several formats", ", ".join(sorted(formats)), "Choose one with --format")
-    unclear = next((path for path in named if guesses[path] is None), None)
+    unclear = next((path for path in files if guesses[path] is None), None)
     if unclear is not None or not formats:
         which = unclear or next(iter(guesses), "an empty directory")
         raise UsageError(f"cannot tell the format of {which}", "", f"Choose it with --format: {', '.join(Format)}")

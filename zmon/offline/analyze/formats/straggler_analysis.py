@@ -150,9 +150,9 @@ def _add_steps(table: StepTable, steps: Sequence[Sequence[_Row]], ranks: Mapping
         by_rank: defaultdict[int, list[_Row]] = defaultdict(list)
         for row in rows:
             by_rank[ranks[row.rank]].append(row)
-        for rank, own in by_rank.items():
+        for rank, rank_rows in by_rank.items():
             if duration > 0:
-                of_ranks[rank].add(step, {START: ns(start), DURATION: ns(duration), **_numbers(own, duration)})
+                of_ranks[rank].add(step, {START: ns(start), DURATION: ns(duration), **_numbers(rank_rows, duration)})
         start += duration
     table.steps = {(0, rank): of_rank.steps(run_uid((0, rank))) for rank, of_rank in of_ranks.items()}
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import msgspec
 
 from zmon.offline.analyze.pipeline.what_if import PipelineReport, WhatIf
+from zmon.schema.evidence import ImbalanceEvidence
 from zmon.schema.finding import Finding
 
 
@@ -32,5 +33,6 @@ def with_replayed_saving(finding: Finding, report: PipelineReport) -> Finding:
 def _what_if_of(finding: Finding, report: PipelineReport) -> WhatIf | None:
     if finding.ranks:
         return report.slowest if set(finding.ranks) == set(report.slowest.workers) else None
-    stage = next((what_if for what_if in report.stages if str(what_if.stage) == finding.evidence.role), None)
+    role = finding.evidence_of(ImbalanceEvidence).role
+    stage = next((what_if for what_if in report.stages if str(what_if.stage) == role), None)
     return stage or (report.even if finding.cause.endswith("_jitter") else None)

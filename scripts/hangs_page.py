@@ -1,0 +1,51 @@
+"""The page of all ways in which a job can stand still, from the rows that tests judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.detectors.hangs.table import SECTIONS as HANGS
+from tests.detectors.network.table import SECTIONS as NETWORK
+from tests.detectors.stalls import Row
+
+SECTIONS = {**HANGS, **NETWORK}
+HEAD = """\
+# How a job can stand still
+
+Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/table.py` by `make generate`. Each row is a
+test.
+
+The jobs have four ranks. Ranks that a row does not mention wait in one collective. They finished their last step 5 s
+ago, and their lease is 1.5 s, unless the row has other times.
+
+What locks, process states, links or the order of collectives prove is critical at once. What only silence shows may be
+a pause: it is a warning first, and critical after 20 s. If the ranks prove nothing about each other, the cause is
+`unknown`, and the finding has all evidence. [endings.md](endings.md) has the jobs whose ranks ended.
+"""
+TABLE = """
+## {title}
+
+| what happens | cause | severity | culprit | note |
+|---|---|---|---|---|
+"""
+
+
+def hangs_page() -> str:
+    """Return the page."""
+    return HEAD + "".join(table(title, rows) for title, rows in SECTIONS.items())
+
+
+def table(title: str, rows: Iterable[Row]) -> str:
+    """Return the section of these rows."""
+    lines = (f"| {row.scene} | {' | '.join(_cells(row.due))} | {_note(row)} |\n" for row in rows)
+    return TABLE.format(title=title) + "".join(lines)
+
+
+def _cells(due: str) -> list[str]:
+    cause, *others = due.split(", ", 2)
+    return [f"`{cause}`", *others] if others else ["quiet", "–", "–"]
+
+
+def _note(row: Row) -> str:
+    """Return the reason, and what the summary says."""
+    return "; ".join(filter(None, (row.note, row.says and f"“{row.says}”")))

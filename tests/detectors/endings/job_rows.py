@@ -1,0 +1,126 @@
+"""Whole jobs that end: by their owner, with their launcher, by a fault of one rank, or because ranks never met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.build import DISCONNECT, NOW, rank_state, waiting, words
+from tests.detectors.endings.table import AGO, MESH_ERROR, RANK, STORE_ERROR, STORE_TIMEOUT, dead_
+from tests.detectors.stalls import QUIET, due, row
+from zmon.schema.rank import RankState
+
+ALL = range(4)
+LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
+
+
+def gave_up(
+    rank: int, text: str = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1", type_: str = STORE_ERROR
+) -> RankState:
+    last_words = words("exception", type_, text, NOW - AGO + rank * 0.1)
+    began = AGO - rank * 0.1
+    return dead_(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
+
+
+def signalled(rank: int, name: str = "SIGTERM", late: float = 0.0, **changes) -> RankState:
+    last_words = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
+    return dead_(rank, AGO - late, AGO - 0.1, f"signal {name}", last_words, **changes)
+
+
+def interrupted_(rank: int, late: float = 0.0) -> RankState:
+    last_words = words("exception", "builtins.KeyboardInterrupt", "", NOW - AGO + late)
+    return dead_(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", last_words)
+
+
+def broken(rank: int, late: float, status: str = "exit code 1") -> RankState:
+    last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + late), in_collective=True)
+    return dead_(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, last_words)
+
+
+def exits(rank: int, code: int, late: float = 0.0) -> RankState:
+    kind = ("exception", "builtins.SystemExit", str(code)) if code else ("exit", "", "")
+    activity = "train" if code else "done"
+    return dead_(rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity)
+
+
+def led(state: RankState) -> RankState:
+    """Return the rank of a launcher that a signal ended first."""
+    return replace(state, launcher_status="signal SIGTERM", launcher_gone_seconds=AGO)
+
+
+def not_met(rank: int) -> RankState:
+    last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
+    began = AGO - rank * 0.01
+    return dead_(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
+
+
+WHOLE_JOB = (
+    row("all ranks return", QUIET, [exits(r, 0, r * 0.1) for r in ALL]),
+    row("Ctrl-C (SIGINT to the process group)", QUIET, [interrupted_(r, r * 0.003) for r in ALL]),
+    row("Ctrl-C on a busy machine: some ranks raise broken connections for seconds", QUIET,
+        [interrupted_(0), broken(1, 0.9), interrupted_(2, 1.5), broken(3, 2.0)],
+        "no launcher sends SIGINT because a rank failed"),
+    row("SIGTERM to the launcher, `scancel`, `kubectl delete`", QUIET, [signalled(r, late=r * 0.001) for r in ALL]),
+    row("SIGTERM to one rank in init; its launcher ends the others, and the senders are unknown",
+        due("unknown", severity="warning"), [signalled(RANK), *(signalled(r, late=LATE) for r in ALL if r != RANK)],
+        "the owner may have ended all ranks, and the host may have let one handle the signal first"),
+    row("SIGTERM to all; SIGKILL after a grace to ranks that go on", QUIET,
+        [signalled(0), signalled(1), signalled(2), dead_(3, 0.6, 0.6, "signal SIGKILL", None)]),
+    row("SIGTERM to a launcher that passes it to nobody; SIGKILL to its ranks after a grace", QUIET,
+        [led(dead_(r, 0.6, 0.6, "signal SIGKILL", None)) for r in ALL], "a container's or a user's `kill`"),
+    row("SIGTERM to the first process of a container: the kernel kills its ranks at once", QUIET,
+        [led(dead_(r, AGO - 0.1, AGO - 0.1, "signal SIGKILL", None)) for r in ALL],
+        "the launcher was seen dead one look earlier"),
+    row("SIGTERM to the first process of a container, seen in the same look as its ranks", QUIET,
+        [led(dead_(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL],
+        "all ranks were killed, and none has the signal"),
+    row("SIGTERM to the first process of a container, seen after one of its ranks and before the others", QUIET,
+        [led(dead_(r, AGO + early, AGO + early, "signal SIGKILL", None))
+         for r, early in enumerate((-0.1, 0.1, -0.1, -0.1))],
+        "all ranks were killed, and none has the signal"),
+    row("SIGTERM to the first process of a container: the kernel kills its ranks while they leave", QUIET,
+        [led(dead_(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2), activity="done"))
+         for r in ALL],
+        "they were interrupted before, and either may be seen dead first"),
+    row("SIGKILL to a rank; the script that started the ranks ends all with `kill 0`", due("rank_exited", 1),
+        [led(dead_(1, AGO, AGO, "signal SIGKILL", None)), *(led(signalled(r, late=0.01)) for r in (0, 2, 3))],
+        "both are seen dead in one look"),
+    row("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", QUIET,
+        [led(exits(0, 0)), *(led(waiting(r, 9.0)) for r in (1, 2, 3))],
+        "its processes are interrupted, and exit with code 0"),
+    row("Ctrl-C; SIGKILL to a rank that hangs in its teardown", QUIET,
+        [*(interrupted_(r) for r in (0, 1, 2)),
+         dead_(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),
+    row("SIGHUP: the terminal was closed", QUIET, [dead_(r, AGO, AGO, "signal SIGHUP", None) for r in ALL]),
+    row("SIGTERM, and the job's handler saves and exits 0", QUIET, [exits(r, 0) for r in ALL]),
+    row("SIGTERM, and the job's handler saves and exits 143", QUIET, [exits(r, 143) for r in ALL]),
+    row("SIGTERM, and the job's handler exits 1", due("rank_exited", 0), [exits(r, 1, r * 0.01) for r in ALL],
+        "cannot be told from a job that calls `sys.exit(1)`"),
+    row("SIGKILL to the launcher's process group", due("rank_exited", 0, 1, 2, 3),
+        [dead_(r, AGO, AGO, "signal SIGKILL", None) for r in ALL], "cannot be told from a fault"),
+    row("SIGKILL to a launcher whose ranks end with it", due("launcher_gone", "node-a"),
+        [replace(exits(r, 0), launcher_status="signal SIGKILL", launcher_gone_seconds=AGO + 0.1) for r in ALL],
+        "multiprocessing interrupts its children (prctl PR_SET_PDEATHSIG)"),
+    row("all ranks end with their launcher, without last words, and no exit status is known",
+        due("unknown", severity="warning"),
+        [replace(dead_(r, 6.0, 6.0, None, None), launcher_gone_seconds=6.0) for r in ALL],
+        "an older kernel, or an agent that was down: the owner or a fault"),
+    row("SIGKILL to torchrun, and its ranks live", due("launcher_gone", "node-a", severity="warning"),
+        [rank_state(r, launcher_status="signal SIGKILL", launcher_gone_seconds=9.0) for r in ALL], "the job moves"),
+    row("a shell or nohup ends, and its ranks live", QUIET,
+        [rank_state(r, max_restarts=None, launcher_gone_seconds=9.0) for r in ALL], "it supervises nothing"),
+    row("a thread raises", QUIET, [rank_state(r) for r in ALL],
+        "the rank goes on; what it then lacks is found as a stall"),
+    row("the connection between two ranks is reset", due("connection_lost", "node-a"),
+        [broken(0, 0.0), broken(2, 0.004), broken(1, 0.9, "signal SIGTERM"), broken(3, 0.95, "signal SIGTERM")],
+        "the pair is in the evidence"),
+    row("no rank reaches the store", due("rendezvous_failed", "node-a"), [not_met(r) for r in ALL]),
+    row("one rank does not reach the store, torchrun ends the others", due("rendezvous_failed", 1),
+        [signalled(0, late=1.0), replace(not_met(1)), signalled(2, late=1.0), signalled(3, late=1.0)]),
+    row("one rank hangs on its way to the store, the others give up", due("rendezvous_failed", 1),
+        [gave_up(0), signalled(1, late=2.0, activity="init", steps=0), gave_up(2), gave_up(3)]),
+    row("the ranks reach the store, but one does not reach another", due("rendezvous_failed", "node-a"),
+        [gave_up(0, MESH_ERROR, "builtins.RuntimeError"),
+         *(signalled(r, late=2.0, activity="init", steps=0) for r in (1, 2, 3))]),
+    row("a rank has one batch more than the others", due("uneven_end", 3),
+        [exits(0, 0), exits(1, 0), exits(2, 0), broken(3, 0.9)]),
+)  # fmt: skip

@@ -1,0 +1,143 @@
+"""Signals that ended ranks: an owner's end is quiet, and nobody is named because its handler ran first."""
+
+from dataclasses import replace
+
+from tests.build import NOW, dead, disconnected, killed, rank_state, terminated, words
+from tests.detectors.stalls import QUIET, due, row
+from zmon.schema.host import HostLoad, HostSample, HostWindow
+
+A, B, C, D = HOSTS = ("node-a", "node-b", "node-c", "node-d")
+UNCLEAR = due("unknown", severity="warning")
+LAUNCHER_PID, OTHER_PID = 900, 4711
+
+
+def signalled(rank, ago, host=A, sender=None, **changes):
+    """Return a rank that SIGTERM ended so many seconds ago; the sender is a process, or unknown."""
+    state = terminated(rank, ago, host=host, **changes)
+    return replace(state, last_words=replace(state.last_words, sender_pid=sender))
+
+
+def exited(rank, ago, sender=None):
+    """Return a rank whose handler of SIGTERM in the job ended it so many seconds ago."""
+    last_words = replace(words("exception", "builtins.SystemExit", "143", NOW - ago), sender_pid=sender)
+    return dead(rank, ago, last_words=last_words, exit_status="exit code 143")
+
+
+def broken(rank, ago, gone, host=A, sender=None, **changes):
+    """Return a rank that lost a connection so many seconds ago, and ended later."""
+    lost = disconnected(rank, gone)
+    last_words = replace(lost.last_words, time=NOW - ago, sender_pid=sender)
+    return replace(lost, last_words=last_words, last_words_seconds=ago, host=host, **changes)
+
+
+def waiting_for_cores(ratio, host=A):
+    """Return the last minute of a host whose processes waited for a core for this share of it."""
+    before, now = (HostLoad({}, 1 << 30, 1 << 30, 0, pressure_seconds={"cpu": s}) for s in (5.0, 5.0 + 60.0 * ratio))
+    return HostWindow(host, 60.0, HostSample(load=before), HostSample(load=now))
+
+
+def others(*ranks, ago=1.0, **changes):
+    return [signalled(rank, ago, **changes) for rank in ranks]
+
+
+IDLE, BUSY = {"hardware": [waiting_for_cores(0.1)]}, {"hardware": [waiting_for_cores(0.9)]}
+NO_STATUS = {"exit_status": None, "world_size": 2}
+STOOD = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "exit_status": "signal SIGABRT"}
+SECOND = [
+    signalled(2, 0.8, B, max_restarts=0),
+    broken(3, 0.785, 0.7, B, exit_status="signal SIGTERM", max_restarts=0),
+]  # a rank of a second launcher that SIGTERM ended, and its neighbour
+BY_LAUNCHER = {"sender": LAUNCHER_PID}
+ORPHANED = {"launcher_status": "signal SIGKILL", "launcher_gone_seconds": 2.1}
+
+
+def first_host(*gone):
+    """Return the two ranks of the first of two launchers, which lost a connection and had a signal."""
+    status = {"exit_status": "signal SIGTERM", "max_restarts": 0}
+    return [broken(rank, 0.785, seconds, **status) for rank, seconds in enumerate(gone)]
+
+
+SIGNALS = (
+    row("the owner ends a job on several hosts", QUIET,
+        [signalled(rank, 2.0 - 0.3 * (rank == 3), host) for rank, host in enumerate(HOSTS)],
+        "ages differ by the delays of the reports"),
+    row("the owner ends a job, and the handler of one rank runs 0.2 s early", QUIET,
+        [exited(3, 1.2), *(exited(rank, 1.0) for rank in range(3))]),
+    row("the owner ends a job whose ranks react one after the other", QUIET,
+        [signalled(rank, 1.0 + 0.02 * rank) for rank in range(4)]),
+    row("one rank had the signal 0.1 s before the others", due("rank_exited", 3, severity="warning"),
+        [signalled(3, 1.1), *others(0, 1, 2)], **IDLE),
+    row("one rank had it first on a host whose processes wait for cores", UNCLEAR,
+        [signalled(3, 1.3), *others(0, 1, 2)], "the kernel lets it run later", **BUSY),
+    row("one rank had it first, and the pressure of its host is unknown", UNCLEAR,
+        [signalled(3, 1.3), *others(0, 1, 2)]),
+    row("one rank had the signal 0.03 s before the others", UNCLEAR, [signalled(3, 1.03), *others(0, 1, 2)],
+        "torchrun looks every 0.1 s, so it may have ended the others"),
+    *(row(f"another process signalled one rank {lead} s before its launcher signalled the others, {where}",
+          due("rank_exited", 1),
+          [signalled(1, 2.0 + lead, host, OTHER_PID), *others(0, 2, 3, ago=2.0, **BY_LAUNCHER)])
+      for lead in (0.0, 0.005, 1.0) for host, where in ((A, "one host"), (B, "two hosts"))),
+    row("the owner ends a job through its launcher, and one rank runs 0.5 s early", QUIET,
+        [signalled(3, 1.5, **BY_LAUNCHER), *others(0, 1, 2, **BY_LAUNCHER)]),
+    row("the owner signals all ranks, and one rank runs 0.5 s early", QUIET,
+        [signalled(3, 1.5, sender=OTHER_PID), *others(0, 1, 2, sender=OTHER_PID)]),
+    row("the handler of one rank ends it, and the others lose a connection first; the launcher signalled all", QUIET,
+        [exited(3, 2.0, LAUNCHER_PID), *(broken(rank, 1.9, 1.0, **BY_LAUNCHER) for rank in range(3))]),
+    row("the same, and the senders are unknown", due("rank_exited", 3),
+        [exited(3, 2.0), *(broken(rank, 1.9, 1.0) for rank in range(3))]),
+    row("the same, and the others had left their last words before the signal", QUIET,
+        [exited(3, 2.0, LAUNCHER_PID), *(broken(rank, 1.9, 1.0) for rank in range(3))]),
+    row("the same, and another process signalled that rank", due("rank_exited", 3),
+        [exited(3, 2.0, OTHER_PID), *(broken(rank, 1.9, 1.0) for rank in range(3))]),
+    row("one rank had the signal first, its launcher ended its neighbour, and the other host had none",
+        due("rank_exited", 3),
+        [broken(0, 1.8, 1.3, B), broken(1, 1.8, 1.2, B), signalled(2, 1.88), signalled(3, 2.0)]),
+    row("the same, and the other host may have had it", due("rank_exited", 3, severity="warning"),
+        [*(broken(rank, 1.8, 1.7, B, exit_status=None) for rank in (0, 1)), signalled(2, 1.88), signalled(3, 2.0)],
+        **IDLE),
+    *(row(f"a connection is reset, and the launchers of other hosts signal their ranks after {reaction} s",
+          due("connection_lost"),
+          [signalled(0, 2.0 - reaction), signalled(1, 1.99 - reaction, B), broken(2, 2.0, 1.9, C),
+           broken(3, 1.995, 1.9, D)]) for reaction in (0.03, 0.1)),
+    row("the owner ends a job, and connections break afterwards", QUIET,
+        [broken(0, 1.97, 1.9), broken(1, 1.96, 1.9, B), signalled(2, 2.0, C), signalled(3, 1.98, D)]),
+    row("the ranks of one host have the signal, and those of the other raise", due("rank_exited", 3),
+        [broken(0, 1.9, 1.0, B), broken(1, 1.9, 1.0, B), signalled(2, 1.99, C), signalled(3, 2.0, C)]),
+    row("the ranks of one host have the signal, and the others wait for a minute", due("rank_exited", 2),
+        [*(rank_state(rank, host=B, step_seconds=62.0, overdue_seconds=60.0) for rank in (0, 1)),
+         *others(2, 3, ago=61.0, host=C)]),
+    row("the same, not yet for a minute", QUIET,
+        [*(rank_state(rank, host=B, step_seconds=62.0, overdue_seconds=60.0) for rank in (0, 1)),
+         *others(2, 3, ago=59.0, host=C)], "the others may have the signal too, and save before they end"),
+    row("a rank has the signal, and the other one, of another launcher, may have had it a moment later", UNCLEAR,
+        [broken(0, 1.98, 1.9, launcher="901@1", **NO_STATUS), signalled(1, 2.0, B, **NO_STATUS)],
+        "kernels before 6.15 tell no exit status"),
+    row("the owner ends two ranks without a launcher, and a connection breaks first", QUIET,
+        [broken(0, 1.98, 1.9, launcher="901@1", exit_status="signal SIGTERM", world_size=2),
+         signalled(1, 2.0, B, world_size=2)]),
+    row("a rank ends by its exception 0.6 s after the other one had the signal", due("rank_exited", 1),
+        [broken(0, 1.98, 1.4, launcher="901@1", **NO_STATUS), signalled(1, 2.0, B, **NO_STATUS)],
+        "SIGTERM would have ended it at once"),
+    row("the same, 0.4 s after", UNCLEAR,
+        [broken(0, 1.98, 1.6, launcher="901@1", **NO_STATUS), signalled(1, 2.0, B, **NO_STATUS)]),
+    row("NCCL aborts the ranks of the other host 45 s after a signal to one host", due("rank_exited", 3),
+        [*(dead(rank, 0.6, host=B, **STOOD) for rank in (0, 1)),
+         *(signalled(rank, 46.0 + rank / 100, C) for rank in (2, 3))]),
+    row("the same, and their launcher ends another rank in the same look", due("rank_exited", 3),
+        [*(dead(rank, 0.6, host=B, **STOOD) for rank in (0, 1)),
+         dead(4, 0.6, host=B, **{**STOOD, "exit_status": "signal SIGTERM"}),
+         *(signalled(rank, 46.0 + rank / 100, C) for rank in (2, 3))]),
+    row("SIGKILL to a launcher that takes its ranks along, and ranks of another host wait",
+        due("launcher_gone", C),
+        [*(rank_state(rank, host=B) for rank in (0, 1)), *others(2, 3, ago=2.0, host=C, **ORPHANED)]),
+    row("the owner ends the ranks of two launchers, and a connection breaks before most signals", QUIET,
+        [*first_host(0.75, 0.75), *SECOND], "no launcher signals a rank before one has failed by itself"),
+    row("one rank has a signal, and the first rank of the other launcher ended by itself", due("rank_exited", 2),
+        [broken(0, 0.785, 0.75, max_restarts=0), *first_host(0, 0.6)[1:], *SECOND]),
+    row("a rank of the other host ends by itself in the look in which its launcher ended its neighbour",
+        due("rank_exited", 3),
+        [broken(0, 1.2, 0.9, B), signalled(1, 0.9, B), *others(2, ago=2.5, host=C), signalled(3, 2.51, C)]),
+    row("torchrun kills a rank 30 s after its SIGTERM", due("rank_exited", 1),
+        [dead(1, 31.0, exit_status="exit code 1", last_words=words("exception", "builtins.ValueError", "x", NOW - 31)),
+         *others(0, 2, ago=30.9), killed(3, 1.0)]),
+)  # fmt: skip

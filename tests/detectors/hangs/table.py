@@ -1,0 +1,26 @@
+"""Every way in which a job can stand still, with the expected finding: rows that tests judge and a page prints.
+
+`docs/hangs.md` is generated from these rows, and `test_table.py` judges them. The jobs have four ranks, and a lease of
+1.5 s; ranks wait in a collective for 5 s unless a row has another time.
+"""
+
+from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
+from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
+from tests.detectors.hangs.records import RECORDS
+from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENCE
+
+SECTIONS = {
+    "Ranks are in different collectives": MISMATCHES,
+    "Ranks entered two groups in another order": CROSSED,
+    "A rank skipped a collective": SKIPPED,
+    "Ranks wait for ranks in no collective": AWAITED,
+    "Flight records show more than Python sees": RECORDS,
+    "Ranks have left": FINISHED,
+    "Nobody waits for the ranks that go on": ALONE,
+    "Leases of other activities": LEASES,
+    "Processes do not run": FROZEN,
+    "Silence becomes critical": SILENCE,
+    "Pauses of this length healed at this place": PAUSES,
+    "Ranks move without a step": MOVING,
+    "The summary says where ranks stand": PLACES,
+}

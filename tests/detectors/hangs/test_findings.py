@@ -1,0 +1,107 @@
+"""Tests of what a finding about a hang has beside cause, severity and culprits: evidence, advice, times and places."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import NOW, flight, killed, waiting
+from tests.detectors.hangs.awaited import away
+from tests.detectors.hangs.paths import grid, in_control, in_world, pairs
+from tests.detectors.hangs.records import WAITS, records
+from tests.detectors.hangs.silence import LOADING, STEP, healed, loading, sleeps
+from tests.detectors.stalls import STALL, inside, job, outside, stopped
+from zmon.detectors.stall import Stall
+
+
+def finding_about(scene, detector=STALL):
+    (finding,) = detector.detect(scene)
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("scene", "place"),
+    [
+        (job(inside(2, "all_to_all"), rest=inside), ("0", 301)),
+        (job(in_control(1), rest=in_world), ("0", 301)),
+        (pairs(), ("dp0", 65)),
+        (grid(), ("tp1", 65)),
+    ],
+    ids=["mismatch", "crossed", "skipped, by order", "skipped, by number"],
+)
+def test_evidence_has_the_collective_that_can_never_end(scene, place):
+    evidence = finding_about(scene).evidence
+    assert (evidence.group, evidence.sequence) == place
+
+
+def test_finding_that_fits_less_well_has_less_confidence():
+    alone, two = (finding_about(records(**r)).confidence for r in ({"r0": flight()}, {"r0": flight(), "r3": flight()}))
+    assert two < alone == 0.8
+    never_started = job(*(away(rank, "init", 1805.0, 1800.0, step=0) for rank in range(3)), rest=None)
+    assert finding_about(never_started).confidence < finding_about(job(away(1, "init"))).confidence
+    assert finding_about(job()).confidence < 0.5
+
+
+def test_onset_is_the_last_step_of_the_rank_that_is_overdue_longest():
+    finding = finding_about(job(waiting(0, 6.0)))
+    assert finding.onset == NOW - 6.0
+    assert "no rank has finished a step for 6.0 s" in finding.summary
+
+
+def test_onset_and_step_stay_when_records_refine_the_cause():
+    before, after = (finding_about(records(records_of_rest=r, r2=r2)) for r, r2 in ((None, None), (WAITS, flight())))
+    assert (before.cause, after.cause) == ("unknown", "compute_hang")
+    assert (before.onset, before.step) == (after.onset, after.step) == (NOW - 5.0, 100)
+
+
+# -- silence -----------------------------------------------------------------------------------------------
+
+
+def test_evidence_has_the_time_of_silence_and_the_places_where_ranks_stand():
+    finding = finding_about(loading(5.0))
+    assert "rank 2 on node-a has waited for its data loader for 5.0 s" in finding.summary
+    assert finding.summary.endswith("; it becomes critical after 20 s")
+    silence = finding.evidence.silence
+    assert (silence.seconds, silence.critical_seconds, silence.places) == (5.0, 20.0, (LOADING,))
+
+
+def test_silence_begins_with_the_activity_and_not_with_the_last_step():
+    finding = finding_about(
+        job(away(0, "checkpoint", 12.0, 10.0, step_seconds=902.0), *(waiting(r, 902.0) for r in (1, 2, 3)))
+    )
+    assert finding.evidence.silence.seconds == 12.0
+
+
+def test_site_may_set_the_times():
+    patient = Stall(critical_seconds=60.0, quiet_pause_ratio=2.0)
+    assert finding_about(loading(59.0), patient).severity == "warning"
+    assert finding_about(loading(12.0, healed(6.0)), patient).severity == "info"
+
+
+# -- places and advice -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("scene", "frames"),
+    [
+        (job(outside(3), rest=inside), {}),
+        (job(outside(3), rest=inside), {0: STEP}),
+        (job(rest=inside), {rank: f"train.py:{rank}, f" for rank in range(4)}),
+        (job(killed(0, 900.0), rest=inside), {0: STEP, 1: LOADING.frame}),
+    ],
+    ids=["no stack yet", "not the stack of the culprit", "frames differ", "a rank is gone"],
+)
+def test_summary_does_not_say_where_ranks_stand(scene, frames):
+    summary = finding_about(replace(scene, frames=frames)).summary
+    assert "stand" not in summary
+    assert STEP not in summary
+
+
+def test_summary_has_the_frame_of_the_culprit_only():
+    scene = job(outside(3), rest=inside, frames={3: LOADING.frame, 0: STEP})
+    assert finding_about(scene).summary.count(LOADING.frame) == 1
+    assert STEP not in finding_about(scene).summary
+
+
+@pytest.mark.parametrize(("scene", "continues"), [(job(stopped(2)), True), (job(sleeps(2, 4.0)), False)])
+def test_stopped_rank_is_continued_and_a_sleeping_one_is_not(scene, continues):
+    assert ("kill -CONT 1002" in finding_about(scene).detail) is continues

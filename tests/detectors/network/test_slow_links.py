@@ -1,0 +1,110 @@
+"""Tests of slow connections, of one host or between two: the time in which data is under way shows them."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import rank_state, snapshot
+from tests.detectors.network.hosts import EIGHT, MB, NODES, cluster, job, window, with_tcp
+from zmon.detectors.network.slow_links import slow_network, slow_network_steps
+
+
+def slow(windows):
+    """Return the culprit, with the thresholds of the detector."""
+    return slow_network(job(windows), 2.5, 0.1, 1.6)
+
+
+def changed(host, rates, **cluster_of):
+    """Return the cluster, of which one host sends to the others at these rates, in MB/s."""
+    rate_of = {f"node-{peer}": rate * MB for peer, rate in rates.items()}
+    return [window(w.host, rate_of) if w.host == host else w for w in cluster(**cluster_of)]
+
+
+def ring(*rates):
+    """Return hosts that send to the next one only, at these rates, in MB/s."""
+    return [window(h, {NODES[(i + 1) % 4]: rate * MB}) for i, (h, rate) in enumerate(zip(NODES, rates, strict=True))]
+
+
+def reopened():
+    windows = cluster(slow=["node-b"])
+    peers = tuple(replace(peer, num_sockets=3) for peer in windows[1].now.tcp.peers)
+    return [windows[0], with_tcp(windows[1], peers=peers), *windows[2:]]
+
+
+B, C, BC = ("node-b",), ("node-c",), ("node-b", "node-c")
+
+
+@pytest.mark.parametrize(
+    ("windows", "hosts"),
+    [
+        *((cluster(slow=[host]), (host,)) for host in NODES),
+        (changed("node-c", dict.fromkeys("abd", 2)), C),
+        (ring(40, 4, 4, 40), C),
+        (changed("node-c", {"a": 8, "b": 2, "d": 8}, slow=C, slow_rate=8 * MB), C),
+        (cluster(slow=B, rate=1e12), B),
+        (reopened(), B),
+        *((cluster(hosts, slow_pairs=[BC]), BC) for hosts in (NODES[:3], NODES, EIGHT)),
+        (changed("node-a", {"b": 2, "c": 40, "d": 40}), ("node-a", "node-b")),
+        (ring(40, 4, 40, 40), BC),
+    ],
+    ids=[*NODES, "only its sending is slow", "a ring", "one of its links is slower than the rest",
+         "the others are hardly busy", "its connections were reopened, and those to it were not",
+         "a pair of 3 hosts", "a pair of 4", "a pair of 8", "a pair, in one direction", "a pair in a ring"],
+)  # fmt: skip
+def test_slow_host_or_pair_is_the_culprit(windows, hosts):
+    assert slow(windows).hosts == hosts
+
+
+def short_messages():
+    """Return a cluster whose node-a sends messages to node-b that wait for each other, and long ones to the others."""
+    short = window("node-a", {"node-b": 1 * MB}, num_bytes=0.1 * MB)
+    first, *others = cluster()
+    peers = (*short.now.tcp.peers, *first.now.tcp.peers[1:])
+    before = replace(first.recent, peers=(*short.recent.peers, *first.recent.peers[1:]))
+    long = [window(w.host, {n: 40 * MB for n in NODES if n != w.host}, num_bytes=20 * MB) for w in others]
+    return [replace(with_tcp(first, peers=peers), recent=before), *long]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        cluster(),
+        cluster(rate=4 * MB),
+        cluster(rate=1e12),
+        cluster(hosts=NODES[:2], slow=B),
+        [replace(w, recent=None) for w in cluster(slow=B)],
+        [replace(w, now=replace(w.now, tcp=None)) for w in cluster(slow=B)],
+        cluster(slow_pairs=[("node-a", "node-b"), ("node-c", "node-d")]),
+        cluster(slow_pairs=[(a, b) for a in ("node-a", "node-d") for b in BC]),
+        short_messages(),
+    ],
+    ids=["all well", "all slow", "hardly busy", "two hosts", "just seen", "source down", "two pairs are slow",
+         "two halves", "short messages"],
+)  # fmt: skip
+def test_quiet_without_a_single_slow_host_or_pair(windows):
+    assert slow(windows) is None
+
+
+def test_quiet_without_hosts_and_about_connections_of_other_jobs():
+    assert slow_network(snapshot(rank_state(0)), 2.5, 0.1, 1.6) is None
+    assert slow_network(replace(job(cluster(slow=B)), job_id="another"), 2.5, 0.1, 1.6) is None
+
+
+def test_culprit_has_rates_and_links():
+    host, pair = slow(cluster(slow=B)), slow(cluster(slow_pairs=[BC]))
+    assert host.device == "eth1"
+    assert (
+        "carry 4.0 MB/s while they are busy, those between the other hosts 40.0 MB/s (10.0 times as fast)"
+        in host.summary
+    )
+    assert pair.place == "the network between node-b and node-c"
+    assert "between the two carry 4.0 MB/s while they are busy, those between all other hosts 40.0 MB/s" in pair.summary
+    links = [(link.host, link.peer, link.device) for link in pair.links]
+    assert sorted(links) == [("node-b", "node-c", "eth1"), ("node-c", "node-b", "eth1")]
+
+
+def test_steps_for_a_pair_concern_both_hosts_and_drain_neither():
+    steps = slow_network_steps(slow(cluster(slow_pairs=[BC])))
+    assert "On node-b, and likewise on node-c: `ip route get 10.0.0.3`" in steps
+    assert "drain" not in steps
+    assert "state=drain" in slow_network_steps(slow(cluster(slow=B)))

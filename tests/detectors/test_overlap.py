@@ -1,0 +1,124 @@
+"""Tests of faults that overlap: the second one joins the finding of the first; what follows from a fault does not."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.build import NOW, dead, finding, killed, waiting, words
+from tests.detectors.hangs.silence import sleeps
+from tests.detectors.stalls import STALL, job, outside, stopped
+from zmon.job.merging import follows, joined
+from zmon.schema.names import severity_order
+
+
+def both(*faults, **changes):
+    """Return what is reported about a job of four in which some ranks have these states and the others wait."""
+    return next(iter(STALL.detect(job(*faults, **changes))))
+
+
+def test_rank_that_is_killed_while_another_is_frozen_joins_its_finding():
+    merged = both(stopped(3, 8.0), killed(0, 2.0, host="node-b"))
+    assert (merged.cause, merged.ranks, merged.hosts) == ("rank_frozen", (3, 0), ("node-a", "node-b"))
+    assert "; also: rank 0 on node-b exited" in merged.summary
+    assert "kill -CONT" in merged.detail
+    assert "dmesg" in merged.detail
+    (fault,) = merged.evidence.joined
+    assert (fault.cause, fault.ranks) == ("rank_exited", (0,))
+
+
+def test_rank_that_is_frozen_after_another_was_killed_joins_its_finding_with_the_higher_severity():
+    restarting = {"restart_count": 0, "max_restarts": 3}
+    merged = both(killed(0, 8.0, **restarting), stopped(3, 2.0, **restarting), rest=partial(waiting, **restarting))
+    assert (merged.cause, merged.ranks, merged.severity) == ("rank_exited", (0, 3), "critical")
+
+
+def test_summary_that_a_second_fault_made_critical_does_not_promise_that_it_will_be():
+    merged = both(sleeps(3, 8.0, 8.0, overdue_seconds=6.0), killed(0, 2.0))
+    assert (merged.cause, merged.severity, merged.ranks) == ("rank_frozen", "critical", (3, 0))
+    assert "critical" not in merged.summary
+    assert merged.summary.count("; also: rank 0 on node-a exited") == 1
+    assert merged.evidence.silence.critical_seconds == 20.0
+
+
+def test_second_fault_that_is_not_critical_alone_does_not_promise_a_later_page():
+    """A launch after failed ones hangs: the finding of the crash loop is critical already."""
+    late = both(outside(3))
+    merged = joined(finding(severity="critical", summary="3 starts failed"), late)
+    assert "it becomes critical" in late.summary
+    assert merged.summary.startswith("3 starts failed; also: ")
+    assert "critical" not in merged.summary
+    assert merged.evidence.joined[-1].severity == "warning"
+
+
+IN_COLLECTIVE = {"in_flight": waiting(0).in_flight}
+TIMEOUT = words("exception", "builtins.ValueError", "watchdog caught a timeout", NOW - 2)
+ABORTED = dead(0, 2.0, exit_status="signal SIGABRT", device="GPU-0", **IN_COLLECTIVE)
+RAISED = dead(0, 2.0, exit_status="exit code 1", last_words=TIMEOUT, **IN_COLLECTIVE)
+
+
+@pytest.mark.parametrize(
+    ("faults", "ranks"),
+    [
+        ([stopped(3, 700.0), ABORTED], None),
+        ([stopped(3, 700.0), RAISED], None),
+        ([stopped(3, 60.0), *(killed(rank, 2.0) for rank in range(3))], None),
+        ([killed(0, 8.0), sleeps(3, 2.0)], (0,)),
+        ([killed(3)], (3,)),
+    ],
+    ids=["the watchdog aborts a rank that waits for a frozen one", "its collective raises",
+         "somebody ends the whole job", "the other writes a core file", "a frozen rank is killed"],
+)  # fmt: skip
+def test_what_follows_from_a_fault_does_not_join(faults, ranks):
+    single = both(*faults)
+    assert not single.evidence.joined
+    assert ranks is None or single.ranks == ranks
+
+
+# -- a death after a finding that only silence shows ---------------------------------------------------------
+
+HANGS = outside(2, sequences={"0": 300}, step_seconds=30.0, state_seconds=30.0, overdue_seconds=28.5)
+STILL_HANGS = replace(HANGS, step_seconds=40.0, state_seconds=40.0, overdue_seconds=38.5)
+KILLED = {"exit_status": "signal SIGKILL", **IN_COLLECTIVE}
+
+
+@pytest.mark.parametrize(
+    ("second", "culprit", "is_second_fault"),
+    [
+        (dead(0, 2.0, **KILLED), STILL_HANGS, True),
+        (stopped(0, 2.0), STILL_HANGS, True),
+        (dead(0, 20.0, **KILLED), STILL_HANGS, False),
+        (dead(0, 2.0, **KILLED), waiting(2, 3.0, step=101), False),
+    ],
+    ids=["it is killed", "it is stopped, as no wait does", "it died before the first finding", "the culprit goes on"],
+)  # fmt: skip
+def test_fault_after_a_hang_was_reported_is_a_second_one(second, culprit, is_second_fault):
+    hang = replace(both(HANGS, rest=partial(waiting, seconds=30.0)), detected=NOW)
+    later = both(second, culprit, rest=partial(waiting, seconds=40.0), time=NOW + 10)
+    assert (hang.ranks, later.ranks) == ((2,), (0,))
+    assert follows(hang, later) is is_second_fault
+
+
+# -- properties --------------------------------------------------------------------------------------------
+
+RANKS = st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True).map(tuple)
+FAULTS = st.builds(
+    lambda ranks, severity, onset: finding(
+        ranks=ranks, hosts=tuple(f"node-{rank // 2}" for rank in ranks), severity=severity, onset=onset
+    ),
+    RANKS,
+    st.sampled_from(["info", "warning", "critical"]),
+    st.floats(NOW - 100, NOW),
+)
+
+
+@given(FAULTS, FAULTS)
+def test_joined_finding_loses_no_culprit_and_its_severity_never_falls(first, second):
+    merged = joined(first, second)
+    assert set(merged.ranks) == set(first.ranks) | set(second.ranks)
+    assert len(merged.ranks) == len(set(merged.ranks))
+    assert dict(zip(merged.ranks, merged.hosts, strict=False)) == {rank: f"node-{rank // 2}" for rank in merged.ranks}
+    assert severity_order(merged.severity) == max(severity_order(first.severity), severity_order(second.severity))
+    assert (merged.id, merged.cause, merged.onset) == (first.id, first.cause, first.onset)

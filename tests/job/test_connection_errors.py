@@ -1,0 +1,82 @@
+"""Tests of the errors that make a rank a victim, and of those that are its own."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.build import DISCONNECT, dead, words
+from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_address
+from zmon.job.way import Way, way_of
+
+STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
+BACKEND = "torch.distributed.DistBackendError"
+
+
+def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
+    return replace(words("exception", type_, message), in_collective=in_collective, root=root)
+
+
+@pytest.mark.parametrize(
+    ("last_words", "is_broken"),
+    [
+        (error("read error: connection reset by peer", in_collective=True), True),
+        (error("read error: connection reset by peer", in_collective=False), False),  # of a storage client
+        (error("read error: connection reset by peer"), True),  # an older box does not say where
+        (error("connection refused", in_collective=True), True),
+        (error("connection refused", in_collective=False), False),
+        (error("read timeout", in_collective=True), True),
+        (error("read timeout", in_collective=False), False),
+        # the collectives of DDP run in C++, so no frame of the traceback is a collective
+        (error(DISCONNECT, in_collective=False), True),
+        # a framework raised its error from a broken connection, or from another error
+        (error("failed", "lightning.StepError", False, f"builtins.RuntimeError: {DISCONNECT}"), True),
+        (error("failed", "lightning.StepError", root="builtins.KeyError: 'loss'"), False),
+        # errors of the libraries, whose texts differ
+        (error("[gloo/transport/tcp/pair.cc:144] recv: Connection reset by peer"), True),
+        (error("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"), True),
+        (error("Read error [127.0.0.1]:1234: Connection reset by peer"), True),
+        (error("NCCL error: remote process exited or there was a network error, NCCL version 2.21.5"), True),
+        (error("ncclSystemError: System call (e.g. socket, malloc) or external library call failed"), True),
+        (error("write error: Broken pipe"), True),
+        (error("", "torch.distributed.DistNetworkError"), True),
+        (error("", BACKEND), True),
+        # other errors
+        (error("bad batch 17", in_collective=True), False),
+        (error("CUDA error: an illegal memory access was encountered"), False),
+        (error("mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)"), False),
+        # a fault of the rank's GPU, or of its settings
+        (
+            error("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", BACKEND, True),
+            False,
+        ),
+        (error("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", BACKEND, True), False),
+        (error("NCCL_SOCKET_IFNAME must be set", in_collective=False), False),
+    ],
+)
+def test_error_is_a_broken_connection_if_a_collective_or_its_library_raised_it(last_words, is_broken):
+    assert is_broken_connection(last_words) is is_broken
+
+
+def test_timeout_of_a_collective_is_told_from_a_reset():
+    assert is_timeout(error("[gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv operation"))
+    assert not is_timeout(error(DISCONNECT))
+    assert not is_timeout(None)
+
+
+def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_the_others():
+    last_words = error(STORE, "torch.distributed.DistNetworkError")
+    assert way_of(dead(0, activity="init", steps=0, last_words=last_words)) is Way.NOT_MET
+    assert way_of(dead(0, last_words=last_words)) is Way.DISCONNECTED  # it has trained
+
+
+@pytest.mark.parametrize(
+    ("message", "address"),
+    [
+        (STORE, "10.0.0.1:29500"),
+        ("The client socket has failed to connect to node-0:29500 (errno: 111 - Connection refused).", "node-0:29500"),
+        (DISCONNECT, "127.0.0.1:9401"),
+        ("broken pipe", None),
+    ],
+)
+def test_address_is_read_from_the_error(message, address):
+    assert peer_address(message) == address

@@ -1,0 +1,56 @@
+"""Tests of deaths: which ranks died by themselves, and which are victims of another rank or were cancelled."""
+
+import pytest
+
+from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
+from zmon.job.aborts import hung_ranks
+from zmon.job.ends import End, first_to_end
+from zmon.job.way import Way, way_of
+
+
+def last_words(kind, type_="", message="", status=None):
+    """Return a dead rank with these last words and this exit status."""
+    return dead(0, last_words=words(kind, type_, message), exit_status=status)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        (dead(0), Way.KILLED),
+        (killed(0), Way.KILLED),
+        (dead(0, exit_status="signal SIGSEGV"), Way.KILLED),
+        (dead(0, exit_status="exit code 1"), Way.KILLED),  # os._exit(1): no last words
+        (last_words("exception", "builtins.SystemExit", "143"), Way.CANCELLED),
+        (last_words("exception", "builtins.SystemExit", "3"), Way.RAISED),
+        (dead(0, exit_status="signal SIGTERM"), Way.CANCELLED),
+        (dead(0, exit_status="signal SIGINT"), Way.CANCELLED),
+        (raised(0), Way.RAISED),
+        (raised(0, exit_status="exit code 0"), Way.FINISHED),  # it printed the error, and went on
+        (last_words("exception", "torch.OutOfMemoryError", "CUDA out of memory"), Way.RAISED),
+        (disconnected(0), Way.DISCONNECTED),
+        (terminated(0), Way.CANCELLED),
+        (last_words("signal", "SIGTERM"), Way.CANCELLED),
+        (last_words("signal", "SIGTERM", status="signal SIGKILL"), Way.KILLED),  # it outlived SIGTERM
+        (interrupted(0), Way.CANCELLED),
+        (last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Way.CANCELLED),
+        (finished(0), Way.FINISHED),
+        (last_words("exit"), Way.FINISHED),  # its exit code is unknown, so there is no guess
+        (last_words("exit", status="exit code 3"), Way.RAISED),
+    ],
+)
+def test_death_follows_from_last_words_and_exit_status(state, expected):
+    assert way_of(state) is expected
+
+
+def test_nobody_ended_first_if_all_ranks_are_victims_or_were_cancelled():
+    """The tables of tests/detectors/endings have the jobs in which somebody did."""
+    for how in (disconnected, terminated, interrupted):
+        assert first_to_end([End(state, way_of(state)) for state in map(how, range(4))]) == []
+    assert first_to_end([]) == []
+
+
+def test_no_rank_hung_after_a_hung_job_was_cancelled():
+    """The rank that hangs in Python ends at once, the others when the launcher kills them, without an exit status."""
+    fields = {"device": "GPU-0", "step_seconds": 605.0, "state_seconds": 605.0}
+    others = [dead(rank, 1.0, sequences={"0": 301}, **fields) for rank in (0, 1, 2)]
+    assert hung_ranks([*others, terminated(3, 31.0, **fields)]) == []

@@ -1,0 +1,184 @@
+"""Report a job whose ranks all died of broken connections, although no rank and no host failed before.
+
+A reset connection is noticed by the two ranks at its ends at the same moment. The others lose their connections only
+when one of these two has ended, so the first two are the pair, unless the addresses in their errors are of other hosts.
+On two hosts these addresses must prove it. If the pair is not known, no host is named. No rank is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.network import answering_hosts
+from zmon.detectors.new_finding import drain
+from zmon.detectors.wording import ranks_on
+from zmon.format import counted, listed
+from zmon.job.connection_errors import is_timeout, peer_address
+from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
+from zmon.job.way import Way
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.rank import RankState
+
+
+def lost_host(end: JobEnd) -> Finding | None:
+    """Return a finding if all watched ranks are victims, and the agents of all other ranks have been silent."""
+    snapshot, unwatched = end.snapshot, end.snapshot.unwatched
+    if not unwatched or end.living or not end.of(Way.DISCONNECTED):
+        return None
+    silent = {agent.host: agent.silent_seconds for agent in snapshot.agents}
+    if not all(silent.get(r.host, 0.0) >= end.limits.lost_seconds for r in unwatched):
+        return None
+    hosts = sorted(_lost_hosts(end, silent))
+    if not hosts:
+        return _unwatched_culprit(end)
+    lost = [r for r in unwatched if r.host in hosts]
+    return end.finding(
+        cause="host_lost",
+        summary=f"{', '.join(hosts)} does not answer, and the {len(snapshot.ranks)} ranks elsewhere died of broken "
+        f"connections at step {snapshot.ranks[0].step}",
+        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
+        "job elsewhere.",
+        confidence=0.8,
+        culprits=lost,
+        evidence=StallEvidence(hosts=tuple(hosts)),
+    )
+
+
+def _lost_hosts(end: JobEnd, silent: Mapping[str | None, float]) -> set[str]:
+    """Return the silent hosts that may be down: they answer no other host, and the job has made no step without them.
+
+    An agent that fell silent while its ranks trained on had died alone.
+    """
+    snapshot = end.snapshot
+    last_step = min(max(r.step_seconds, gone_seconds(r)) for r in snapshot.ranks)
+    longest = max(end.limits.lost_seconds, *(r.lease_seconds or 0.0 for r in snapshot.ranks))
+    hosts = {r.host for r in snapshot.unwatched} - answering_hosts(snapshot)
+    return {host for host in hosts if silent[host] - last_step <= longest}
+
+
+def _unwatched_culprit(end: JobEnd) -> Finding:
+    """Return the finding about ranks whose culprit no agent reports, on hosts that are probably up."""
+    victims, unwatched = end.of(Way.DISCONNECTED), end.snapshot.unwatched
+    hosts = sorted({r.host for r in unwatched})
+    return end.finding(
+        cause="unknown",
+        summary=f"{counted(len(victims), 'rank')} died of broken connections at step {victims[0].step}, and the agents "
+        f"of {listed(hosts, 4)} do not answer: {counted(len(unwatched), 'rank')} there may have failed first",
+        detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
+        "reports how its ranks ended.",
+        confidence=0.3,
+        evidence=with_first_words(StallEvidence(), victims[0]),
+    )
+
+
+def connection_lost(end: JobEnd) -> Finding | None:
+    """Return a finding about the connection that broke first, or about the victims if nothing shows which one did."""
+    victims = end.of(Way.DISCONNECTED)
+    if not victims or end.snapshot.unwatched:
+        return None  # the culprit may be a rank of the silent agent
+    if end.living and end.seconds_ago < end.limits.rest_seconds:
+        return None  # the culprit is about to end
+    number, total = len(victims), len(end.snapshot.ranks)
+    many = f"all {number} ranks" if number == total else f"{number} of {total} ranks"
+    first = with_first_words(StallEvidence(), victims[0])
+    if end.snapshot.missing or all(r.last_words is None or is_timeout(r.last_words) for r in victims):
+        all_reported = not end.snapshot.missing
+        how = "of a timeout in a collective" if all_reported else "of broken connections"
+        reason = "no rank is known to have hung" if all_reported else "because a rank that no agent reports ended first"
+        return end.finding(
+            cause="unknown",
+            summary=f"{many} died {how} at step {victims[0].step}, {reason}",
+            detail="Look for the first error in the job's log, and for a host of the job that has no agent.",
+            confidence=0.3,
+            evidence=first,
+        )
+    pair = _pair(end, victims)
+    hosts = tuple(sorted({r.host for r in pair}))
+    text = _error(victims[0])
+    between = (
+        f"the connection between {ranks_on(pair[:1])} and {ranks_on(pair[1:])} broke" if pair else "a connection broke"
+    )
+    rest = "" if pair else f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
+    link = " and ".join(hosts) or "the hosts of the ranks with the first errors"
+    return end.finding(
+        cause="connection_lost",
+        summary=f"{between} at step {victims[0].step}{rest}: {text}; no rank had failed before, and {many} died of it",
+        detail="No rank is at fault. Look for what ended the connection: a firewall or NAT that forgets connections "
+        f"(`conntrack -L`, its log), a restarted switch or interface (`dmesg -T | grep -i link` on {link}), `ss -K`, "
+        f"or a peer address that another machine has too ({_peer(victims[0])}). Restart the job from its last "
+        "checkpoint.",
+        confidence=0.8 if pair else 0.5,
+        hosts=hosts,
+        evidence=_with_pair(first, pair, hosts),
+    )
+
+
+def _error(state: RankState) -> str:
+    """Return the error of the connection, which the job may have wrapped in its own exception."""
+    words = state.last_words
+    if words is None:
+        return ""
+    is_wrapped = peer_address(words.message) is None and peer_address(words.root) is not None
+    return (words.root if is_wrapped else words.message).partition("\n")[0][:160]
+
+
+def _pair(end: JobEnd, victims: list[RankState]) -> list[RankState]:
+    """Return the two ranks whose connection broke first; empty if nothing proves which two."""
+    if len(victims) < 2:
+        return []
+    one, two, *others = victims
+    if not others and len(end.snapshot.ranks) == 2:
+        return [] if _are_peers(end, one, two) is False else _sorted([one, two])
+    if end.living:
+        return []
+    is_exact = all(r.last_words_seconds is not None for r in victims)
+    spread = RESET_SPREAD_SECONDS if is_exact else 0.0
+    first, second = began_to_end(one), began_to_end(two)
+    if before(first, second, spread) or (others and not before(second, began_to_end(others[0]), spread)):
+        return []
+    proven = _are_peers(end, one, two)
+    is_proven = proven if proven is not None else is_exact and one.host == two.host
+    return _sorted([one, two]) if is_proven else []
+
+
+def _sorted(ranks: list[RankState]) -> list[RankState]:
+    return sorted(ranks, key=lambda r: r.rank)
+
+
+def _are_peers(end: JobEnd, one: RankState, two: RankState) -> bool | None:
+    """Return True if the error of each rank names an address of the other's host; None if that is not known.
+
+    The connections of dead ranks are gone, so earlier samples count as well.
+    """
+    windows = end.snapshot.hardware
+    samples = [(w.host, tcp) for w in windows for tcp in (w.before.tcp, w.recent, w.now.tcp) if tcp]
+    owners: dict[str, set[str]] = {}
+    for host, tcp in samples:
+        for address in tcp.addresses:
+            owners.setdefault(address, set()).add(host)
+    peers = [owners.get(_host_address(r), set()) for r in (one, two)]
+    if any(len(hosts) != 1 for hosts in peers):
+        return None
+    return peers == [{two.host}, {one.host}]
+
+
+def _host_address(state: RankState) -> str:
+    """Return the address in the error without its port; "" if it names none."""
+    return _address(state).rpartition(":")[0]
+
+
+def _address(state: RankState) -> str:
+    words = state.last_words
+    return (words and (peer_address(words.message) or peer_address(words.root))) or ""
+
+
+def _peer(state: RankState) -> str:
+    return _address(state) or "see the first error"
+
+
+def _with_pair(evidence: StallEvidence, pair: list[RankState], hosts: tuple[str, ...]) -> StallEvidence:
+    return evidence.updated(
+        StallEvidence(hosts=hosts, pair=tuple(r.rank for r in pair)) if pair else StallEvidence(hosts=hosts)
+    )

@@ -1,0 +1,92 @@
+"""Report a launcher that is gone, although it has to supervise its ranks (torchrun), or that took its ranks along.
+
+A shell or nohup that starts ranks and exits is no fault, so only the launchers count that restart ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.detectors.endings.job_end import JobEnd
+from zmon.detectors.endings.limits import EndLimits
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import ranks_on
+from zmon.job.facts import LOOK_SECONDS, began_to_end
+from zmon.job.way import Way
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL
+from zmon.schema.rank import RankState
+
+_KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # nobody ends a job like this
+_MAX_PIDS = 8  # ranks of one host; a host seldom has more GPUs
+
+
+def launcher_took_ranks(end: JobEnd) -> Finding | None:
+    """Return a finding if the launcher was killed, and its ranks ended with it as if they had been cancelled."""
+    died_first = [
+        r
+        for r in end.of(Way.CANCELLED, Way.FINISHED)
+        if r.launcher_status in _KILLED and -(r.launcher_gone_seconds or 0.0) <= began_to_end(r).latest + LOOK_SECONDS
+    ]
+    if not died_first or end.culprits:
+        return None
+    first = died_first[0]
+    if any((r.host, r.launcher) == (first.host, first.launcher) for r in end.living):
+        return None  # its ranks go on; those of other launchers may wait for them
+    return end.finding(
+        cause="launcher_gone",
+        summary=f"the launcher (process {_pid(first)} on {first.host}) was ended by "
+        f"{(first.launcher_status or '').removeprefix('signal ')}, and its {len(died_first)} ranks ended with it at "
+        f"step {first.step}",
+        detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` (did the host run out of memory?), "
+        "`journalctl --since -10min`. Start the job again from its last checkpoint.",
+        confidence=0.8,
+        hosts=[first.host],
+    )
+
+
+def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
+    """Return a warning if a launcher that supervises its ranks has died while they live."""
+    orphans = [
+        r
+        for r in JobEnd(snapshot, limits).living
+        if r.max_restarts is not None
+        and r.activity != "done"
+        and (r.launcher_gone_seconds or 0.0) >= limits.launcher_seconds
+    ]
+    if not orphans:
+        return None
+    first = orphans[0]
+    gone = max(r.launcher_gone_seconds or 0.0 for r in orphans)
+    ended = f" ({first.launcher_status})" if first.launcher_status else ""
+    return new_finding(
+        snapshot,
+        detector=STALL,
+        cause="launcher_gone",
+        severity="warning",
+        culprits=(),
+        hosts=sorted({r.host for r in orphans}),
+        seconds_ago=gone,
+        confidence=0.95,
+        summary=f"the launcher (process {_pid(first)} on {first.host}) ended{ended} {gone:.0f} s ago, and "
+        f"{ranks_on(orphans)} go on without it: nothing will restart them, and nothing ends them if one of them fails",
+        detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` and `journalctl --since -1h` show what ended "
+        f"it. The ranks may train on. At the next checkpoint end them ({_kill_commands(orphans)}), and start the job "
+        "again.",
+        evidence=StallEvidence(pids=tuple(r.pid for r in orphans)),
+        stalled=False,
+    )
+
+
+def _kill_commands(orphans: Sequence[RankState]) -> str:
+    """Return the command that ends the ranks of the first host, and the place where the other PIDs are."""
+    first = [r for r in orphans if r.host == orphans[0].host][:_MAX_PIDS]
+    command = f"on {first[0].host}: `kill {' '.join(str(r.pid) for r in first)}`"
+    more = "; `evidence.pids` in `zmon status --json` has all" if len(first) < len(orphans) else ""
+    return command + more
+
+
+def _pid(state: RankState) -> str:
+    return state.launcher.partition("@")[0]

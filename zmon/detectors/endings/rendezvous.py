@@ -1,0 +1,120 @@
+"""Report ranks that never met: they did not reach the store or each other before the first step."""
+
+from __future__ import annotations
+
+import re
+
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.wording import ranks_on, ranks_text
+from zmon.job.connection_errors import peer_address
+from zmon.job.way import Way
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+# TCPStore.cpp: the rank reached the store, and waited there for the others.
+_AT_STORE = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+# TCPStore.cpp, Utils.hpp: the rank reached the store, and lost it there. The host of the store gave up before, or died.
+_LOST_STORE = re.compile(r"failed to recv|(recvvalue|recvbytes|sendbytes) failed|was likely closed", re.IGNORECASE)
+# ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either side may be the reason, or an address in
+# the store that a launch before this one left there.
+_MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
+# Frames of torch/distributed/distributed_c10d.py, in the stack that a signal leaves: the rank waits there as well.
+_WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
+# torch/distributed/rendezvous.py: here a rank connects to the store. Without a store of torchrun's agent, rank 0 hosts
+# the store, and waits in the same function until the last rank has connected.
+_CONNECTS = re.compile(r"\b_create_c10d_store\b")
+
+# In torch 2.13 the starts of one torchrun share a store, so that a rank may find another one's address of an earlier
+# start, and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
+_RESTART_ADVICE = (
+    " After a restart by torchrun, a rank may have read the address of a rank that is gone: if that repeats, set "
+    "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1."
+)
+
+
+def rendezvous_failed(end: JobEnd) -> Finding | None:
+    """Return a finding about the ranks that could not connect, and the address that they tried."""
+    unmet = end.of(Way.NOT_MET)
+    if not unmet:
+        return None
+    refused = [r for r in unmet if not _reached_store(r)]
+    is_mesh = any(_says(r, _MESH) for r in refused)
+    is_stale = is_mesh and any(r.restart_count for r in refused)
+    if not refused and end.living and end.seconds_ago < end.limits.rest_seconds:
+        return None  # the others may have waited as well, and be about to give up
+    numbers = {r.rank for r in unmet}
+    absent = _without_host_of_store([r for r in end.snapshot.ranks if r.rank not in numbers and _may_be_absent(r)])
+    first = (refused or unmet)[0]
+    words = first.last_words
+    address = peer_address(f"{words.message}\n{words.root}") if words is not None else None
+    missing = end.snapshot.missing
+    everyone = len(refused) == len(end.snapshot.ranks) and not end.snapshot.unwatched
+    if refused:
+        who = f"{ranks_on(refused)} could not connect to {address or 'the other ranks'}"
+        who = f"all {len(refused)} ranks failed to connect to {address or 'each other'}" if everyone else who
+    elif missing:
+        who = f"{ranks_text(missing, end.snapshot.num_missing)} never appeared, "
+        who += f"and {ranks_on(unmet)} waited for them in vain"
+    elif absent:
+        who = f"{ranks_on(unmet)} waited in vain for {ranks_on(absent)}, still in init"
+    elif all(_says(r, _LOST_STORE) for r in unmet):
+        who = f"{ranks_on(unmet)} lost the store while waiting for the other ranks"
+    else:
+        who = f"{ranks_on(unmet)} waited in vain for the other ranks"
+    host, port = address.rsplit(":", 1) if address else ("ADDRESS", "PORT")
+    return end.finding(
+        cause="rendezvous_failed",
+        summary=f"the ranks never met: {who} ({_first_line(first)})",
+        detail=f"On {first.host}: `getent hosts {host}`, `nc -vz {host} {port}`. Is MASTER_ADDR or --rdzv-endpoint the "
+        "same on all hosts, does rank 0 (or the launcher) listen there, and does a firewall allow that port? With "
+        f"several interfaces, set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.{_RESTART_ADVICE if is_stale else ''}",
+        confidence=0.9 if refused else 0.6,
+        culprits=[] if everyone or is_mesh or (not refused and missing) else refused or absent,
+        hosts=sorted({r.host for r in refused or unmet}),
+        evidence=with_first_words(_missing_ranks(end.snapshot), first),
+    )
+
+
+def _missing_ranks(snapshot: Snapshot) -> StallEvidence:
+    return (
+        StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing)
+        if snapshot.missing
+        else StallEvidence()
+    )
+
+
+def _reached_store(state: RankState) -> bool:
+    return _says(state, _AT_STORE) or _says(state, _LOST_STORE)
+
+
+def _says(state: RankState, text: re.Pattern[str]) -> bool:
+    words = state.last_words
+    return words is not None and text.search(f"{words.message}\n{words.root}") is not None
+
+
+def _may_be_absent(state: RankState) -> bool:
+    """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
+    return not _was_in(state, _WAITS) and not state.steps and state.activity == "init"
+
+
+def _without_host_of_store(absent: list[RankState]) -> list[RankState]:
+    """Leave out a rank 0 that may have waited for the other absent ranks as the host of the store.
+
+    The ranks that reached the store prove nothing against it: they could not have reached a store that it did not host.
+    A rank 0 that alone is absent had nobody to wait for.
+    """
+    others = [r for r in absent if r.rank or not _was_in(r, _CONNECTS)]
+    return others or absent
+
+
+def _was_in(state: RankState, frame: re.Pattern[str]) -> bool:
+    """Return True if a signal left the rank's stack, and this frame is in it."""
+    words = state.last_words
+    return words is not None and words.kind == "signal" and frame.search(words.message) is not None
+
+
+def _first_line(state: RankState) -> str:
+    words = state.last_words
+    return words.message.partition("\n")[0][:200] if words is not None else "no last words"

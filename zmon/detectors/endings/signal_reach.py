@@ -1,0 +1,212 @@
+"""Find out which ranks a signal reached first, and whether it reached the others, as an owner's signal does. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from zmon.detectors.endings.job_end import JobEnd
+from zmon.job.facts import (
+    ENDED_SPREAD_SECONDS,
+    HOSTS_SPREAD_SECONDS,
+    IDLE_SIGNAL_SPREAD_SECONDS,
+    SIGNAL_SPREAD_SECONDS,
+    Earliest,
+    before,
+    began_to_end,
+    ended,
+)
+from zmon.job.signals import Sender, is_one_sweep, sender
+from zmon.job.way import CANCELLED_EXIT, CANCELLED_STATUS, Way
+from zmon.schema.rank import RankState
+
+_LAUNCHERS_STATUS = "signal SIGTERM"
+# Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
+# its connections while it handles Ctrl-C leaves its last words after its victims.
+_INTERRUPT_SECONDS = 10.0
+
+Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a rank
+
+
+class Reach(Enum):
+    """The ranks that a signal reached."""
+
+    ALL = "all ranks"
+    PART = "ranks of one host or launcher"
+    UNCLEAR = "ranks of one host or launcher, and the others may have had it too"
+
+
+@dataclass(frozen=True)
+class Signals:
+    """The signals that ended ranks of a job, beside the ranks that lost a connection or never met the others."""
+
+    end: JobEnd
+
+    @cached_property
+    def ranks(self) -> list[RankState]:
+        """The ranks that a signal ended, the first one first."""
+        return self.end.of(Way.CANCELLED)
+
+    @cached_property
+    def broken(self) -> list[RankState]:
+        """The ranks that lost a connection, or never met the others, the first one first."""
+        return self.end.of(Way.DISCONNECTED, Way.NOT_MET)
+
+    @cached_property
+    def first(self) -> list[RankState]:
+        """The ranks that a signal reached before any rank lost a connection; none if a connection broke first.
+
+        An owner's signal makes no watchdog abort a rank, so an aborted rank ended first unless it certainly did not.
+        """
+        aborted = next((r for r in self.broken if r.last_words is None), None)
+        lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
+        began = [(r, began_to_end(r)) for r in self.ranks]
+        return [r for r, at in began if not lost.precedes(at) and (aborted is None or before(at, ended(aborted)))]
+
+    @cached_property
+    def is_interrupt(self) -> bool:
+        """True if somebody pressed Ctrl-C: ranks were interrupted, and no launcher reacted to the end of one."""
+        interrupted = [r for r in self.ranks if is_interrupted(r)]
+        if not interrupted:
+            return False
+        first = began_to_end(interrupted[0])
+        if self.broken and before(began_to_end(self.broken[0]), first, _INTERRUPT_SECONDS):
+            return False  # the job had failed before
+        others = (r for r in self.end.snapshot.ranks if r.rank != interrupted[0].rank)
+        return len(interrupted) > 1 or not any(map(_is_terminated, others))
+
+    @cached_property
+    def is_alone(self) -> bool:
+        """True if the first signal was meant for one rank: it reached no other, or the others clearly later."""
+        first, reported = self.first[0], self.end.snapshot.reported_ranks
+        if len(reported) == 1 or sender(first) is Sender.LAUNCHER:
+            return False  # a launcher signals all its ranks
+        if len(self.ranks) > 1:
+            return self._is_ahead(first, SIGNAL_SPREAD_SECONDS)
+        if not self.broken:
+            return bool(self.end.living)  # all others have finished, or live on
+        launchers = Counter(map(_launcher, reported))
+        has_launcher_alone = len(launchers) > 1 and launchers[_launcher(first)] == 1
+        return not has_launcher_alone and not self._reached_other_launchers(first)
+
+    def _is_ahead(self, first: RankState, spread: float) -> bool:
+        """Return True if one rank had the signal earlier than all others by more than the spread of one signal.
+
+        The others must have had it about together, or a connection must have broken in between.
+        """
+        if len(self.ranks) < 2 or not all(map(_is_exact, self.ranks)) or is_one_sweep(self.ranks):
+            return False  # the order of the signals is not known well enough, or tells nothing
+        began, (second, last) = began_to_end(first), (began_to_end(self.ranks[place]) for place in (1, -1))
+        lead = min(_lead_seconds(first, other) for other in self.ranks if other is not first)
+        breaks = (began_to_end(r) for r in self.broken)
+        is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
+        return lead > spread and (is_answered or lead > last.latest - second.latest)
+
+    def _reached_other_launchers(self, first: RankState) -> bool:
+        """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
+
+        Their last words are broken connections, which came a moment before the signal. torchrun signals only the ranks
+        of its own host, and only after one of them has failed by itself.
+        """
+        others = [r for r in self.end.ended if _launcher(r) != _launcher(first)]
+        if not others or self.end.living or any(r.max_restarts is None for r in others):
+            return False
+        return all(
+            r.exit_status in CANCELLED_STATUS and not before(ended(first), ended(r), ENDED_SPREAD_SECONDS)
+            for r in _first_gone(others, _launcher)
+        )
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The ranks that the first signal reached: all, or those of one host or launcher.
+
+        Whoever signals ranks of several hosts, or of several launchers on one, ends the job. A rank whose connection
+        broke may have had the signal a moment later. The exit status tells, for the rank that ended first on its host:
+        its launcher signals the others.
+        """
+        end = self.end
+        several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
+        unit = _host if several_hosts else _launcher
+        reached = set(map(unit, self.first))
+        if len(reached) > 1:
+            return Reach.ALL
+        others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
+        # If one rank was ahead, its launcher may have ended the others.
+        all_ranks = Reach.UNCLEAR if self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) else Reach.ALL
+        if not others:
+            return all_ranks
+        gone = {r.rank for r in end.ended}
+        if any(r.rank not in gone for r in others):
+            return Reach.ALL if end.seconds_ago < end.limits.ending_seconds else Reach.PART
+        firsts = _first_gone(others, unit)
+        if _is_exact(self.first[0]) and any(self._was_spared(r, r in firsts) for r in others):
+            return Reach.PART
+        if any(r.exit_status is None for r in firsts):
+            return Reach.UNCLEAR
+        return all_ranks if all(map(_had_signal, firsts)) else Reach.PART
+
+    def _was_spared(self, state: RankState, is_first: bool) -> bool:
+        """Return True if the signal did not reach a rank: it would have ended the rank at once, as it ended the first.
+
+        The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. `is_first`: its
+        launcher had no reason to signal it. A known exit status tells more than that time.
+        """
+        is_aborted = state.last_words is None
+        if state not in self.broken or not (is_aborted or (is_first and state.exit_status is None)):
+            return False
+        return before(ended(self.first[0]), ended(state), ENDED_SPREAD_SECONDS) is True
+
+
+def is_interrupted(state: RankState) -> bool:
+    """Return True if Ctrl-C (SIGINT) ended the rank."""
+    words = state.last_words
+    if state.exit_status in ("signal SIGINT", "exit code 130"):
+        return True
+    is_exit_130 = words is not None and (words.type, words.message) == ("builtins.SystemExit", "130")
+    return is_exit_130 or (words is not None and words.type.endswith("KeyboardInterrupt"))
+
+
+def _lead_seconds(first: RankState, other: RankState) -> float:
+    """Return by how much the signal of the first rank certainly preceded that of the other one."""
+    lead = began_to_end(other).earliest - began_to_end(first).latest
+    return lead if first.host == other.host else lead - HOSTS_SPREAD_SECONDS
+
+
+def _is_exact(state: RankState) -> bool:
+    """Return True if the last words have the time of the signal. A handler of the job runs later, and may save."""
+    return state.last_words_seconds is not None and state.last_words is not None and state.last_words.kind == "signal"
+
+
+def _is_terminated(state: RankState) -> bool:
+    words = state.last_words
+    return state.exit_status == _LAUNCHERS_STATUS or (words is not None and words.type == "SIGTERM")
+
+
+def _first_gone(ranks: Sequence[RankState], unit: Unit) -> list[RankState]:
+    """Return the rank of each host or launcher that has been gone longest.
+
+    Among ranks that ended together, a rank that ended by itself comes first: its launcher signalled the others.
+    """
+    firsts: dict[tuple[str, str], RankState] = {}
+    for state in sorted(ranks, key=lambda r: ended(r).latest):
+        first = firsts.setdefault(unit(state), state)
+        is_together = not before(ended(first), ended(state))
+        if is_together and _had_signal(first) and state.exit_status is not None and not _had_signal(state):
+            firsts[unit(state)] = state
+    return list(firsts.values())
+
+
+def _had_signal(state: RankState) -> bool:
+    """Return True if the exit status is that of a signal, or of a job that handled one."""
+    return state.exit_status in (*CANCELLED_STATUS, *CANCELLED_EXIT)
+
+
+def _host(state: RankState) -> tuple[str, str]:
+    return state.host, ""
+
+
+def _launcher(state: RankState) -> tuple[str, str]:
+    return state.host, state.launcher

@@ -1,0 +1,112 @@
+"""Decide who sent the signals that ended ranks: the owner of the job, its launcher after a failure, or somebody else.
+
+torchrun and mpirun send SIGTERM to the survivors of every failure, so a signal alone proves no cancellation. An owner's
+signal comes first, and it reaches all ranks of a launcher. Ctrl-C is never a launcher's reaction to a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.signal_reach import Reach, Signals, is_interrupted
+from zmon.detectors.wording import ranks_on
+from zmon.job.signals import lone_target
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.names import Severity
+from zmon.schema.rank import RankState
+
+# If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
+# ranks had a signal tells nothing.
+_BUSY_RATIO = 0.3
+
+
+def is_owners_end(end: JobEnd) -> bool:
+    """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
+    signals = Signals(end)
+    if not signals.ranks or end.culprits:
+        return False
+    if signals.is_interrupt:
+        return True
+    return (
+        not lone_target(signals.ranks) and bool(signals.first) and not signals.is_alone and signals.reach is Reach.ALL
+    )
+
+
+def partial_signal(end: JobEnd) -> Finding | None:
+    """Return a finding about a signal that reached one rank or one launcher only, after which the job ended."""
+    signals = Signals(end)
+    if not signals.ranks or end.culprits or is_owners_end(end):
+        return None
+    if target := lone_target(signals.ranks):
+        return _lone_signal(end, target, signals.ranks, is_proven=True)
+    if not signals.first:
+        return None
+    if end.living and end.seconds_ago < end.limits.ending_seconds:
+        return None  # the others may have the signal too, and save before they end
+    # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
+    # An owner's signal reaches all hosts and launchers.
+    may_be_owner = len(signals.ranks) > 1 and signals.reach is not Reach.PART
+    first = signals.first[0]
+    if not signals.is_alone or (may_be_owner and not _runs_at_once(end, first.host)):
+        return _launchers_signal(end, signals)
+    return _lone_signal(end, first, signals.ranks, is_proven=not may_be_owner)
+
+
+def signal_of(state: RankState) -> str:
+    """Return the name of the signal that ended a cancelled rank."""
+    words, status = state.last_words, state.exit_status or ""
+    if words is not None and words.kind == "signal":
+        return words.type
+    if is_interrupted(state):
+        return "SIGINT"
+    names = {"129": "SIGHUP", "130": "SIGINT", "131": "SIGQUIT", "143": "SIGTERM"}
+    code = words.message if words is not None else status.rpartition(" ")[2]
+    return names.get(code) or (status.removeprefix("signal ") if status.startswith("signal ") else "SIGTERM")
+
+
+def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState], is_proven: bool) -> Finding:
+    """Return the finding about a signal to one rank; a warning if the owner may have ended all ranks."""
+    also = any(r is not culprit for r in signalled)
+    severity: Severity | None = None if is_proven else "warning"
+    return end.finding(
+        cause="rank_exited",
+        summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
+        f"during {culprit.activity}, before any other rank failed or had a signal"
+        + (", and the others were ended afterwards" if also else ""),
+        detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
+        "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
+        "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
+        confidence=0.8 if is_proven else 0.5,
+        culprits=[culprit],
+        severity=severity,
+        evidence=with_first_words(StallEvidence(), culprit),
+    )
+
+
+def _runs_at_once(end: JobEnd, host: str) -> bool:
+    """Return True if a process that gets a signal runs at once: else the order in which ranks had it tells nothing."""
+    pressure = [window.pressure_ratio.get("cpu") for window in end.snapshot.hardware if window.host == host]
+    return all(ratio is not None and ratio < _BUSY_RATIO for ratio in pressure or [None])
+
+
+def _launchers_signal(end: JobEnd, signals: Signals) -> Finding:
+    """Return a finding about a signal to ranks of one host or launcher; nobody is named if it may have reached others.
+
+    Only the first of the ranks is named, because its launcher may have ended the others.
+    """
+    first, is_part = signals.first[0], signals.reach is Reach.PART
+    rest = "no other rank had a signal" if is_part else "nothing shows whether the owner ended the whole job"
+    return end.finding(
+        cause="rank_exited" if is_part else "unknown",
+        severity=None if is_part else "warning",
+        summary=f"{ranks_on(signals.first)} ended by {signal_of(first)} at step {first.step} during {first.activity}, "
+        f"before any other rank failed; {rest}",
+        detail=f"If the owner did not end the job: what ended the ranks on {first.host}? A scheduler that preempts one "
+        "node (`scontrol show job`, `kubectl describe pod`), a shutdown of the host (`last -x`), or a person "
+        "(`journalctl --since -10min`).",
+        confidence=0.8 if is_part else 0.3,
+        culprits=[first] if is_part else [],
+        evidence=with_first_words(StallEvidence(), first),
+    )

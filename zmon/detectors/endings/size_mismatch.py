@@ -1,0 +1,145 @@
+"""Find the rank that entered a collective with another size, or entered another collective, and so made others die.
+
+gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc) within
+milliseconds, and the other ranks die because of it. The rank at fault looks like a victim, or has gone on to its next
+collective. The box of each rank, alive or dead, has its last two collectives. Sizes are compared only if the death of a
+rank shows that they matter: the sizes of an all-to-all may differ, and then the rank whose size differs from the
+majority is the culprit. Kernels before 6.15 report no exit status, so a rank without last words may have been killed.
+Then sizes prove a mismatch only where they must be equal. NCCL compares nothing: the ranks wait until its watchdog
+aborts one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
+from zmon.detectors.endings.job_end import JobEnd
+from zmon.detectors.endings.memory import out_of_memory
+from zmon.detectors.wording import ranks_on
+from zmon.job.aborts import entered_counts, is_aborted_while_waiting
+from zmon.job.facts import launcher_lead
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.names import SAME_SIZE_OPS
+from zmon.schema.rank import EnteredCollective, RankState
+
+# gloo (pair.cc, alltoallv.cc) and torch itself (ProcessGroupWrapper.cpp, with TORCH_DISTRIBUTED_DEBUG=DETAIL).
+_MISMATCH_ERROR = re.compile(
+    r"data size doesn't match|enforce fail .*(LengthPerRank|nbytes)|mismatch between collectives"
+    r"|split sizes do(es)?n'?t match",
+    re.IGNORECASE,
+)
+
+
+def mismatch_finding(end: JobEnd) -> Finding | None:
+    """Return a finding about ranks that a library aborted because one of them brought another size or kind."""
+    even = even_ops(end.snapshot.steps)
+    mismatch = _fatal_mismatch(end.snapshot.ranks, end.ended, even)
+    if mismatch is None:
+        return None
+    if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
+        return None  # several ranks were killed
+    return end.finding(
+        cause="collective_mismatch" if mismatch.minority else "unknown",
+        summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
+        f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
+        detail="One rank entered the collective with another size, or entered another collective, and the library "
+        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
+        "a table, its split sizes. A restart will end the same way.",
+        confidence=0.9 if mismatch.minority else 0.3,
+        culprits=mismatch.minority,
+        evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
+    )
+
+
+def _fatal_mismatch(
+    ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()
+) -> Mismatch | None:
+    """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
+
+    `even`: further operations whose size must be the same on every rank; see `even_ops`.
+    """
+    if any(map(is_aborted_while_waiting, ended)):
+        return _proven_mismatch(ranks, SAME_SIZE_ON_GPUS)
+    fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
+    if not fatal:
+        if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
+            return proven
+        return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
+    at_positions = _at(fatal, ranks)
+    return _proven_mismatch(ranks) or first_mismatch(
+        _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all")) for r, collective in at_positions
+    )
+
+
+def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
+    """Return True if gloo may have aborted a rank because of a rank whose report is from before the abort.
+
+    The report of a living rank on another host may not show yet that it entered the collective with another size.
+    """
+    aborted = [r.in_flight for r in ended if r.in_flight and not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
+    gone = {r.rank for r in ended}
+    living = [entered_counts(r) for r in ranks if r.rank not in gone]
+    return any(counts.get(op.group, op.sequence) < op.sequence for counts in living for op in aborted)
+
+
+def _proven_mismatch(ranks: Sequence[RankState], same_size: Sequence[str] = SAME_SIZE_OPS) -> Mismatch | None:
+    """Return the first recent collective of another kind, or of another size where the sizes must be equal."""
+    return first_mismatch(_contribution(r, collective, same_size) for r in ranks for collective in r.entered)
+
+
+def _probable_mismatch(
+    ranks: Sequence[RankState], wordless: Sequence[RankState], even: Sequence[str]
+) -> Mismatch | None:
+    """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
+
+    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named. Whoever
+    ends a whole job does kill them there, together with their launcher.
+    """
+    at_positions = _at([r.entered[0] for r in wordless], ranks)
+    proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in at_positions)
+    if proven is not None or len(wordless) < 2 or all(launcher_lead(r) is not None for r in wordless):
+        return proven
+    probable = first_mismatch(_contribution(r, collective, ("all_to_all",)) for r, collective in at_positions)
+    return None if probable is None else probable._replace(minority=[])
+
+
+def _at(
+    collectives: Sequence[EnteredCollective], ranks: Sequence[RankState]
+) -> list[tuple[RankState, EnteredCollective]]:
+    """Return what each rank entered at the positions of these collectives."""
+    positions = {(collective.group, collective.sequence) for collective in collectives}
+    return [
+        (r, collective)
+        for r in ranks
+        for collective in r.entered
+        if (collective.group, collective.sequence) in positions
+    ]
+
+
+def _contribution(rank: RankState, entered: EnteredCollective, same_size: Sequence[str]) -> Contribution:
+    num_bytes = entered.num_bytes if entered.op in same_size else None
+    return Contribution(rank, entered.group, entered.sequence, entered.op, num_bytes)
+
+
+def _died_of_mismatch(state: RankState) -> bool:
+    """Return True if gloo aborted the rank while it waited, or its last error is about a mismatch."""
+    if state.device != "cpu":  # NCCL compares nothing
+        return False
+    words = state.last_words
+    if words is not None and words.kind == "exception":
+        return _MISMATCH_ERROR.search(words.message) is not None
+    return _is_aborted(state) and state.in_flight is not None
+
+
+def _is_aborted(state: RankState) -> bool:
+    """Return True if gloo may have aborted the rank; an asynchronous collective fails while the rank computes."""
+    return state.device == "cpu" and state.last_words is None and state.exit_status == "signal SIGABRT"
+
+
+def _may_be_aborted(state: RankState) -> bool:
+    """Return True if the rank ended in a collective without last words, and nothing shows how."""
+    is_unknown = not state.alive and state.last_words is None and state.exit_status is None
+    return is_unknown and state.in_flight is not None and state.device == "cpu"

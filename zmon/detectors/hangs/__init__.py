@@ -1,0 +1,26 @@
+"""Jobs in which nothing moves, although no rank has ended: who does not do what the others wait for. Pure.
+
+`frozen` reports processes that do not run, `standstill` all other jobs. Its `rules` infer from `awaited_ranks` and
+`flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
+that collectives can never end. `diagnosis` has the answer of a rule, and its words. `overdue` decides when a rank is
+late, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job that moves and cannot finish.
+"""
+
+from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks
+from zmon.detectors.hangs.frozen import frozen_finding
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.sequence_lag import lag_finding, lag_lasts
+from zmon.detectors.hangs.standstill import conflict_finding, is_overdue, link_finding, silence_finding
+
+__all__ = [
+    "HangLimits",
+    "behind_on_device",
+    "conflict_finding",
+    "frozen_finding",
+    "is_overdue",
+    "lag_finding",
+    "lag_lasts",
+    "link_finding",
+    "root_ranks",
+    "silence_finding",
+]

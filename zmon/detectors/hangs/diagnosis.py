@@ -1,0 +1,104 @@
+"""The diagnosis of a stall, and how diagnoses of hangs, of the network and of an unknown cause read. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from zmon.detectors.hangs import flight_records
+from zmon.detectors.network import NetworkCulprit, next_steps
+from zmon.detectors.wording import ranks_on, verb
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """The cause, the culprits, and what to do next."""
+
+    cause: str
+    summary: str
+    detail: str
+    confidence: float
+    culprits: Sequence[RankState] = ()
+    hosts: Sequence[str] = ()
+    proven: bool = False  # False: only silence shows that the job will not go on
+    evidence: StallEvidence = field(default_factory=StallEvidence)
+
+
+def hang(culprits: Sequence[RankState], reason: str, confidence: float) -> Diagnosis | None:
+    """Return the diagnosis of ranks that others wait for; None if there are none, or if only some of them load data."""
+    loading = [r for r in culprits if _loads(r)]
+    if not culprits or len(loading) not in (0, len(culprits)):
+        return None
+    first = culprits[0]
+    if loading:
+        loads = verb(culprits, "has waited for its", "have waited for their")
+        return Diagnosis(
+            cause="input_stall",
+            summary=f"{ranks_on(culprits)} {loads} data loader for {first.state_seconds:.1f} s; {reason}",
+            detail=f"Its stack is in the finding. On {first.host}: are the loader's workers alive (`ps --ppid "
+            f"{first.pid}`), and does the storage answer that they read from (`cat /proc/{first.pid}/wchan`, "
+            "`dmesg -T | tail`)?",
+            confidence=confidence,
+            culprits=culprits,
+        )
+    has, seconds = verb(culprits, "has", "have"), f"{first.state_seconds:.1f} s"
+    outside = f"been in no collective for {seconds} (phase {first.phase})"
+    return Diagnosis(
+        cause="compute_hang",
+        summary=f"{ranks_on(culprits)} {has} "
+        f"{f'finished, {seconds} ago' if first.activity == 'done' else outside}; {reason}",
+        detail=f"Its stack is in the finding, or run `py-spy dump --native --pid {first.pid}` on {first.host}: a lock, "
+        "a sleep, native code that does not return, or a rank that has left the training loop.",
+        confidence=confidence,
+        culprits=culprits,
+    )
+
+
+def network_stall(culprit: NetworkCulprit) -> Diagnosis:
+    """Return the diagnosis that all ranks wait because of the network of one host, or between hosts."""
+    device = culprit.device or "IFACE"
+    detail = (
+        f"On {culprit.hosts[0]}: `ip -s link`, `ss -tni state established`, `ethtool {device}`; then cable, switch "
+        "port and the switch's own log."
+        if len(culprit.hosts) == 1
+        else next_steps(culprit)
+    )
+    return Diagnosis(
+        cause="network_stall",
+        summary=f"every rank is inside a collective, and {culprit.summary}",
+        detail=f"{detail} TCP goes on by itself when packets pass again; RDMA does not.",
+        confidence=culprit.confidence,
+        hosts=culprit.hosts,
+        proven=True,
+        evidence=culprit.evidence,
+    )
+
+
+def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
+    outside = [r for r in alive if not r.in_flight]
+    done = [r for r in snapshot.ranks if r.activity == "done"]
+    summary = (
+        "in no collective that zmon sees: " + ", ".join(f"rank {r.rank} ({r.phase})" for r in outside[:8])
+        if outside
+        else "every rank is inside a collective"
+    )
+    if done:
+        summary += f"; {ranks_on(done)} {verb(done, 'has', 'have')} finished"
+    if awaited := flight_records.awaited_ranks(snapshot):
+        wait = verb(awaited, "itself waits", "wait themselves")
+        summary += f"; the flight records show that the others wait for {ranks_on(awaited)}, which {wait}"
+    return Diagnosis(
+        cause="unknown",
+        summary=summary,
+        detail="`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
+        "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
+        confidence=0.3,
+    )
+
+
+def _loads(state: RankState) -> bool:
+    """Return True if the rank has waited for its loader for most of the stall, and not only since a hang has ended."""
+    return state.phase == "data" and state.activity != "done" and state.state_seconds >= state.step_seconds / 2

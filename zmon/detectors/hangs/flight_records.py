@@ -1,0 +1,123 @@
+"""Find out from torch's flight records which rank waits for which, also in collectives that Python does not see.
+
+A rank is awaited if it has not issued a collective that others have pending. This holds on GPUs too, where a rank
+issues a collective and goes on: once nothing moves, every rank has issued all that it could. A rank with something
+pending waits itself; the end of the chain has nothing pending. The records count only if every rank's record is there,
+because a missing record may be the culprit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.detectors.collectives import Contribution, Mismatch, first_mismatch
+from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+_UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
+
+
+def complete(snapshot: Snapshot) -> bool:
+    """Return True if the record of every rank is there."""
+    watched = not snapshot.missing and not snapshot.unwatched
+    return watched and all(rank in snapshot.flights for rank in range(snapshot.world_size))
+
+
+def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks that have not issued the collective that another rank of the group has had pending longest."""
+    if not complete(snapshot):
+        return []
+    furthest: dict[str, int] = {}
+    for r in snapshot.ranks:
+        for group, sequence in _oldest_pending(snapshot.flights[r.rank]).items():
+            furthest[group] = max(sequence, furthest.get(group, 0))
+    return [r for r in snapshot.ranks if _is_behind(_last_issued(snapshot.flights[r.rank]), furthest)]
+
+
+def root_ranks(snapshot: Snapshot) -> list[RankState]:
+    """Return the awaited ranks that wait for nothing themselves, by flight record and box."""
+    return [r for r in awaited_ranks(snapshot) if not waits(snapshot, r)]
+
+
+def behind_on_device(snapshot: Snapshot) -> list[RankState]:
+    """Return the ranks whose GPU has not reached a collective that other GPUs are in.
+
+    The records tell this only with TORCH_NCCL_ENABLE_TIMING.
+    """
+    if not complete(snapshot) or awaited_ranks(snapshot):
+        return []
+    first = {r.rank: snapshot.flights[r.rank].pending[:1] for r in snapshot.ranks}
+    started = {(p.group, p.sequence, p.op) for pending in first.values() for p in pending if p.state == "started"}
+    return [
+        r
+        for r in snapshot.ranks
+        if any(p.state == "scheduled" and (p.group, p.sequence, p.op) in started for p in first[r.rank])
+    ]
+
+
+def all_wait(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
+    """Return True if every rank is in a collective; or if every rank has something pending and no rank is awaited."""
+    if all(r.in_flight for r in alive):
+        return True
+    waiting = complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
+    return waiting and not awaited_ranks(snapshot)
+
+
+def all_pending(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
+    """Return True if every rank waits for something, although some ranks may be one collective ahead.
+
+    If only two hosts cannot reach each other, a collective may end on the others.
+    """
+    return all(waits(snapshot, r) for r in alive)
+
+
+def waits(snapshot: Snapshot, state: RankState) -> bool:
+    """Return True if a rank is in a collective, or has one pending that C++ issued."""
+    flight = snapshot.flights.get(state.rank)
+    return state.in_flight is not None or (flight is not None and flight.num_pending > 0)
+
+
+def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
+    """Return the first position at which ranks have different collectives pending, or other sizes of the same one.
+
+    `even`: further operations whose size must be the same on every rank; see even_ops.
+    """
+    if not complete(snapshot):
+        return None
+    return first_mismatch(
+        Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) or p.op in even else None)
+        for r in snapshot.ranks
+        for p in _collectives(snapshot.flights[r.rank])
+    )
+
+
+def _is_same_size(pending: PendingCollective) -> bool:
+    return pending.op == "all_reduce" or pending.name.endswith("_base")  # the others take lists of tensors
+
+
+def _collectives(flight: FlightRecord) -> Sequence[PendingCollective]:
+    return [p for p in flight.pending if p.op not in _UNCOUNTED]
+
+
+def _oldest_pending(flight: FlightRecord) -> dict[str, int]:
+    """Return the first sequence that is pending, by group."""
+    oldest: dict[str, int] = {}
+    for pending in _collectives(flight):
+        oldest[pending.group] = min(pending.sequence, oldest.get(pending.group, pending.sequence))
+    return oldest
+
+
+def _last_issued(flight: FlightRecord) -> dict[str, int]:
+    """Return the last sequence that the rank has issued, by group.
+
+    If the record lacks a group, the rank may not be in that group, or the record may no longer contain it.
+    """
+    last = dict(flight.last)
+    for pending in _collectives(flight):
+        last[pending.group] = max(last.get(pending.group, 0), pending.sequence)
+    return last
+
+
+def _is_behind(issued: dict[str, int], furthest: dict[str, int]) -> bool:
+    return any(issued.get(group, sequence) < sequence for group, sequence in furthest.items())

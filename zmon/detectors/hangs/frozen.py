@@ -1,0 +1,64 @@
+"""Report ranks whose process is stopped, or sleeps in the kernel for too long. Pure."""
+
+from __future__ import annotations
+
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.silence import judge, places_text
+from zmon.detectors.new_finding import drain, new_finding
+from zmon.detectors.wording import ranks_on
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL, Severity
+from zmon.schema.rank import RankState
+
+
+def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
+    """Return a finding about stopped ranks, else about ranks past their lease in uninterruptible sleep."""
+    stopped = [r for r in snapshot.ranks if (r.stopped_seconds or 0.0) >= limits.stopped_seconds]
+    sleeping = [r for r in snapshot.ranks if (r.blocked_seconds or 0.0) >= limits.blocked_seconds]
+    frozen = [r for r in stopped or sleeping if r.activity != "done" and (stopped or r.overdue_seconds > 0)]
+    if not frozen:
+        return None
+    first = frozen[0]
+    severity: Severity = "critical"
+    evidence, reason = StallEvidence(pids=tuple(r.pid for r in frozen)), ""
+    if stopped:  # a stopped process goes on only if somebody wakes it
+        seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
+        summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
+        detail = (
+            f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
+            f"debugger: `kill -CONT {first.pid}`. If it stops again, end the job and find out which process sends "
+            "the signal."
+        )
+    else:  # storage that is slow may answer at any moment
+        severity, silence = judge(snapshot, frozen, limits)
+        evidence = StallEvidence(pids=evidence.pids, silence=silence)
+        seconds_ago, reason = max(r.step_seconds for r in frozen), f"; {silence.reason}"
+        summary = f"process {first.pid} is in uninterruptible sleep (state D), no step for {seconds_ago:.1f} s"
+        detail = (
+            f"On {first.host}: `cat /proc/{first.pid}/wchan /proc/{first.pid}/stack; dmesg -T | tail -50`. It "
+            "waits for storage or a driver. If that lasts longer than a minute, take the host out "
+            f"({drain(first.host)}) and start the job elsewhere."
+        )
+    return new_finding(
+        snapshot,
+        detector=STALL,
+        cause="rank_frozen",
+        severity=severity,
+        culprits=frozen,
+        seconds_ago=seconds_ago,
+        confidence=0.97 if stopped else 0.8,
+        summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
+        f"{_waiting_text(snapshot, frozen)}{places_text(snapshot, frozen)}{reason}",
+        detail=detail,
+        evidence=evidence,
+    )
+
+
+def _waiting_text(snapshot: Snapshot, frozen: list[RankState]) -> str:
+    culprits = {r.rank for r in frozen}
+    ops = [r.in_flight.op for r in snapshot.ranks if r.in_flight and r.rank not in culprits]
+    if not ops:
+        return "no rank waits for it yet"
+    return f"{len(ops)} of {snapshot.world_size - len(frozen)} others wait in {', '.join(sorted(set(ops)))}"

@@ -1,0 +1,50 @@
+"""The thresholds of the stall detector about jobs in which nothing moves, in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zmon.schema.thresholds import Multiple, Thresholds
+
+
+@dataclass(frozen=True)
+class HangLimits(Thresholds):
+    """The thresholds of frozen ranks, of a job that stands still, and of the patience with silence."""
+
+    # A rank is frozen if its process has been stopped (state T or t) for this long. A tracer such as py-spy or gdb
+    # stops a process only for some milliseconds.
+    stopped_seconds: float = 0.3
+    # A rank past its lease is frozen if its process has been in uninterruptible sleep (state D) for this long. A read
+    # from a busy file system takes less.
+    blocked_seconds: float = 1.0
+    # The silence of an agent after which its host may count as lost. An agent that restarts answers again sooner.
+    silent_seconds: float = 2.0
+    # A link that is down is reported if all ranks have been inside a collective for this long.
+    cut_seconds: float = 1.0
+    # Ranks in collectives that can never end are reported once all of them have been inside for this long. The agents
+    # look at their ranks at different moments, up to a second apart.
+    conflict_seconds: float = 2.0
+    # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
+    # and 1.4 s after it was sent. A single timeout may be a lost packet.
+    num_timeouts: int = 2
+    # Ranks that go on after all others have finished are reported after this time, as a warning. Their last upload or
+    # report takes a while, and no rank waits for it.
+    finishing_seconds: float = 60.0
+    # The time without progress after which silence is critical, at the earliest. The first compilation, the first save
+    # that no hook sees, and loader workers that start take seconds; GPUs that idle for 20 s cost little.
+    critical_seconds: float = 20.0
+    # Silence is critical after this value × the longest pause that healed at the same place, if that is later. The next
+    # save of a growing state, or on a busier file system, takes longer than those before.
+    critical_pause_ratio: Multiple = 3.0
+    # Silence is critical after this time at the latest, whatever was learned. One long pause that a person ended must
+    # not hide the next hang for long.
+    critical_at_most_seconds: float = 300.0
+    # A pause up to this value × the longest one that healed at the same place alerts nobody. Pauses that recur at every
+    # epoch or save differ by less.
+    quiet_pause_ratio: Multiple = 1.5
+    # Awaited ranks that still change their phase or enter collectives do not hang: they evaluate without eval mode, or
+    # collect more batches for a step. If no step ends for this time, it is critical all the same. It is the longest
+    # lease of an evaluation.
+    moving_at_most_seconds: float = 1800.0
+    # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
+    num_lag_steps: int = 20

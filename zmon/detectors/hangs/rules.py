@@ -1,0 +1,169 @@
+"""Diagnose a job in which no rank moves, all ranks live, and no lock or process state proves anything.
+
+The rules infer the culprit from which ranks wait for which, in a fixed order. If none of them applies, the cause is
+`unknown`, and the finding has all evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from zmon.detectors.hangs import different_paths, flight_records
+from zmon.detectors.hangs.awaited_ranks import awaited_ranks, have_issued_alike, movers
+from zmon.detectors.hangs.diagnosis import Diagnosis, hang, network_stall, unknown
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.network import answering_hosts, stalled_network
+from zmon.detectors.new_finding import drain
+from zmon.detectors.wording import ranks_on, ranks_text, verb
+from zmon.format import duration
+from zmon.job.aborts import hung_ranks
+from zmon.job.way import Way, way_of
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+
+# If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer), its
+# host is not lost.
+_UNSEEN_SECONDS = 5.0
+
+
+def diagnose(snapshot: Snapshot, limits: HangLimits) -> Diagnosis:
+    """Return the diagnosis of the first rule that applies, or `unknown`."""
+    alive = movers(snapshot)
+    rules = (
+        different_paths.mismatch,
+        different_paths.skipped,
+        different_paths.crossed,
+        different_paths.left,  # a rank that is gone cannot be lost, late or in a hang
+        _lost_host,
+        partial(_network, limits.num_timeouts),  # ranks that all wait in a collective overrun no lease by themselves
+        _overrun,
+        _unissued,
+        _outside,
+    )
+    diagnoses = (rule(snapshot, alive) for rule in rules)
+    return next((diagnosis for diagnosis in diagnoses if diagnosis), None) or unknown(snapshot, alive)
+
+
+def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    up = answering_hosts(snapshot)  # only their agents are silent
+    lost = [r for r in snapshot.unwatched if r.activity != "done" and r.host not in up]
+    is_waiting = any(r.in_flight for r in alive) or have_issued_alike(alive)
+    if not lost or not is_waiting or awaited_ranks(alive):
+        return None  # no rank waits, or the others wait for a watched rank
+    hosts = sorted({r.host for r in lost})
+    silent = max((a.silent_seconds for a in snapshot.agents if a.host in hosts), default=0.0)
+    steps_went_on_seconds = silent - min(r.step_seconds for r in alive)
+    if steps_went_on_seconds > max(_UNSEEN_SECONDS, *(r.lease_seconds or 0.0 for r in alive)):
+        return None
+    return Diagnosis(
+        cause="host_lost",
+        summary=f"{', '.join(hosts)} has not answered for {silent:.1f} s and the others wait for its {len(lost)} ranks",
+        detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and "
+        "start the job elsewhere.",
+        confidence=0.8,
+        culprits=lost,
+        proven=True,
+    )
+
+
+def _overrun(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    not_training = [r for r in alive if r.activity != "train" and not r.in_flight]
+    if not not_training:
+        return None
+    longest = max(not_training, key=lambda r: r.overdue_seconds)
+    if snapshot.missing and len(not_training) == len(alive):
+        missing = ranks_text(snapshot.missing, snapshot.num_missing)
+        return Diagnosis(
+            cause="lease_overrun",
+            summary=f"{missing} never started; all others have been in {longest.activity} for "
+            f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s)",
+            detail=f"Did the launcher start {missing}, and on which host? The job's log has more. A host "
+            "without an agent would look the same.",
+            confidence=0.5,
+            evidence=StallEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
+        )
+    others = ", and the others wait" if len(not_training) < len(alive) else ""
+    return Diagnosis(
+        cause="lease_overrun",
+        summary=f"{ranks_on(not_training)} {verb(not_training, 'has', 'have')} been in {longest.activity} for "
+        f"{longest.activity_seconds:.1f} s (lease {longest.lease_seconds or 0.0:.0f} s){others}",
+        detail="`zmon status --json` has its stack. In a checkpoint: does the storage answer (on "
+        f"{longest.host}: `df`, `cat /proc/{longest.pid}/wchan`)? In init: does it load data or compile, or wait for a "
+        "rank that never started?",
+        confidence=0.8,
+        culprits=not_training,
+    )
+
+
+def _unissued(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    if culprits := flight_records.root_ranks(snapshot):
+        has = verb(culprits, "it has", "they have")
+        reason = f"the flight records show that {has} not issued the collective in which the others wait"
+        return hang(culprits, reason, 0.8 if len(culprits) == 1 else 0.6)
+    if culprits := flight_records.behind_on_device(snapshot):
+        has = verb(culprits, "its GPU has", "their GPUs have")
+        reason = f"the flight records show that {has} not reached the collective in which the other GPUs are"
+        return hang(culprits, reason, 0.7)
+    return None
+
+
+def _outside(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    if snapshot.missing or snapshot.unwatched:
+        return None  # the culprit may be a rank that is not watched
+    outlived = [r for r in hung_ranks(snapshot.ranks) if r.alive]
+    if not outlived and any(r.device != "cpu" for r in alive):
+        return None  # on a GPU a rank issues a collective and goes on, so the place in its code shows no hang
+    culprits = outlived or awaited_ranks(alive)
+    if not culprits and all(r.phase == "data" and not r.in_flight for r in alive):
+        culprits = alive
+    if any(flight_records.waits(snapshot, r) for r in culprits):
+        return None  # the rank itself waits, in a collective that C++ issued
+    them, num_waiting = verb(culprits, "it", "them"), sum(1 for r in alive if r.in_flight)
+    reason = f"{num_waiting} of {snapshot.world_size} ranks wait in a collective for {them}"
+    if outlived:
+        reason = f"{len(snapshot.ranks) - len(alive)} of {snapshot.world_size} ranks waited for {them} and are gone"
+    elif not num_waiting:
+        reason = "no rank is in a collective"
+    return hang(culprits, reason, 0.8)
+
+
+def _network(num_timeouts: int, snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
+    if not alive or snapshot.missing or snapshot.unwatched:
+        return None
+    culprit = stalled_network(snapshot, num_timeouts)
+    if culprit is None or not (
+        flight_records.all_wait(snapshot, alive) or (culprit.links and flight_records.all_pending(snapshot, alive))
+    ):
+        return None
+    return network_stall(culprit)
+
+
+def finishing(snapshot: Snapshot, alive: Sequence[RankState]) -> Diagnosis | None:
+    """Return the diagnosis of ranks that go on after all others have finished; None if there are none, or if they wait.
+
+    They upload a model, draw plots, write a report. No rank waits for them, so nothing is lost meanwhile, and it may
+    take minutes. A rank that hangs in its teardown looks the same. `alive` has the ranks that have not finished.
+    """
+    unfinished = {r.rank for r in alive}
+    rest = [r for r in snapshot.ranks if r.rank not in unfinished]
+    if not rest or not alive or snapshot.missing or snapshot.unwatched:
+        return None
+    if not all(r.activity == "done" and (r.alive or way_of(r) is Way.FINISHED) for r in rest):
+        return None
+    if any(flight_records.waits(snapshot, r) for r in alive):
+        return None
+    if len(alive) > 1 and any(r.device != "cpu" for r in alive):
+        return None  # on a GPU a rank issues a collective and goes on, so these may wait for each other
+    first = alive[0]
+    return Diagnosis(
+        cause="compute_hang",
+        summary=f"{ranks_on(alive)} {verb(alive, 'has', 'have')} gone on alone for {duration(first.step_seconds)} "
+        f"since the last step, and all {len(rest)} others have finished",
+        detail=f"No rank waits for it. It may upload a model or write a report: its stack is in the finding, or run "
+        f"`py-spy dump --native --pid {first.pid}` on {first.host}. If it hangs in its teardown, check that its last "
+        "checkpoint is complete, and end it.",
+        confidence=0.6,
+        culprits=alive,
+    )

@@ -1,0 +1,124 @@
+"""Find a rank that is a step ahead of or behind the others in its sequence of collectives, while the job still moves.
+
+A rank that swallows an exception and goes on with its next batch has skipped the collectives of a step. From then on
+they pair with the collectives of another step of its peers: the gradients of different steps are averaged, and at the
+end the ranks do not finish together. Steps are compared by their number, never by time, so it does not matter that the
+agents look at different moments. Only operations count whose size is the same on every rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import ranks_on, verb
+from zmon.format import counted
+from zmon.job.restarts import launch_began
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import SAME_SIZE_OPS, STALL
+
+# A rank's collectives are shifted if its bytes differ by whole steps, up to this part of a step, and if they differ in
+# no more than this part of its steps. Otherwise the rank does other work than the others.
+_LAG_RATIO = 0.1
+
+
+def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
+    """Return a warning about the ranks whose collectives are shifted by whole steps; None if no rank's are."""
+    steps = snapshot.steps
+    if not _trains(snapshot):
+        return None  # the end of the job has a finding of its own, and the shift does not matter any more
+    if len(steps) < limits.num_lag_steps:
+        return None
+    total = _sent_between(steps[0], steps[-1])
+    if not total or min(total) == max(total):
+        return None  # unknown, or all ranks have sent the same
+    lags = _lags(steps, total)
+    lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
+    if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
+        return None  # the ranks do not do the same work
+    first = lagging[0]
+    number = lags[first.rank]
+    so_far = [_sent_between(steps[0], step) for step in steps]
+    behind = [amounts[first.rank] - median(amounts) if amounts else 0 for amounts in so_far]
+    onset = max(range(1, len(steps)), key=lambda index: abs(behind[index] - behind[index - 1]))
+    worst, count = steps[onset], counted(abs(number), "step")
+    finding = new_finding(
+        snapshot,
+        detector=STALL,
+        cause="sequence_lag",
+        severity="warning",
+        culprits=lagging,
+        seconds_ago=0.0,
+        confidence=0.8,
+        summary=f"the collectives of {ranks_on(lagging)} are shifted by {count} against the others: in steps "
+        f"{steps[0].step} to {steps[-1].step} {verb(lagging, 'it', 'they')} entered the collectives of {count} "
+        f"{'less' if number < 0 else 'more'}, at about step {worst.step}",
+        detail="The rank probably swallowed an exception and went on with its next batch. Since then the gradients of "
+        "different steps are averaged, and at the end the ranks will not finish together. Look at its log at that "
+        "step. Let the exception end the job, or let all ranks skip the step: `all_reduce` a flag before the backward "
+        "pass.",
+        evidence=StallEvidence(num_steps=sum(step.stands_for for step in steps)),
+        stalled=False,
+    )
+    return replace(finding, step=worst.step)
+
+
+def lag_lasts(snapshot: Snapshot, finding: Finding) -> bool:
+    """Return True if a reported shift still exists, although its step is not among the recent ones any more."""
+    is_same_launch = launch_began(snapshot) <= finding.onset
+    steps = snapshot.steps
+    return is_same_launch and _trains(snapshot) and bool(steps) and steps[0].step > (finding.step or 0)
+
+
+def _trains(snapshot: Snapshot) -> bool:
+    return any(r.alive and r.activity != "done" for r in snapshot.reported_ranks)
+
+
+def _sent_between(begin: AlignedStep, end: AlignedStep) -> list[int]:
+    """Return the bytes that each rank has sent between the ends of two steps; empty if unknown.
+
+    The ranks' own totals also cover the steps between two that are sampled.
+    """
+    pairs = list(zip(begin.total_sent_bytes, end.total_sent_bytes, strict=True))
+    sent = [now - before for before, now in pairs if before is not None and now is not None]
+    return sent if len(sent) == len(pairs) else []
+
+
+def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
+    """Return for each rank by how many whole steps its collectives are shifted; empty if that explains no rank.
+
+    `total` has the bytes that each rank has sent since the first of these steps. A rank whose bytes differ in many
+    steps does other work than the others.
+    """
+    sent = [_sent(step) for step in steps]
+    medians = [median(amounts) for amounts in sent]
+    usual = median(medians)
+    if usual <= 0:
+        return []
+    in_steps = [amount / usual for amount in total]
+    has_majority = len(total) > 2
+    # Of two ranks, the one with the usual bytes in every step is right.
+    number = sum(step.stands_for for step in steps[1:])
+    reference = median(in_steps) if has_majority else min(in_steps, key=lambda amount: abs(amount - number))
+    shifts = [amount - reference for amount in in_steps]
+    if any(abs(shift - round(shift)) > _LAG_RATIO for shift in shifts):
+        return []
+    uneven = [
+        sum(amounts[rank] != middle for amounts, middle in zip(sent, medians, strict=True))
+        for rank in range(len(total))
+    ]
+    if has_majority and max(uneven) > max(1, len(sent) * _LAG_RATIO):
+        return []
+    return [round(shift) for shift in shifts]
+
+
+def _sent(step: AlignedStep) -> list[int]:
+    """Return the bytes that each rank sent in this step, in the collectives that have the same size everywhere."""
+    columns = [step.sent_bytes[op] for op in SAME_SIZE_OPS if op in step.sent_bytes]
+    return [sum(amounts) for amounts in zip(*columns, strict=True)] or [0] * len(step.self_seconds)

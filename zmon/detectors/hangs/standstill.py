@@ -1,0 +1,119 @@
+"""Report a job in which nothing moves: a link is down, collectives can never end, or all ranks exceed their lease.
+
+A missing carrier, and collectives that contradict each other, prove that the job will not go on, so these findings do
+not wait for a lease. What only silence shows may be a pause. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from zmon.detectors.hangs import different_paths
+from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.overdue import overdue_ranks
+from zmon.detectors.hangs.rules import diagnose, finishing
+from zmon.detectors.hangs.silence import judge, places_text
+from zmon.detectors.network import cut_off_host
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import ranks_text, verb
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import STALL, Severity
+from zmon.schema.rank import RankState
+
+
+def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
+    """Return a finding if a link is down, and all ranks have been inside collectives for a moment."""
+    seconds = _inside_seconds(snapshot)
+    culprit = cut_off_host(snapshot) if seconds >= limits.cut_seconds else None
+    return _inside_finding(snapshot, network_stall(culprit), seconds) if culprit else None
+
+
+def conflict_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
+    """Return a finding if all ranks wait in collectives that can never end, whatever leases they have.
+
+    A rank that evaluates or saves has a long lease, but inside a collective it does neither.
+    """
+    seconds = _inside_seconds(snapshot)
+    if seconds < limits.conflict_seconds or snapshot.missing or not all(r.alive for r in snapshot.ranks):
+        return None
+    diagnosis = different_paths.conflict(snapshot)
+    return _inside_finding(snapshot, diagnosis, seconds) if diagnosis else None
+
+
+def _inside_seconds(snapshot: Snapshot) -> float:
+    """Return for how long all living ranks have been inside collectives; 0 if they are not."""
+    moving = movers(snapshot)
+    if snapshot.unwatched or any(r.in_flight is None for r in moving):
+        return 0.0
+    return min((r.state_seconds for r in moving), default=0.0)
+
+
+def _inside_finding(snapshot: Snapshot, diagnosis: Diagnosis, seconds: float) -> Finding:
+    return _finding(snapshot, diagnosis, "critical", seconds, f"nothing has moved for {seconds:.1f} s")
+
+
+def is_overdue(snapshot: Snapshot) -> bool:
+    """Return True if all ranks that may move have exceeded their lease.
+
+    A rank within its lease moves, or the others wait while it evaluates or saves.
+    """
+    moving = movers(snapshot)
+    return bool(moving) and len(overdue_ranks(moving)) == len(moving)
+
+
+def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity, str]) -> Finding | None:
+    """Return a finding about a job whose ranks have all exceeded their lease.
+
+    `gone` has the severity and the end of the summary if ranks that are gone prove that the job cannot go on.
+    """
+    silent = {a.host: a.silent_seconds for a in snapshot.agents}
+    if any(silent.get(r.host, 0.0) < limits.silent_seconds for r in snapshot.unwatched):
+        return None  # wait until the silent agent answers again or its host counts as lost
+    moving = movers(snapshot)
+    longest = max(moving, key=lambda r: r.overdue_seconds)
+    diagnosis = diagnose(snapshot, limits)
+    alone = None if diagnosis.proven else finishing(snapshot, moving)
+    if alone is not None and longest.step_seconds < limits.finishing_seconds:
+        return None
+    diagnosis = alone or diagnosis
+    patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
+    (severity, outlook), reason = gone, ""
+    if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
+        severity, silence = judge(snapshot, _awaited(diagnosis, moving), patience)
+        reason = f"; {silence.reason}"
+        diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
+    dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
+    who = f"{ranks_text(dead)} {verb(dead, 'is', 'are')} gone, and no other rank" if dead else "no rank"
+    since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
+    beginning = f"{who} has finished a step for {since}"
+    return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, f"{reason}{outlook}")
+
+
+def _finding(
+    snapshot: Snapshot, diagnosis: Diagnosis, severity: Severity, seconds: float, beginning: str, end: str = ""
+) -> Finding:
+    places = places_text(snapshot, diagnosis.culprits)
+    return new_finding(
+        snapshot,
+        detector=STALL,
+        cause=diagnosis.cause,
+        severity=severity,
+        culprits=diagnosis.culprits,
+        hosts=diagnosis.hosts,
+        seconds_ago=seconds,
+        confidence=diagnosis.confidence,
+        summary=f"{beginning}; {diagnosis.summary}{places}{end}",
+        detail=diagnosis.detail,
+        evidence=diagnosis.evidence,
+    )
+
+
+def _awaited(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:
+    """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
+    return diagnosis.culprits or [r for r in moving if r.in_flight is None] or moving

@@ -1,0 +1,57 @@
+"""Ranks that left while others went on, and who waits for them: rows of endings and of hangs alike. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.detectors.wording import ranks_on
+from zmon.format import counted
+from zmon.job.way import Way, way_of
+from zmon.schema.rank import RankState
+
+ADVICE = (
+    "The ranks did not have the same number of batches. Give every rank the same number: `drop_last=True` and a "
+    "`DistributedSampler` in the loader, and compare `len(loader)` on all ranks before the loop. Or let ranks that are "
+    "done take part in the collectives of the others: `with torch.distributed.algorithms.join.Join([model]):`."
+)
+
+
+def missed_leavers(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that have finished although others are in a collective that they never entered."""
+    waiting = [r for r in ranks if r.alive and r.activity != "done"]
+    left = [r for r in ranks if (r.alive and r.activity == "done") or (not r.alive and way_of(r) is Way.FINISHED)]
+    return [leaver for leaver in left if any(waits_for(r, leaver) for r in waiting)]
+
+
+def odd_ranks(left: Sequence[RankState], ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that differ from the majority: those that left, or those that went on."""
+    rest = [r for r in ranks if r not in left]
+    return list(left) if len(left) <= len(rest) else rest
+
+
+def left_text(left: Sequence[RankState]) -> str:
+    """Return the beginning of a summary: who left, and after how many steps."""
+    count = max(r.steps for r in left)
+    how = (
+        "left cleanly"
+        if ran_exit_handlers(left)
+        else "left with exit code 0 and without Python's exit handlers (os._exit)"
+    )
+    return f"{ranks_on(left)} {how} after {counted(count, 'step')} while the others went on"
+
+
+def ran_exit_handlers(left: Sequence[RankState]) -> bool:
+    """Return True if Python ended these ranks in order, so that they left last words; also if that is not known."""
+    return all(r.last_words is not None or r.exit_status is None for r in left)
+
+
+def waits_for(state: RankState, leaver: RankState) -> bool:
+    """Return True if the rank is in a collective that the other, a member of the same group, has never entered.
+
+    On a GPU a rank issues a collective and goes on. Once nothing moves, it waits for those that it has issued.
+    """
+    inside = state.in_flight
+    if inside is not None:
+        return 0 < leaver.sequences.get(inside.group, inside.sequence) < inside.sequence
+    issued = state.sequences if state.device != "cpu" else {}
+    return any(0 < leaver.sequences.get(group, count) < count for group, count in issued.items())

@@ -1,0 +1,181 @@
+"""Find one rank that always has more work than the others, and compare its work with the trainer's plan. Pure.
+
+Work is measured in bytes of all-to-all and in embedding lookups. A rank is compared with the mean of the *other* ranks,
+which works for two ranks as well. Nothing is decided from the plan: whether the prediction or the placement was wrong
+is a question for the planner's author.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from statistics import median
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import tables
+from zmon.job.columns import middle, values
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import ImbalanceEvidence, PlannedShare
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.plan import Plan
+from zmon.stats import quantile
+
+_OP = "all_to_all"
+
+
+@dataclass(frozen=True)
+class _Share:
+    """The work of one rank in one step."""
+
+    step: AlignedStep
+    amount: int
+    total: int
+    num_ranks: int  # number of ranks that take part
+
+    @property
+    def others(self) -> float:
+        """The mean of the other ranks."""
+        return (self.total - self.amount) / (self.num_ranks - 1)
+
+    @property
+    def uneven_ratio(self) -> float:
+        """The ratio of the amount to the mean of the other ranks."""
+        return self.amount / self.others if self.others else float("inf")
+
+    @property
+    def excess_ratio(self) -> float:
+        """The share of the amount that exceeds the mean of all ranks."""
+        return max(1 - self.total / self.num_ranks / self.amount, 0.0) if self.amount else 0.0
+
+
+@dataclass(frozen=True)
+class _Work:
+    """One kind of work, with the amount of each rank in the steps that report it."""
+
+    verb: str  # what the rank does, in the words of the summary
+    unit: str
+    plan_column: Literal["lookups", "sent_bytes", "received_bytes"]  # the column of a plan with this kind of work
+    columns: Sequence[tuple[AlignedStep, Sequence[int], int]]  # step, amount by rank, number of ranks that take part
+    cause: str
+
+    def busiest_rank(self) -> tuple[int, list[_Share]]:
+        """Return the rank with the largest amount in most steps, and its shares; at least one step is required."""
+        rank = Counter(int(values(column).argmax()) for _, column, _ in self.columns).most_common(1)[0][0]
+        return rank, [_Share(step, column[rank], sum(column), number) for step, column, number in self.columns]
+
+
+class Skew(NamedTuple):
+    """The rank that always has most of one kind of work, and what that costs."""
+
+    work: _Work
+    rank: int
+    shares: Sequence[_Share]
+    cost_seconds: float  # per step
+    step_seconds: float
+
+
+def costly_skew(
+    steps: Sequence[AlignedStep], num_steps: int, uneven_ratio: float, odd_ratio: float, cost_ratio: float
+) -> Skew | None:
+    """Return the rank with most bytes of all-to-all, else the rank with most lookups; None if none costs enough."""
+    for work in _works(steps):
+        if len(work.columns) < num_steps:
+            continue
+        rank, shares = work.busiest_rank()
+        if (quantile([share.uneven_ratio for share in shares], odd_ratio) or 0.0) < uneven_ratio:
+            continue
+        cost = median(_cost(share, rank, work.cause) for share in shares)
+        seconds = median(share.step.seconds for share in shares)
+        if cost >= cost_ratio * seconds:
+            return Skew(work, rank, shares, cost, seconds)
+    return None
+
+
+def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio: float) -> Finding:
+    """Return the finding about the rank with most work."""
+    work, rank, shares, cost_seconds, seconds = skew
+    culprits = [r for r in snapshot.reported_ranks if r.rank == rank]
+    uneven = median(s.uneven_ratio for s in shares)
+    amount, others = median(s.amount for s in shares), median(s.others for s in shares)
+    times = f"{uneven:.1f} × as much as the others" if isfinite(uneven) else "and the others do not"
+    held_tables, planned, plan = _compared_with_plan(snapshot.plan, rank, work, amount)
+    held = f"Rank {rank} holds {held_tables}." if held_tables else f"Which tables or experts does rank {rank} hold?"
+    status = f" `zmon status --job {snapshot.job_id}` compares the plan with the measurements." if plan else ""
+    finding = new_finding(
+        snapshot,
+        detector="imbalance",
+        cause=work.cause,
+        severity="warning",
+        culprits=culprits,
+        seconds_ago=sum(share.step.seconds * share.step.stands_for for share in shares),
+        confidence=0.9,
+        stalled=False,
+        lost_ratio=cost_seconds / seconds,
+        summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.verb} {times} "
+        f"(threshold {uneven_ratio:g} ×): {amount:,.0f} {work.unit} per step against {others:,.0f}; "
+        f"this costs up to {cost_seconds * 1000:.1f} ms of the step's {seconds * 1000:.1f} ms "
+        f"(threshold {cost_ratio:.0%}){planned}",
+        detail=f"{held} Move some to other ranks, or split the hot one by rows or columns; then compare "
+        f"samples/s.{status} The plan is at fault, not the host: do not drain it.",
+        evidence=ImbalanceEvidence(
+            uneven_ratio=uneven if isfinite(uneven) else None,
+            cost_ratio=cost_seconds / seconds,
+            num_steps=len(shares),
+            plan=plan,
+        ),
+    )
+    return replace(finding, op=_OP if work.cause == "all_to_all_skew" else None, sequence=None)
+
+
+def _compared_with_plan(
+    plan: Plan | None, rank: int, work: _Work, measured: float
+) -> tuple[str, str, PlannedShare | UnsetType]:
+    """Return the rank's tables, the end of the summary, and the plan beside what was measured; empty without a plan."""
+    if plan is None:
+        return "", "", UNSET
+    names, number, planned = plan.tables[rank], plan.num_tables[rank], getattr(plan, work.plan_column)[rank]
+    held_tables = tables(names, number or len(names)) if names else ""
+    summary = f"; it holds {held_tables}" if held_tables else ""
+    if planned is not None:
+        times = f", it has {measured / planned:.1f} × that" if planned else ""
+        summary += f"; {planned:,} {work.unit} were planned{times}"
+    return held_tables, summary, PlannedShare(names, number, planned, measured, work.unit)
+
+
+def _works(steps: Sequence[AlignedStep]) -> tuple[_Work, ...]:
+    """Return all kinds of work; a step in which fewer than two ranks take part is left out."""
+    exchanges = [(step, _taking_part(step)) for step in steps if _OP in step.sent_bytes]
+    received = [(step, step.received_bytes[_OP], number) for step, number in exchanges if number > 1]
+    sent = [(step, step.sent_bytes[_OP], number) for step, number in exchanges if number > 1]
+    counted = [(step, cast(Sequence[int], step.lookups)) for step in steps if None not in step.lookups]
+    lookups = [(step, column, len(column)) for step, column in counted if len(column) > 1 and any(column)]
+    return (
+        _Work(f"receives in {_OP}", "bytes", "received_bytes", received, cause="all_to_all_skew"),
+        _Work(f"sends in {_OP}", "bytes", "sent_bytes", sent, cause="all_to_all_skew"),
+        _Work("looks up in its tables", "ids", "lookups", lookups, cause="lookup_skew"),
+    )
+
+
+def _taking_part(step: AlignedStep) -> int:
+    """Return the number of ranks that take part in the step's all-to-alls; the others hold no tables."""
+    return int(np.count_nonzero(values(step.sent_bytes[_OP]) | values(step.received_bytes[_OP])))
+
+
+def _cost(share: _Share, rank: int, cause: str) -> float:
+    """Return the seconds that an even split would save at best.
+
+    They are the rank's self time beyond the median and, if the all-to-all is uneven, its exposed time beyond the mean.
+    """
+    step = share.step
+    beyond_median = max(step.self_seconds[rank] - middle(step.self_seconds), 0.0)
+    if cause != "all_to_all_skew":
+        return beyond_median
+    last = step.critical_rank
+    return beyond_median + step.exposed[_OP][last] * share.excess_ratio

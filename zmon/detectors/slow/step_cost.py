@@ -1,0 +1,70 @@
+"""Measure what a slow rank costs a step, and say what to do about it. Pure; all values in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean, median
+
+import numpy as np
+
+from zmon.job.columns import by_rank, values
+from zmon.schema.aligned_step import AlignedStep
+
+SHOWN = 8  # number of ranks in the evidence
+
+
+def saved_seconds(step: AlignedStep, ranks: set[int]) -> float:
+    """Return the seconds by which the step would have ended earlier without these ranks."""
+    self_times = values(step.self_seconds)
+    others = np.delete(self_times, [rank for rank in ranks if rank < len(self_times)])
+    return max(float(self_times.max() - others.max(initial=0.0)), 0.0)
+
+
+def mean_saved_seconds(steps: Sequence[AlignedStep], ranks: set[int]) -> float:
+    """Return the seconds by which a step would be shorter without these ranks, on average.
+
+    Short steps are sampled, and each sample has the mean of the steps since the one before. The mean of the samples has
+    every delay of the ranks in them; the means have the delays between them. The larger one counts.
+    """
+    means = [step.mean or step for step in steps]
+    return max(fmean(saved_seconds(step, ranks) for step in each) for each in (steps, means))
+
+
+def late_by_phase(steps: Sequence[AlignedStep], rank: int, peers: Sequence[int]) -> dict[str, float]:
+    """Return the seconds by which this rank takes longer than the median of its peers, by phase."""
+    others = [peer for peer in peers if peer != rank]
+    names = {name for step in steps for name in step.phases}
+    columns = {name: [step.phases[name] for step in steps if name in step.phases] for name in names}
+    return {
+        name: median(column[rank] - median(column[peer] for peer in others) for column in columns[name])
+        for name in sorted(names)
+    }
+
+
+def slowest(steps: Sequence[AlignedStep]) -> dict[str, float]:
+    """Return the self time of the slowest ranks by rank, and of the median rank as `median`."""
+    self_seconds = np.median(by_rank([step.self_seconds for step in steps]), axis=1)
+    ranks = np.argsort(-self_seconds, kind="stable")[:SHOWN].tolist()
+    by_name = {"median": float(np.median(self_seconds)), **{str(rank): float(self_seconds[rank]) for rank in ranks}}
+    return {name: round(seconds, 6) for name, seconds in by_name.items()}
+
+
+def ms(seconds: float) -> str:
+    """Return seconds as milliseconds for people: `12.3 ms`."""
+    return f"{seconds * 1000:.1f} ms"
+
+
+NEXT = {  # cause → next steps; {0} is the host, {1} the process
+    "compute_straggler": "On {0}: does another process use its GPU or cores (`nvidia-smi`, `top`)? `top -H -p {1}` and "
+    "`py-spy dump --pid {1}` show the work that the other ranks do not have. Give the rank another host at the next "
+    "start: if it is slow there too, its work is the reason.",
+    "input_straggler": "On {0}: `ps --ppid {1} -o pid,stat,pcpu,wchan:32,cmd` shows the workers of its data loader. In "
+    "state D they wait for storage (`iostat -x 2 3`). At 100 % CPU there are too few of them. Or its shard is larger "
+    "than the others'.",
+    "host_pressure": "On {0}: `cat /proc/pressure/cpu /proc/pressure/memory /proc/pressure/io`, `top -b -n1 | head`: "
+    "which other processes run there? `cat /sys/fs/cgroup$(cut -d: -f3 /proc/{1}/cgroup)/cpu.stat`: is its share of "
+    "cores too small?",
+    "unknown": "The rank waits longer for data and also computes longer, as on a slow host or one whose resources are "
+    "used up. On {0}: `top`, `vmstat 1 5`, `cat /proc/pressure/*`, `py-spy dump --pid {1}`. Give the rank another host "
+    "at the next start.",
+}

@@ -1,0 +1,276 @@
+"""Report one rank, or the link of one host, that holds all other ranks back while the job moves.
+
+In a synchronous step all ranks wait for the one with the longest self time. If that is the same rank again and again,
+its host is the likely cause. If it changes from step to step, the data is, and this detector reports nothing. If all
+ranks are equally fast and the exposed time is long, the network is the cause, and the connections show which host. A
+rank that has more work than others is not behind: that is `imbalance`. A rank is compared with the ranks of its role,
+so that a longer stage of a pipeline is not behind either. A rank that is slower by design within its role (logging on
+rank 0) costs as much as a slow GPU does, and is reported the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+from zmon.detectors.network import slow_network
+from zmon.detectors.new_finding import drain, new_finding
+from zmon.detectors.slow.chance import Chance
+from zmon.detectors.slow.exposed_time import exposed_too_long, may_stand_still, slow_network_finding
+from zmon.detectors.slow.hardware_reasons import hot_gpu, starved_host, throttled_ranks
+from zmon.detectors.slow.self_times import Lag, SelfTimes
+from zmon.detectors.slow.step_cost import NEXT, SHOWN, late_by_phase, mean_saved_seconds, ms, slowest
+from zmon.detectors.wording import ranks_on, verb
+from zmon.job.roles import roles
+from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.evidence import StragglerEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+from zmon.schema.thresholds import Majority, Multiple, Share, Thresholds
+
+
+@dataclass(frozen=True)
+class Straggler(Thresholds):
+    """The detector `straggler`."""
+
+    # A rank is slow if its lag is at least this share of the median self time. Two healthy hosts may differ by 5 %.
+    slower_ratio: float = 0.2
+    # The lag must also be at least this share of the step time. Less is seldom worth a restart.
+    cost_ratio: Share = 0.15
+    # A finding resolves when the lag, or the growth of the exposed time, is below this share of its threshold.
+    over_ratio: Share = 0.5
+    # The steps must become shorter by at least this share if the late ranks were as fast as the others, step by step.
+    # Where batches differ from rank to rank, another rank is almost as late, and nothing is gained.
+    saved_ratio: Share = 0.04
+    # At least this many recent steps are compared. With four in each third, one odd step does not change its median.
+    num_steps: int = 12
+    # The compared steps must cover this time. Two seconds of contention then cannot reach into all three thirds.
+    lasting_seconds: float = 3.25
+    # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
+    # `python -m bench.straggler` measures the error rates.
+    chance_ratio: float = 4.25
+    # The probability that some rank of equal ranks is late in as many of the steps must be below this value. Where
+    # another rank is slow in each step, some rank has bad luck for twelve steps every few minutes. A smaller value
+    # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
+    rare_ratio: Share = 0.0003
+    # If at least this share of the lag is waiting for data, the cause is input. If the share is at most 1 minus this
+    # value, the cause is compute.
+    input_ratio: Majority = 0.67
+    # The exposed time is too long if it has grown by this share of the baseline's step time. Then the connections of
+    # the hosts are compared.
+    grown_ratio: float = 0.2
+    # The exposed time is also too long if it is at least this share of the step time, whatever the baseline is.
+    exposed_ratio: Share = 0.5
+    # This value replaces `exposed_ratio` while the job has no baseline. A link that is slower by `quicker_ratio` wastes
+    # 60 % of the exposed time, and 60 % of this value is `cost_ratio`.
+    young_exposed_ratio: Share = 0.25
+    # The network of a host is slow if the links between the other hosts are this many times as fast as its own. Trials
+    # showed at most 1.4 on healthy networks and at least 4.6 with a link at a tenth of its rate.
+    quicker_ratio: Multiple = 2.5
+    # A finding about a slow network resolves if the other links are less than this many times as fast.
+    alike_ratio: Multiple = 1.6
+    # The links of a host are judged only if they were busy for this long in the last few seconds. Shorter traffic
+    # delays no rank.
+    busy_seconds: float = 0.1
+    # The host is the cause if it waited for a resource for at least this share of the lost time. Some waits are hidden
+    # behind other work of the process.
+    explained_ratio: Share = 0.5
+    # The host must also have waited more than this many times as long as any other host. Otherwise all hosts are busy.
+    starved_ratio: Multiple = 2.0
+    name = "straggler"
+    separate = False
+    causes = (
+        "compute_straggler",
+        "input_straggler",
+        "network_slow",
+        "thermal_throttle",
+        "host_pressure",
+        "unknown",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.alike_ratio > self.quicker_ratio:
+            raise ValueError(f"alike_ratio is {self.alike_ratio:g}, more than quicker_ratio, {self.quicker_ratio:g}")
+
+    def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
+        """Return True while steps arrive and the lag is well below the thresholds, so that findings do not flicker.
+
+        Also True once there are no ranks to compare, or once a culprit is gone.
+        """
+        running = _running_ranks(snapshot)
+        present = {r.rank for r in (*running, *snapshot.unwatched)}
+        if not running or snapshot.world_size < 2 or not present.issuperset(finding.ranks):
+            return True
+        if self.inert_reason(snapshot) or any(r.overdue_seconds > 0 for r in running):
+            return False
+        times = _self_times(snapshot).without_work()
+        num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
+        if num_steps is None:
+            return False
+        if finding.cause == "network_slow":
+            measured = [w.host for w in snapshot.hardware if w.recent and w.now.tcp]
+            if len(measured) > 2 and slow_network(snapshot, self.alike_ratio, self.busy_seconds) is None:
+                return True
+            grown_ratio = self.over_ratio * self.grown_ratio
+            steps, exposed_ratio = snapshot.steps[-num_steps:], self._exposed_ratio(snapshot)
+            return not exposed_too_long(steps, snapshot.baseline, grown_ratio, exposed_ratio)
+        if finding.cause == "thermal_throttle" and not any(w.now.gpus for w in snapshot.hardware):
+            return False
+        least_seconds = self.over_ratio * self._least_seconds(times, num_steps)
+        steps = snapshot.steps[-num_steps:]
+        least_saved = self.over_ratio * self.saved_ratio * median(step.seconds for step in steps)
+        if mean_saved_seconds(steps, set(finding.ranks)) < least_saved:
+            return True
+        return all(times.has_caught_up(rank, num_steps, least_seconds) for rank in finding.ranks)
+
+    def inert_reason(self, snapshot: Snapshot) -> str | None:
+        """Return a reason if the ranks cannot be compared."""
+        if snapshot.world_size < 2:
+            return "it has one rank"
+        if snapshot.missing or snapshot.unwatched:
+            return "no agent reports some of its ranks"
+        return None if snapshot.steps else "no step of all its ranks is known yet"
+
+    def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
+        """Return a finding about late ranks, else about a host with a slow link, else about a GPU that is too hot."""
+        if self.inert_reason(snapshot) or not any(r.alive and r.activity != "done" for r in snapshot.ranks):
+            return ()
+        times = _self_times(snapshot)
+        num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
+        finding = None
+        if num_steps is not None:
+            finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
+        finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
+        return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
+
+    @property
+    def _chance(self) -> Chance:
+        return Chance(self.chance_ratio, self.rare_ratio)
+
+    def _least_seconds(self, times: SelfTimes, num_steps: int) -> float:
+        """Return the lag that a rank must have at least."""
+        step = median(step.seconds for step in times.steps[-num_steps:])
+        return max(self.slower_ratio * times.typical_seconds(num_steps), self.cost_ratio * step)
+
+    def _late(self, snapshot: Snapshot, times: SelfTimes, num_steps: int) -> Finding | None:
+        without_work: SelfTimes | None = None
+        hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
+        for number in (num_steps, 3 * num_steps // 2, 2 * num_steps, 3 * num_steps):  # more steps have less noise
+            if len(snapshot.steps) < (number if hot else 2 * number):  # too few to estimate chance
+                return None
+            late = {lag.rank for lag in times.lags(number, self._least_seconds(times, number))}
+            if not late:
+                continue  # no rank is late, so its work does not matter
+            without_work = without_work or times.without_work()
+            lags = [lag for lag in self._sure_lags(without_work, number, hot) if lag.rank in late]
+            similar = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
+            by_design = len(similar) > 1 and 2 * len(similar) >= snapshot.world_size  # such as stages of a pipeline
+            if similar and not by_design and (finding := self._finding(snapshot, without_work, similar, number)):
+                return finding
+        return None
+
+    def _sure_lags(self, times: SelfTimes, num_steps: int, hot: set[int]) -> list[Lag]:
+        """Return the lags of ranks with a hot GPU; else the lags beyond chance.
+
+        If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
+        rest. A part varies less by chance than the whole.
+        """
+        least_seconds = self._least_seconds(times, num_steps)
+        late = times.lags(num_steps, least_seconds)
+        hot_lags = [lag for lag in late if lag.rank in hot]
+        if hot_lags or not late or len(times.steps) < 2 * num_steps:
+            return hot_lags
+        sure = times.lags(num_steps, least_seconds, self._chance)
+        if sure:
+            return sure
+        parts = [part.lags(num_steps, least_seconds, self._chance) for part in times.split("data")]
+        in_part = [lag.rank for lags in parts for lag in lags]
+        return [lag for lag in late if lag.rank in in_part]
+
+    def _finding(self, snapshot: Snapshot, times: SelfTimes, lags: list[Lag], num_steps: int) -> Finding | None:
+        worst, steps = lags[0], snapshot.steps
+        num_lasting = times.num_lasting(worst, num_steps)
+        seconds = median(step.seconds for step in steps[-num_steps:])
+        ranks = {lag.rank for lag in lags}
+        saved = mean_saved_seconds(steps[-num_steps:], ranks)
+        if saved < self.saved_ratio * seconds:
+            return None
+        seconds_ago = sum(step.stands_for * step.seconds for step in steps[-num_lasting:])
+        culprits = [r for r in snapshot.ranks if r.rank in ranks]
+        first = next((r for r in culprits if r.rank == worst.rank), culprits[0])
+        peers = next(role.ranks for role in roles(snapshot) if worst.rank in role.ranks)
+        phases = late_by_phase(times.steps[-num_steps:], worst.rank, peers)
+        data_ratio = times.phase_ratio("data", worst, num_steps, self.input_ratio, self._chance, phases)
+        lost_seconds = worst.seconds / seconds * seconds_ago
+        cause, reason, detail = self._cause(snapshot, culprits, first, data_ratio, lost_seconds)
+        num_slow_steps = sum(step.stands_for for step in steps[-num_lasting:])
+        phase = max(phases, key=lambda p: phases[p])
+        slower = worst.seconds / max(worst.others_seconds, 1e-6)
+        return new_finding(
+            snapshot,
+            detector=self.name,
+            cause=cause,
+            severity="warning",
+            culprits=culprits,
+            seconds_ago=seconds_ago,
+            confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
+            stalled=False,
+            lost_ratio=saved / seconds,
+            summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
+            f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "
+            f"{slower:.0%} more than the median of the others (threshold {self.slower_ratio:.0%}) and "
+            f"{worst.seconds / seconds:.0%} of the step (threshold {self.cost_ratio:.0%}), mostly in {phase} "
+            f"(+{ms(phases[phase])}), for {num_slow_steps} steps{reason}; if {verb(culprits, 'it', 'they')} were as "
+            f"fast as the others, each step of {ms(seconds)} would be {ms(saved)} shorter",
+            detail=detail,
+            evidence=StragglerEvidence(
+                own_seconds=slowest(times.steps[-num_steps:]),
+                lag_seconds={str(lag.rank): round(lag.seconds, 6) for lag in lags[:SHOWN]},
+                lag_by_phase_seconds={name: round(late, 6) for name, late in phases.items()},
+                step_seconds=seconds,
+                saved_seconds=saved,
+                num_steps=num_slow_steps,
+            ),
+        )
+
+    def _cause(
+        self, snapshot: Snapshot, culprits: list[RankState], first: RankState, data_ratio: float, lost_seconds: float
+    ) -> tuple[str, str, str]:
+        """Return the cause, the reason for the summary, and the detail."""
+        throttled = next((rank for rank in throttled_ranks(snapshot) if rank.state.rank == first.rank), None)
+        if throttled is not None and throttled.is_hot:
+            return "thermal_throttle", f"; {throttled.summary}", throttled.advice
+        starved = starved_host(snapshot, culprits, lost_seconds, self.explained_ratio, self.starved_ratio)
+        if starved is not None:
+            return "host_pressure", f"; {starved}", NEXT["host_pressure"].format(first.host, first.pid)
+        if data_ratio >= self.input_ratio:
+            return "input_straggler", "", NEXT["input_straggler"].format(first.host, first.pid)
+        if data_ratio <= 1 - self.input_ratio:
+            detail = NEXT["compute_straggler"].format(first.host, first.pid)
+            reason = f"; {throttled.summary}" if throttled else ""
+            return "compute_straggler", reason, f"{detail} If the host is the reason: {drain(first.host)}."
+        return "unknown", "", NEXT["unknown"].format(first.host, first.pid)
+
+    def _exposed_ratio(self, snapshot: Snapshot) -> float:
+        return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
+
+    def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
+        """Return a finding about the host, or the pair of hosts, with a slow link; None if the link may be cut."""
+        if may_stand_still(_running_ranks(snapshot), steps):
+            return None  # another detector reports a job that stands still
+        if not exposed_too_long(steps, snapshot.baseline, self.grown_ratio, self._exposed_ratio(snapshot)):
+            return None
+        culprit = slow_network(snapshot, self.quicker_ratio, self.busy_seconds, self.alike_ratio)
+        return culprit and slow_network_finding(snapshot, culprit, steps, self.quicker_ratio)
+
+
+def _self_times(snapshot: Snapshot) -> SelfTimes:
+    """Return the self times of the recent steps, as if all roles took equally long."""
+    return SelfTimes.from_steps(snapshot.steps).within([role.ranks for role in roles(snapshot)])
+
+
+def _running_ranks(snapshot: Snapshot) -> list[RankState]:
+    return [r for r in snapshot.ranks if r.alive and r.activity != "done"]

@@ -1,0 +1,96 @@
+"""Recognize the errors of gloo, NCCL and c10d in the last words of a rank: a broken connection, a timeout, no meeting.
+
+The wording alone proves nothing, because a storage client loses connections too. Such an error counts only if it was
+raised inside a collective, or if its text comes from one of the three libraries.
+"""
+
+from __future__ import annotations
+
+import re
+
+from zmon.schema.rank import LastWords, RankState
+
+_NETWORK_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistBackendError")
+_STORE_TYPES = ("torch.distributed.DistNetworkError", "torch.distributed.DistStoreError")
+# File names, classes and phrases of the libraries (gloo/transport/tcp/pair.cc; ProcessGroupNCCL.cpp, socket.cpp and
+# TCPStore.cpp of torch).
+_LIBRARY = re.compile(
+    r"gloo[/\\]|gloo connectfullmesh|process ?group ?(nccl|gloo|ucc|mpi)|\bnccl|\[?c10d\b|tcpstore"
+    r"|torch.csrc.distributed"
+    r"|remote worker (crashing|hanging)|closed by peer \[|error \[[\w.:%]+\]:\d+|client socket|clients joined"
+    r"|dist(network|backend|store)error",
+    re.IGNORECASE,
+)
+_BROKEN = re.compile(
+    r"connection (reset|closed|refused|was aborted|was likely closed)|caused connection abort|broken pipe"
+    r"|(read|write|socket) error|remote process (has )?(exited|terminated)|peer .*(closed|dead)"
+    r"|communicator was aborted|no route to host|network is unreachable|(recvvalue|sendbytes|recvbytes) failed"
+    r"|failed to recv"
+    r"|nccl(systemerror|remoteerror)|unhandled system error",
+    re.IGNORECASE,
+)
+_TIMED_OUT = re.compile(
+    r"application timeout|timed out waiting|(read|write|socket) timeout|connection timed out"
+    r"|collective operation timeout|wait timeout|timed out after",
+    re.IGNORECASE,
+)
+_GPU_FAULT = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)
+_NOT_MET = re.compile(
+    r"client socket has (timed out|failed)|trying to connect to|clients joined|waiting for clients|connectfullmesh"
+    r"|connect(ion)? (refused|timed out)|wait timeout|rendezvous",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"\(([\w.:%-]+), ?(\d+)\)|\[([\w.:%]+)\]:(\d+)|connect to ([\w.-]+):(\d+)")
+
+
+def is_broken_connection(words: LastWords) -> bool:
+    """Return True if this is the error of a collective whose peer is gone, or which waited in vain."""
+    text = _text(words)
+    if _GPU_FAULT.search(text):
+        return False  # NCCL reports a fault of the rank's own GPU in the same way
+    if words.type in _NETWORK_TYPES or any(name in words.root for name in _NETWORK_TYPES):
+        return True
+    if not _BROKEN.search(text) and not _TIMED_OUT.search(text):
+        return False
+    return _is_in_collective(words) or _LIBRARY.search(text) is not None
+
+
+def is_timeout(words: LastWords | None) -> bool:
+    """Return True if a collective waited in vain, so that no connection needs to be broken."""
+    if words is None or not is_broken_connection(words):
+        return False
+    return _TIMED_OUT.search(_text(words)) is not None
+
+
+def could_not_meet(state: RankState) -> bool:
+    """Return True if the rank ended because it did not reach the store or the other ranks at its start."""
+    words = state.last_words
+    if words is None or state.steps or state.activity != "init":
+        return False
+    if words.type in _STORE_TYPES or any(name in words.root for name in _STORE_TYPES):
+        return True
+    text = _text(words)
+    return _NOT_MET.search(text) is not None and _LIBRARY.search(text) is not None
+
+
+def peer_address(text: str) -> str | None:
+    """Return the address and port that an error names, such as `10.0.0.1:29500`; None if it names none."""
+    match = _ADDRESS.search(text)
+    if match is None:
+        return None
+    host, port = (part for part in match.groups() if part is not None)
+    return f"{host}:{port}"
+
+
+def _text(words: LastWords) -> str:
+    return f"{words.message}\n{words.root}"
+
+
+def _is_in_collective(words: LastWords) -> bool:
+    """Return True if the error was raised inside a collective.
+
+    Boxes of older versions do not say so: there the type of the error decides, as collectives raise RuntimeError.
+    """
+    if words.in_collective is not None:
+        return words.in_collective
+    return words.type == "builtins.RuntimeError" or words.type.startswith("torch.")

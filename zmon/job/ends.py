@@ -1,0 +1,129 @@
+"""Bring the ends of all ranks of a job into order, and name those that ended first and by themselves. Pure.
+
+way.py classifies one end, aborts.py finds the ranks that a library aborted, facts.py says which end came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from zmon.job.aborts import are_aborted, has_left_others, hung_ranks, is_aborted_while_waiting, stood_still
+from zmon.job.facts import Earliest, Fact, before, began_to_end, ended, gone_seconds, launcher_lead
+from zmon.job.way import Way, ended_with_its_launcher, was_killed_after_its_launcher, way_of
+from zmon.schema.rank import RankState
+
+# A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.
+_LEAVING_SECONDS = 5.0
+_LEAVING_LEASE_RATIO = 0.2  # of the lease, which is 15 p99 steps: the others may still finish the step they are in
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The end of one rank: it is dead, or it has raised and is about to end."""
+
+    rank: RankState
+    way: Way
+
+    @property
+    def began(self) -> Fact:
+        """The first fact about it."""
+        return began_to_end(self.rank)
+
+    @property
+    def gone(self) -> Fact:
+        """The fact that the rank was seen dead, or that it is about to end."""
+        return ended(self.rank)
+
+
+def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the dead ranks, and those that have raised and are about to end, which may take seconds.
+
+    A job may survive an exception that reached its excepthook. So a rank that is alive counts only if it has finished
+    no step since then, and only if some rank is dead, nothing moves, or no rank has finished a step for long since.
+    """
+    dead = [r for r in ranks if not r.alive]
+    leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
+    moving = [r for r in ranks if r.alive and r.activity != "done"]
+    if dead or all(r.overdue_seconds > 0 for r in moving) or any(_is_stuck(r, moving) for r in leaving):
+        return [*dead, *leaving]
+    return []
+
+
+def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
+    """Return True if a rank raised long ago, its process hangs in its end, and no rank has finished a step since."""
+    left = leaver.leaving_seconds or 0.0
+    long = max(_LEAVING_SECONDS, _LEAVING_LEASE_RATIO * (leaver.lease_seconds or 0.0))
+    return left >= long and all(r.step_seconds >= left for r in moving)
+
+
+def ends_of(ranks: Sequence[RankState]) -> list[End]:
+    """Return the end of each rank that has ended, judged together with the other ranks."""
+    if all(r.alive and r.last_words is None for r in ranks):
+        return []  # of a hundred thousand ranks, the usual answer must not take long
+    ends = _without_containers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
+    hung = {r.rank for r in hung_ranks(ranks)}
+    consequences = (Way.CANCELLED, Way.DISCONNECTED)
+    failed = {end.rank.rank for end in ends if not end.rank.alive and end.way not in consequences}
+    if not hung and not are_aborted(ranks, failed) and not has_left_others(ranks):
+        return ends
+
+    def way(end: End) -> Way:
+        if end.rank.rank in hung:  # a rank that hung until its launcher ended it was not cancelled with the others
+            return end.way if end.rank.alive else Way.HUNG
+        return Way.DISCONNECTED if is_aborted_while_waiting(end.rank) else end.way
+
+    return [replace(end, way=way(end)) for end in ends]
+
+
+def _without_containers(ends: Sequence[End], ranks: Sequence[RankState]) -> list[End]:
+    """Return the ends, with the ranks as cancelled that were all killed with their launcher, or soon after it."""
+    killed = {end.rank.rank for end in ends if end.way is Way.KILLED and ended_with_its_launcher(end.rank)}
+    followed = {end.rank.rank for end in ends if was_killed_after_its_launcher(end.rank)}
+    spared = {_unit(r) for r in ranks if r.rank not in killed | followed}
+    cancelled = {end.rank.rank for end in ends if end.rank.rank in killed and _unit(end.rank) not in spared}
+    return [replace(end, way=Way.CANCELLED) if end.rank.rank in cancelled else end for end in ends]
+
+
+def _unit(state: RankState) -> tuple[str, str]:
+    return state.host, state.launcher
+
+
+def end_unclearly(ends: Sequence[End]) -> bool:
+    """Return True if nothing shows whether the owner ended these ranks or whether they were killed.
+
+    No rank left last words, no exit status is known, and no rank certainly ended before the others; their launcher
+    ended too, or no agent watched them. An owner who signals ranks that are watched leaves their last words. Ranks that
+    stood still for as long as a timeout takes were aborted, which is clear.
+    """
+    ranks = [end.rank for end in ends]
+    if any(r.alive or r.last_words is not None or r.exit_status is not None for r in ranks):
+        return False
+    if not all(not r.watched or (r.launcher_status is None and launcher_lead(r) is not None) for r in ranks):
+        return False
+    if not ranks or all(stood_still(r, gone_seconds(r)) for r in ranks):
+        return False
+    gone = sorted((end.gone for end in ends), key=lambda fact: fact.latest)
+    return not all(r.watched for r in ranks) or not before(gone[0], gone[-1])
+
+
+def first_to_end(ends: Sequence[End]) -> list[RankState]:
+    """Return the ranks that ended first and by themselves; none if the job was cancelled or all are victims.
+
+    A rank that was killed comes before one that raised in the same moment. A victim may leave its last words before its
+    culprit, whose handlers close the connections first. But a rank that is killed after others were already gone was
+    killed because of them.
+    """
+    hung = [end.rank for end in ends if end.way is Way.HUNG]
+    gone = Earliest(end.gone for end in ends if not end.rank.alive and end.way is not Way.FINISHED)
+    signalled = Earliest(end.began for end in ends if end.way is Way.CANCELLED)
+    at_fault = Earliest(end.began for end in ends if end.way in (Way.CANCELLED, Way.RAISED))
+    raised = [end for end in ends if end.way is Way.RAISED and not at_fault.precedes(end.began)]
+    raised_first = Earliest(end.began for end in raised)
+    killed = [
+        end.rank
+        for end in ends
+        if end.way is Way.KILLED
+        and not (gone.precedes(end.gone) or raised_first.precedes(end.gone) or signalled.precedes(end.began))
+    ]
+    return hung or killed or [end.rank for end in raised]

@@ -1,0 +1,184 @@
+"""Merge findings about one job, in one pass (`overlap`) and from pass to pass (`updated`): one incident is one alert.
+
+A rank may be killed while another one is frozen, or while a link is down. Each fault has its own proof then, and joins.
+A fault that only follows from another one does not join it: its ranks are victims. The finding keeps the cause of the
+fault that began first. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from zmon.job.connection_errors import is_broken_connection
+from zmon.schema.evidence import JoinedFault, StallEvidence
+from zmon.schema.finding import Finding
+from zmon.schema.gathered import FlightRow
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import severity_order
+from zmon.schema.rank import RankState, RankStatus
+
+# NCCL's watchdog and gloo abort a rank that waits (ProcessGroupNCCL.cpp). Other signals come from outside, from the
+# kernel, or from a fault of the rank itself.
+_ABORTED = "signal SIGABRT"
+
+
+def joined(first: Finding, second: Finding) -> Finding:
+    """Return the first finding with the culprits, the severity and the advice of the second one added."""
+    host_of = dict(zip(first.ranks, first.hosts, strict=False))
+    host_of = {**dict(zip(second.ranks, second.hosts, strict=False)), **host_of}
+    ranks = (*first.ranks, *(rank for rank in second.ranks if rank not in first.ranks))
+    hosts = tuple(host_of[rank] for rank in ranks if rank in host_of)
+    hosts += tuple(host for host in dict.fromkeys((*first.hosts, *second.hosts)) if host not in hosts)
+    fault = JoinedFault(second.cause, second.ranks, second.hosts, second.severity, second.onset, second.summary)
+    earlier = first.evidence_of(StallEvidence).joined or ()
+    evidence = second.evidence.updated(first.evidence)
+    first, second = raised(first, second.severity), raised(second, first.severity)
+    return replace(
+        first,
+        ranks=ranks,
+        hosts=hosts,
+        summary=f"{first.summary}; also: {second.summary}",
+        detail=f"{first.detail} Also, about {second.cause}: {second.detail}",
+        evidence=msgspec.structs.replace(evidence, joined=(*earlier, fault)),
+    )
+
+
+def raised(finding: Finding, severity: str) -> Finding:
+    """Return the finding with this severity if it is the higher one, and with a summary that agrees with it."""
+    if severity_order(severity) <= severity_order(finding.severity):
+        return finding
+    silence, summary = finding.evidence_of(StallEvidence).silence, finding.summary
+    if silence and severity == "critical":  # the time after which silence is critical does not matter any more
+        summary = summary.replace(f"; {silence.reason}", "")
+    return replace(finding, severity=severity, summary=summary)
+
+
+def updated(current: Finding, later: Finding, publish: bool) -> Finding:
+    """Return the published finding, updated with a later report about the same fault; `publish`: also its culprits."""
+    severity = max(current.severity, later.severity, key=severity_order)
+    if later.cause == "unknown" != current.cause:  # a known cause stays
+        source = later if severity != current.severity else current  # the text says why the severity rose
+        return replace(current, severity=severity, summary=source.summary, detail=source.detail, as_of=source.as_of)
+    if follows(current, later):
+        return joined(current, later)
+    loses_fault = set(later.ranks) < set(current.ranks) and current.evidence_of(StallEvidence).joined
+    if loses_fault or (later.cause == current.cause and current.culprits and not later.culprits):
+        return raised(current, severity)  # a proof may be gone with its process, or with a sample
+    if are_victims(current, later):
+        return _with_victims(raised(current, severity), later.summary)
+    if set(later.ranks) > set(current.ranks) and current.ranks and later.evidence_of(StallEvidence).joined:
+        later, publish = replace(later, cause=current.cause, runbook=current.runbook), True
+    if severity == current.severity and not publish:
+        return current
+    return replace(
+        raised(later, severity), id=current.id, onset=current.onset, detected=current.detected,
+        evidence=current.evidence.updated(later.evidence), capsule=current.capsule,
+    )  # fmt: skip
+
+
+def _with_victims(finding: Finding, exits: str) -> Finding:
+    """Return the finding with the newest account of the ranks that waited for its culprits and have ended."""
+    earlier = finding.evidence_of(StallEvidence).victims or ""
+    summary = finding.summary.removesuffix(f"; victims: {earlier}")
+    evidence = msgspec.structs.replace(finding.evidence, victims=exits)
+    return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
+
+
+def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:
+    """Return one finding for the faults that are proven now; `faults` has the most certain one first, at least one.
+
+    The fault that began first gives the finding its cause. If a fault may follow from another one, only the most
+    certain one is returned.
+    """
+    primary = faults[0]
+    by_onset = sorted(faults, key=lambda fault: fault.onset)
+    if len(faults) == 1 or not all(_is_independent(snapshot, fault, by_onset[0]) for fault in by_onset[1:]):
+        return primary
+    result = by_onset[0]
+    for fault in by_onset[1:]:
+        result = joined(result, fault)
+    # The finding about a link has a table of the ranks that can say something about it.
+    rows = max((fault.evidence.ranks or () for fault in faults), key=len)
+    return replace(result, evidence=msgspec.structs.replace(result.evidence, ranks=rows))
+
+
+def follows(current: Finding, later: Finding) -> bool:
+    """Return True if `later` reports a second fault: its culprits were killed or stopped after `current` was reported.
+
+    The culprits of `current` are still at fault: their rows in the table of ranks have not changed.
+    """
+    before = {row.rank: row for row in current.evidence.ranks or ()}
+    now = {row.rank: row for row in later.evidence.ranks or ()}
+    if not current.ranks or not later.ranks or set(later.ranks) & set(current.ranks):
+        return False
+    culprits = [(before.get(rank), now.get(rank)) for rank in current.ranks]
+    stands_still = all(row and later_row and _place(row) == _place(later_row) for row, later_row in culprits)
+    struck = [now[rank] for rank in later.ranks if rank in now]
+    others = len(now) + (later.evidence.num_ranks_left_out or 0) - len(current.ranks)
+    hits_some = len(struck) == len(later.ranks) and (len(struck) == 1 or len(struck) < others)
+    by_others = all(killed_from_outside(row) or _is_stopped(row) for row in struck)
+    return stands_still and hits_some and later.onset > current.detected and by_others
+
+
+def are_victims(current: Finding, finding: Finding) -> bool:
+    """Return True if all ranks that exited had waited for the published culprits, and gave up or were aborted.
+
+    NCCL's watchdog aborts waiting ranks after ten minutes (ProcessGroupNCCL.cpp); they are victims, not culprits. A
+    rank that raised an error of its own did not wait any more.
+    """
+    if finding.cause != "rank_exited" or not current.ranks or set(finding.ranks) & set(current.ranks):
+        return False
+    words = finding.evidence_of(StallEvidence).last_words or None
+    if words is not None and words.kind == "exception" and not is_broken_connection(words):
+        return False
+    exited = {row.rank: (row.host, row.pid) for row in finding.evidence.ranks or ()}
+    flights, unknown = current.evidence.in_flight or {}, FlightRow()
+    waiting = {
+        row.rank: (row.host, row.pid)
+        for row in current.evidence.ranks or ()
+        if row.op or flights.get(str(row.rank), unknown).num_pending
+    }
+    shown = {row.rank for row in current.evidence.ranks or ()}
+    alike = current.evidence.num_ranks_left_out and bool(waiting)  # those left out stood where most ranks did
+    return all(
+        (rank in waiting and waiting[rank] == exited.get(rank)) or (bool(alike) and rank not in shown)
+        for rank in finding.ranks
+    )
+
+
+def killed_from_outside(row: RankStatus | RankState) -> bool:
+    """Return True if a signal ended the rank that no library sends to a rank that waits."""
+    return not row.alive and (row.exit_status or "").startswith("signal ") and row.exit_status != _ABORTED
+
+
+def _is_independent(snapshot: Snapshot, fault: Finding, earlier: Finding) -> bool:
+    """Return True if the fault has a proof of its own, and does not follow from the one that began earlier."""
+    have_culprits = all(each.ranks or each.hosts for each in (fault, earlier))
+    if not have_culprits or set(fault.ranks) & set(earlier.ranks):
+        return False
+    culprits = [r for r in snapshot.ranks if r.rank in fault.ranks]
+    others = len(snapshot.ranks) - len(earlier.ranks)
+    if len(culprits) > 1 and len(culprits) >= others:
+        return False  # somebody ended or stopped the whole job
+    return all(_has_own_fault(r) for r in culprits)
+
+
+def _has_own_fault(state: RankState) -> bool:
+    if state.alive:
+        return state.stopped_seconds is not None  # a rank that writes a core file sleeps as well
+    words = state.last_words
+    own_error = words is not None and words.kind == "exception" and not (words.in_collective or state.in_flight)
+    return killed_from_outside(state) or own_error
+
+
+def _place(row: RankStatus) -> tuple[object, ...]:
+    """Return the process of a rank and the point that it has reached."""
+    return row.pid, row.alive, row.step, row.op, row.sequence, _is_stopped(row)
+
+
+def _is_stopped(row: RankStatus) -> bool:
+    """Return True if a signal has stopped the process of the rank, which no library does."""
+    return row.alive and row.process_state in ("T", "t")

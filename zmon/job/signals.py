@@ -1,0 +1,60 @@
+"""Tells who sent the signals that ended ranks, and with which exceptions ranks obey signals.
+
+Pure. The kernel tells a handler the process that sent a signal (si_pid, sigaction(2)), and the C part of the probe
+records it. A launcher signals its ranks after one of them has failed, or after its owner has signalled it. So a rank
+that another process signalled, while its launcher signalled the others, was signalled alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+from zmon.schema.rank import LastWords, RankState
+
+CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
+# Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
+_CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
+
+
+class Sender(Enum):
+    """The sender of the signal that ended a rank."""
+
+    LAUNCHER = "its launcher"
+    OTHER = "another process"
+    UNKNOWN = "unknown"
+
+
+def sender(state: RankState) -> Sender:
+    """Return the sender of the signal that ended a rank."""
+    words, launcher = state.last_words, int(state.launcher.partition("@")[0] or 0)
+    if words is None or words.sender_pid is None or not launcher:  # 0: the launcher is in another PID namespace
+        return Sender.UNKNOWN
+    return Sender.LAUNCHER if words.sender_pid == launcher else Sender.OTHER
+
+
+def lone_target(signalled: Sequence[RankState]) -> RankState | None:
+    """Return the only rank that another process signalled, if their launchers signalled all others; else None."""
+    senders = [sender(state) for state in signalled]
+    if senders.count(Sender.OTHER) != 1 or senders.count(Sender.LAUNCHER) != len(signalled) - 1 or len(signalled) < 2:
+        return None
+    return signalled[senders.index(Sender.OTHER)]
+
+
+def is_one_sweep(signalled: Sequence[RankState]) -> bool:
+    """Return True if all signals came from the launchers, or from one process: their order then tells nothing."""
+    senders = {sender(state) for state in signalled}
+    if senders == {Sender.LAUNCHER}:
+        return True
+    sources = {(state.host, state.last_words.sender_pid) for state in signalled if state.last_words}
+    return senders == {Sender.OTHER} and len(sources) == 1
+
+
+def is_cancellation(words: LastWords) -> bool:
+    """Return True if these last words are an exception with which a rank obeys a signal."""
+    if words.kind != "exception":
+        return False
+    if words.type == "builtins.SystemExit":
+        return words.message in CANCELLED_CODES
+    return _CANCELLED_TYPE.search(words.type) is not None
