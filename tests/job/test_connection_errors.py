@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import DISCONNECT, dead, words
 from zmon.job.connection_errors import is_broken_connection, is_timeout, peer_address
-from zmon.job.way import Way, way_of
+from zmon.job.rank_end import Way, way_of
 
 STORE = "The client socket has timed out after 60000ms while trying to connect to (10.0.0.1, 29500)."
 BACKEND = "torch.distributed.DistBackendError"

@@ -5,7 +5,7 @@ import pytest
 from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
 from zmon.job.aborts import hung_ranks
 from zmon.job.ends import End, first_to_end
-from zmon.job.way import Way, way_of
+from zmon.job.rank_end import Way, way_of
 
 
 def last_words(kind, type_="", message="", status=None):

@@ -26,7 +26,7 @@ PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).p
 async def read(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, str | None]:
     """Return the stacks of all threads, or None and the reason in one line.
 
-    Paths are complete: they show which frames are the job's own (zmon/job/own_frame.py).
+    Paths are complete: they show which frames are the job's own (zmon/job/job_frame.py).
 
     py-spy begins with the command line of the process. It is cut off, since people pass tokens on command lines.
     """

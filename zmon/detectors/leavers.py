@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zmon.detectors.wording import ranks_on
 from zmon.format import counted
-from zmon.job.way import Way, way_of
+from zmon.job.rank_end import Way, way_of
 from zmon.schema.rank import RankState
 
 ADVICE = (

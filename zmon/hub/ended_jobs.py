@@ -1,6 +1,6 @@
 """The jobs that a fault ended, on disk as `ended/<job_id>.json`: a job is not forgotten with its boxes.
 
-Each change replaces the file at once, so a hub that is killed loses nothing. `zmon/job/ended.py` decides what is
+Each change replaces the file at once, so a hub that is killed loses nothing. `zmon/job/ended_job.py` decides what is
 recorded and for how long.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.hub.write_errors import RetriedFiles, WriteErrors
-from zmon.job.ended import SHOWN_SECONDS, JobRecord, after_launch, with_end
+from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView

@@ -19,7 +19,7 @@ from zmon.hub.config import HubConfig
 from zmon.hub.flight_table import flight_table
 from zmon.hub.job_state import JobStates, StandingFrame
 from zmon.hub.journal import Journal
-from zmon.job.own_frame import own_frame
+from zmon.job.job_frame import job_frame
 from zmon.job.standing_out import standing_out
 from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence
@@ -134,7 +134,7 @@ def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
 def _standing_frame(state: RankState, answer: RankEvidence | Unknown) -> StandingFrame | None:
     """Return the innermost frame of the job's own code in an answer, or None. `state` is from before the request."""
     stack = answer.stack if isinstance(answer, RankEvidence) else None
-    frame = own_frame(stack) if stack else None
+    frame = job_frame(stack) if stack else None
     return StandingFrame(frame, state.steps, state.phase) if frame else None
 
 

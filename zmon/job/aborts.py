@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 
 from zmon.job.connection_errors import is_timeout
 from zmon.job.facts import began_to_end, gone_seconds
-from zmon.job.way import Way, way_of
+from zmon.job.rank_end import Way, way_of
 from zmon.schema.rank import RankState
 
 _TIMEOUT_SECONDS = 30.0  # nobody sets the timeout of a process group lower; the default of NCCL is ten minutes

@@ -1,6 +1,6 @@
 """Bring the ends of all ranks of a job into order, and name those that ended first and by themselves. Pure.
 
-way.py classifies one end, aborts.py finds the ranks that a library aborted, facts.py says which end came first.
+rank_end.py classifies one end, aborts.py finds the ranks that a library aborted, facts.py says which end came first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from zmon.job.aborts import are_aborted, has_left_others, hung_ranks, is_aborted_while_waiting, stood_still
 from zmon.job.facts import Earliest, Fact, before, began_to_end, ended, gone_seconds, launcher_lead
-from zmon.job.way import Way, ended_with_its_launcher, was_killed_after_its_launcher, way_of
+from zmon.job.rank_end import Way, ended_with_its_launcher, was_killed_after_its_launcher, way_of
 from zmon.schema.rank import RankState
 
 # A process that has raised ends within 0.8 s, on a busy machine within seconds; gloo's connections may hold it longer.

@@ -16,7 +16,7 @@ from zmon.detectors.wording import ranks_on
 from zmon.format import counted, listed
 from zmon.job.connection_errors import is_timeout, peer_address
 from zmon.job.facts import RESET_SPREAD_SECONDS, before, began_to_end, gone_seconds
-from zmon.job.way import Way
+from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState

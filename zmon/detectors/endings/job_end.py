@@ -14,8 +14,8 @@ from zmon.detectors.new_finding import new_finding
 from zmon.format import counted, duration
 from zmon.job.ends import End, end_unclearly, ended_ranks, ends_of, first_to_end
 from zmon.job.facts import began_to_end, gone_seconds
+from zmon.job.rank_end import Way, way_of
 from zmon.job.restarts import RESTART_GAP_SECONDS, launch_began
-from zmon.job.way import Way, way_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -12,7 +12,7 @@ from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_on
 from zmon.job.facts import LOOK_SECONDS, began_to_end
-from zmon.job.way import Way
+from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -7,7 +7,7 @@ import re
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.connection_errors import peer_address
-from zmon.job.way import Way
+from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -21,7 +21,7 @@ from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
-from zmon.job.way import awaits_its_launchers_status
+from zmon.job.rank_end import awaits_its_launchers_status
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot

@@ -19,8 +19,8 @@ from zmon.job.facts import (
     began_to_end,
     ended,
 )
+from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way
 from zmon.job.signals import Sender, is_one_sweep, sender
-from zmon.job.way import CANCELLED_EXIT, CANCELLED_STATUS, Way
 from zmon.schema.rank import RankState
 
 _LAUNCHERS_STATUS = "signal SIGTERM"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from zmon.detectors.endings.job_end import JobEnd, with_first_words
 from zmon.detectors.leavers import ADVICE, left_text, odd_ranks, ran_exit_handlers
 from zmon.job.facts import LOOK_SECONDS, Fact, FactKind, before, began_to_end
-from zmon.job.way import Way
+from zmon.job.rank_end import Way
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState

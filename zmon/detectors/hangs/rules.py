@@ -18,7 +18,7 @@ from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on, ranks_text, verb
 from zmon.format import duration
 from zmon.job.aborts import hung_ranks
-from zmon.job.way import Way, way_of
+from zmon.job.rank_end import Way, way_of
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState

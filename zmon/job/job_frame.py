@@ -56,7 +56,7 @@ class _Frame(NamedTuple):
         return installed["package"] if installed else None
 
 
-def own_frame(stack: str) -> str | None:
+def job_frame(stack: str) -> str | None:
     """Return the innermost frame of the job's own code in the main thread, such as `loader.py:40, read`.
 
     None if the text has no stack, or no frame of the job.

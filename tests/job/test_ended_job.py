@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, NOW, disconnected, finding, raised, rank_state, snapshot, terminated
-from zmon.job import ended
-from zmon.job.ended import SHOWN_SECONDS, after_launch
+from zmon.job import ended_job
+from zmon.job.ended_job import SHOWN_SECONDS, after_launch
 from zmon.job.restarts import launch_end
 from zmon.schema.job import JobView
 
@@ -29,7 +29,7 @@ def running(step=1, **changes):
 
 
 def with_end(record, snapshot_, fault, view):
-    return ended.with_end(record, snapshot_, fault, launch_end(snapshot_, fault), view)
+    return ended_job.with_end(record, snapshot_, fault, launch_end(snapshot_, fault), view)
 
 
 @pytest.fixture

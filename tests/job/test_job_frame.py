@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from zmon.agent.stacks import PY_SPY
-from zmon.job.own_frame import own_frame
+from zmon.job.job_frame import job_frame
 
 VENV = "/opt/venv/lib/python3.11/site-packages"
 LOADING = f"""Python v3.11.7 (/usr/bin/python3.11)
@@ -57,7 +57,7 @@ FRAMES = {
 
 @pytest.mark.parametrize(("stack", "frame"), FRAMES.values(), ids=FRAMES)
 def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
-    assert own_frame(stack) == frame
+    assert job_frame(stack) == frame
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
     ],
 )
 def test_frames_of_torch_the_standard_library_installed_packages_and_zmon_are_skipped(path):
-    assert own_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "loader.py:40, read"
-    assert own_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
+    assert job_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "loader.py:40, read"
+    assert job_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (
         "loader.py:40, read"
     )
 
@@ -98,7 +98,7 @@ def test_what_faulthandler_writes_about_this_process_is_understood():
         file.seek(0)
         stacks = file.read()
     line = f"{Path(__file__).name}:{sys._getframe().f_lineno - 5}"
-    assert own_frame(stacks) == f"{line}, test_what_faulthandler_writes_about_this_process_is_understood"
+    assert job_frame(stacks) == f"{line}, test_what_faulthandler_writes_about_this_process_is_understood"
 
 
 @pytest.mark.skipif(PY_SPY is None, reason="py-spy is not installed")
@@ -111,4 +111,4 @@ def test_what_py_spy_writes_about_a_process_is_understood(tmp_path):
         dump = [str(PY_SPY), "dump", "--nonblocking", "--full-filenames", "--pid", str(process.pid)]
         stacks = subprocess.run(dump, capture_output=True, text=True, check=False).stdout
         process.kill()
-    assert own_frame(stacks) in ("loader.py:4, read", "loader.py:3, read")
+    assert job_frame(stacks) in ("loader.py:4, read", "loader.py:3, read")
