@@ -7,7 +7,7 @@ import pytest
 
 from tests.build import JOB, NOW, finding, finished, raised, rank_state, snapshot, terminated
 from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
-from tests.job.test_ended import VIEW
+from tests.job.test_ended_job import VIEW
 from zmon.hub import ended_jobs
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.steplog.files import SteadyClock
