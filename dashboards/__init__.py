@@ -1,1 +1,9 @@
-"""The dashboard: one page per question, from Prometheus and the hub. It shows findings and never judges itself."""
+"""The dashboard: one page per question, from Prometheus and the hub. It shows findings and never judges itself.
+
+`views/` has the pages, `panels/` the charts with their PromQL, `grafana/` the same charts for Grafana, `rules/` the
+alert and recording rules. `address` reads and writes the URL, which holds everything that a page shows. `queries` and
+`asking` send the requests and share each answer among all viewers. `glance` reads the state of a job at one time,
+`side` one side of a comparison, `armed` the results of doctor. `charts`, `curves` and `heat` draw, `history` puts
+series on one time grid, `marks` marks findings on a chart, `colours` has the colours. `generator` writes rules and
+Grafana dashboards for given scrape intervals (`intervals`).
+"""

@@ -17,7 +17,7 @@ import yaml
 from dashboards import generator, grafana, rules
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
-from scripts import imports
+from scripts import imports, rooms
 from scripts.endings_page import endings_page
 from scripts.hangs_page import hangs_page
 from scripts.openapi import openapi
@@ -115,12 +115,14 @@ def thresholds_page() -> str:
 
 
 def architecture_page(page: str) -> str:
-    """Return the page of the architecture with the present table of imports between its two marks."""
-    before, begin, rest = page.partition("<!-- the table of scripts/imports.py, written by make generate -->\n")
-    _, end, after = rest.partition("<!-- end of the table -->\n")
-    if not end:
-        raise ValueError("docs/architecture.md has no place for the table of imports")
-    return f"{before}{begin}{imports.table()}\n{end}{after}"
+    """Return the page of the architecture with the present tables of rooms and imports, each between its two marks."""
+    for source, table in (("the docstrings", rooms.table()), ("scripts/imports.py", imports.table())):
+        before, begin, rest = page.partition(f"<!-- the table of {source}, written by make generate -->\n")
+        _, end, after = rest.partition("<!-- end of the table -->\n")
+        if not end:
+            raise ValueError(f"docs/architecture.md has no place for the table of {source}")
+        page = f"{before}{begin}{table}\n{end}{after}"
+    return page
 
 
 def _thresholds(key: str, cls: type) -> Iterator[str]:

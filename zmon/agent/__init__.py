@@ -3,6 +3,10 @@
 The agent needs nothing from the job's code, keeps running when a source fails, and never reports a guess: the values
 of a source are shown only while it answers. While the boxes cannot be read, the agent refuses the snapshot. The hub
 then knows that these ranks are unwatched, and does not take them for gone.
+
+It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
+only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence`, `rank_evidence` and
+`stacks` collect evidence.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Checks that every part that should watch the jobs works: sources, detectors, rules and routes of pages.
 
 A part is armed if the check shows that it works. It is inert if it does not work. The checks try the real thing: they
-allocate a box in the box directory, read the existing boxes, and follow a page from the rule to its receiver.
+allocate a box in the box directory, read the existing boxes, and follow a page from the rule to its receiver. Each part
+has a file; `kubernetes/` is for `zmon doctor --kubernetes`.
 """
 
 from __future__ import annotations

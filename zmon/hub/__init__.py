@@ -2,6 +2,10 @@
 
 The hub makes a pass every second. It also keeps a long poll open to every agent: an agent that suspects a rank
 answers it, which starts a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
+
+`agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
+launch, `journal` opens and resolves findings, `stall_evidence` gathers evidence about stalls. `accounts`,
+`baseline_store`, `pause_store` and `ended_jobs` keep their records on disk.
 """
 
 from __future__ import annotations

@@ -1,1 +1,13 @@
-"""A job over time: its ranks and steps aligned, its leases and baselines learned, its time accounted for. Pure."""
+"""A job over time: aligned ranks and steps, leases, baselines, its time account, and what happened to ranks. Pure.
+
+Snapshots: `agent_reports` makes the reports of agents comparable, `timeline` makes one snapshot per job from them, with
+`history` and `alignment` for the steps, `roles`, `shared_ids` and `restarts`.
+
+Facts and ends: `facts` says when something happened to a rank, with which tolerance, and what came first. `rank_end`
+classifies how one rank ended, `ends` names those that ended first, with `aborts`, `signals` and `connection_errors`.
+
+Findings: `merging` joins findings about one fault, `headline` words the state of a job, `ended_job` records its end.
+
+Time: `lease` has the time that a rank may go without progress, `baseline` the step time of the healthy job,
+`efficiency`, `time_account` and `utilization` the time of steps and of the job.
+"""

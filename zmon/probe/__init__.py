@@ -1,4 +1,6 @@
-"""The functions that a trainer calls: attach once, then mark steps, phases and activities. None of them raises.
+"""The probe in a rank: it writes steps, phases, activities and collectives into the rank's black box.
+
+These functions are for the trainer. None of them raises, blocks or needs a network:
 
     zmon.attach()
     for batch in batches:
@@ -8,6 +10,10 @@
         zmon.report(loss=loss)
 
 Before `attach`, or if no box could be created, every call does nothing.
+
+`rank` has the timeline, `ledger` the totals, `edge/` the hot path in C or Python, `hooks/` the hooks into torch,
+`autoload/` and `run` are for `zmon run`. `launch` reads the environment, `last_words` and `signal_sender.c` record how
+the rank ends. The probe uses mapped memory, the clock, the environment, and torch if the job has it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The stack of one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised child processes."""
+"""The stack of one machine: Prometheus, Alertmanager, agent, hub and dashboard as supervised child processes.
+
+`part` starts and ends the processes, `config` writes the configuration of Prometheus and Alertmanager, `demo` is the
+training of `zmon demo`.
+"""
 
 from __future__ import annotations
 
