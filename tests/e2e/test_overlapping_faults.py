@@ -48,7 +48,7 @@ def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) ->
     jobs.end()
 
 
-@pytest.mark.slow  # tests/detectors/test_overlap.py joins faults without a job
+@pytest.mark.slow  # tests/job/test_merging.py joins faults without a job
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
