@@ -46,14 +46,14 @@ class JsonFolder(Generic[T]):
         self.unusable: dict[str, str] = {}  # key → why its file could not be used when it was last read
         self.unwritten: dict[str, T | None] = {}  # key → content that its file should have; None: no file
         self._decode, self._consequence, self._sync = decode, unusable, sync
-        self._errors = WriteErrors(log, unwritten)
+        self.errors = WriteErrors(log, unwritten)
         self._read: dict[str, tuple[tuple[int, int], T]] = {}  # (mtime, inode) of the file, and its content
         self._retried_at = self._pruned_at = -math.inf
 
     @property
     def error(self) -> str | None:
         """The last error, for as long as a file is not as it should be; else None."""
-        return self._errors.error
+        return self.errors.error
 
     def path(self, key: str) -> Path:
         """Return the path of a file. Raises UsageError for a key that cannot be a name."""
@@ -105,11 +105,11 @@ class JsonFolder(Generic[T]):
         try:
             self.replace(key, content)
         except OSError as error:
-            self._errors.add(self.path(key), error)
+            self.errors.add(self.path(key), error)
             return
         del self.unwritten[key]
         if not self.unwritten:
-            self._errors.error = None
+            self.errors.error = None
 
     def retry(self, now: float) -> None:
         """Write what could not be written before, every few seconds; call it often. `now` is in unix seconds."""
