@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dashboards.panels import communication
-from dashboards.views import banner, frame, host, panel
+from dashboards.views import banner, frame, hosts, panel
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
@@ -13,7 +13,7 @@ def show(context: ViewContext) -> None:
     if context.job_id:
         panel.prefetch(communication.PANELS, context)
     frame.live(banner.line, context)
-    frame.choices(context, host.choose)
+    frame.choices(context, hosts.choose)
     if context.job_id:
         panel.grid(communication.PANELS, context)
         st.html(

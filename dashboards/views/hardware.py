@@ -1,7 +1,7 @@
 """The page Hardware: the hosts of a job and their GPUs."""
 
 from dashboards.panels import hardware
-from dashboards.views import banner, frame, host, hosts, panel
+from dashboards.views import banner, frame, hosts, panel
 from dashboards.views.context import ViewContext
 
 
@@ -12,7 +12,7 @@ def show(context: ViewContext) -> None:
     """
     panel.prefetch(hardware.PANELS, context)
     frame.live(banner.line, context)
-    frame.choices(context, host.choose)
+    frame.choices(context, hosts.choose)
     groups = (hardware.GPUS, hardware.HOSTS)
     for panels in groups if hosts.show(context) else reversed(groups):
         panel.grid(panels, context)

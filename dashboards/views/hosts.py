@@ -1,4 +1,4 @@
-"""Hosts and their GPUs as tiles. Each GPU is a square, and its colour shows the utilization.
+"""Hosts and their GPUs as tiles, and the choice of a host. Each GPU is a square, and its colour shows the utilization.
 
 If there are too many hosts, Prometheus selects the least busy ones, and the other hosts are summed up in one sentence.
 """
@@ -13,7 +13,7 @@ import streamlit as st
 from dashboards.asking import Unreachable
 from dashboards.colours import BLUE, GREY
 from dashboards.queries import Sample, quoted
-from dashboards.views import panel
+from dashboards.views import frame, panel
 from dashboards.views.context import ViewContext
 from dashboards.words import link, share
 from zmon.format import UNKNOWN
@@ -28,6 +28,8 @@ ALL_HOSTS = f"""
 label_replace(quantile(0.5, {BUSY}), "what", "median", "", "")
 or label_replace(max({BUSY}), "what", "largest", "", "")
 """.strip()
+NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
+WHOLE_JOB = "all hosts of the job"  # the choice of no host
 MAX_HOSTS = 128  # more are too many to look at; then only the least busy are drawn
 RECENT_SECONDS = 300  # a job of many hosts has those on which it ran in this time: a longer range takes a while to read
 
@@ -137,3 +139,18 @@ def _number(value: float) -> float | None:
 
 def _by_number(part: tuple[str, float]) -> tuple[int, str]:
     return len(part[0]), part[0]
+
+
+def choose(context: ViewContext) -> None:
+    """Draw the list of hosts. It always contains the host of the URL, so that it can be deselected."""
+    try:
+        samples = context.prometheus.query_at(NAMES.replace("$job", quoted(context.job_id or "")), context.span.end)
+    except Unreachable:
+        samples = []
+    names = {sample.labels["host"] for sample in samples} | {host for host in [context.address.host] if host}
+    frame.select(
+        "Host",
+        [WHOLE_JOB, *sorted(names)],
+        context.address.host or WHOLE_JOB,
+        lambda host: context.address.moved(host=None if host == WHOLE_JOB else host),
+    )

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from dashboards.panels import ranks as panels
-from dashboards.views import banner, finding, frame, host, panel, rank_table
+from dashboards.views import banner, finding, frame, hosts, panel, rank_table
 from dashboards.views.context import ViewContext
 from dashboards.words import escaped_html
 
@@ -13,7 +13,7 @@ def show(context: ViewContext) -> None:
     if context.job_id:
         panel.prefetch((*panels.PANELS, *(panels.ONE_RANK if context.address.rank is not None else ())), context)
     frame.live(banner.line, context)
-    frame.choices(context, host.choose)
+    frame.choices(context, hosts.choose)
     if not context.job_id:
         return
     panel.grid(panels.PANELS[:2], context)

@@ -32,7 +32,6 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
         "shown": "JSON for people",
     },
     "views/frame.py": {"st.session_state": "Streamlit's state of a viewer"},
-    "views/host.py": {"sample.labels": LABELS},
     "views/hosts.py": {"sample.labels": LABELS},
     "views/panel.py": {
         "sample.labels": LABELS,

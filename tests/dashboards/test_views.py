@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from dashboards.panels import VIEWS as PANELS
 from dashboards.side import Side
-from dashboards.views import compare, host
+from dashboards.views import compare, hosts
 from tests.build import rank_state
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
 from tests.places import REPOSITORY
@@ -194,7 +194,7 @@ def test_password_of_url_is_on_no_page(open_page, monkeypatch):
 def test_host_can_be_deselected_without_jobs(open_page, world):
     world.jobs, world.has_ranks = [], False
     app = open_page("hardware", host="node-1")
-    selectbox(app, "Host").select(host.ALL_HOSTS).run()
+    selectbox(app, "Host").select(hosts.WHOLE_JOB).run()
     assert "host" not in app.query_params
 
 

@@ -1,6 +1,6 @@
-"""Tests of the check that one distribution alone has installed zmon."""
+"""Tests of the check of what ranks get: files of one distribution alone, and the C edge."""
 
-from zmon.doctor.package import installed_distributions, package
+from zmon.doctor.package import installed_distributions, package, probe_edge
 
 
 def test_two_distributions_with_the_same_files_are_inert():
@@ -28,3 +28,22 @@ def test_distributions_are_those_that_have_files_of_zmon(tmp_path, monkeypatch):
         (folder / "top_level.txt").write_text(top)
     monkeypatch.setattr("sys.path", [str(tmp_path)])
     assert installed_distributions() == {"zmon", "zmon-probe"}
+
+
+def test_c_edge_is_armed():
+    assert probe_edge("c", is_built=True).armed is True
+
+
+def test_chosen_python_edge_is_not_inert(monkeypatch):
+    monkeypatch.setenv("ZMON_EDGE", "python")
+    check = probe_edge("python", is_built=True)
+    assert check.armed is None
+    assert check.result.endswith("because ZMON_EDGE=python")
+    assert check.next_step.startswith("Unset ZMON_EDGE")
+
+
+def test_missing_c_edge_says_what_to_install():
+    check = probe_edge("python", is_built=False)
+    assert check.armed is None
+    assert "has no C edge" in check.result
+    assert "C compiler" in check.next_step

@@ -7,8 +7,9 @@ import aiohttp
 import pytest
 
 from tests.doctor.scene import ROUTES, inert, pager, serving
-from zmon.doctor import Check
+from zmon.doctor import Check, Login
 from zmon.doctor.paging import ask, checks
+from zmon.web.client import basic_auth
 
 METRICS = """# TYPE alertmanager_notifications_total counter
 alertmanager_notifications_total{integration="webhook"} 3
@@ -142,3 +143,15 @@ def test_unexpected_answer_is_inert(changes, reason):
     assert isinstance(pager_or_check, Check)
     assert pager_or_check.armed is False
     assert reason in pager_or_check.result
+
+
+def test_password_goes_to_its_alertmanager_only(tmp_path):
+    (tmp_path / "password").write_text("secret\n")
+    login = Login("http://127.0.0.1:9093", "zmon", tmp_path / "password")
+    assert login.headers("http://127.0.0.1:9093/") == basic_auth("zmon", "secret")
+    assert login.headers("http://evil.example:9093") == {}
+    assert login.headers("http://127.0.0.1:9094") == {}
+
+
+def test_missing_password_is_not_an_error(tmp_path):
+    assert Login("http://127.0.0.1:9093", "zmon", tmp_path / "none").headers("http://127.0.0.1:9093") == {}

@@ -15,7 +15,7 @@ from zmon.agent.sources.nic import ERROR_COUNTERS as INTERFACE_COUNTERS
 from zmon.agent.sources.nic import NicSource
 from zmon.agent.sources.rdma import ERROR_COUNTERS as PORT_ERRORS
 from zmon.agent.sources.rdma import RdmaSource
-from zmon.metrics.link_errors import shown_errors
+from zmon.metrics.names import shown_errors
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
 

@@ -8,7 +8,7 @@ import pytest
 
 from zmon.web import passwords
 from zmon.web.passwords import Passwords
-from zmon.web.refusal import Refusal
+from zmon.web.responses import Refusal
 
 
 def hashed(password, cost=4):

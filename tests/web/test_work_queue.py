@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from zmon.web.refusal import Refusal
+from zmon.web.responses import Refusal
 from zmon.web.work_queue import WorkQueue
 
 

@@ -24,7 +24,7 @@ from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.shard import parse
 from zmon.schema.steps import Steps
-from zmon.web.refusal import Refusal
+from zmon.web.responses import Refusal
 
 _MAX_ABOUT = 64  # the hub asks for 8; so many are read in less than a millisecond
 _SETTLED_NS = 50_000_000  # boundaries of steps that ended longer ago are complete: they are written within microseconds

@@ -10,6 +10,7 @@ import asyncio
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -43,6 +44,24 @@ class Pager:
     silences: tuple[dict[str, Any], ...]
     sent: dict[str, float]  # notifications by integration, since Alertmanager started
     failed: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Login:
+    """The password of the Alertmanager that `zmon up` started. It is sent to no other, whatever Prometheus reports."""
+
+    url: str
+    user: str
+    password_file: Path
+
+    def headers(self, url: str) -> dict[str, str]:
+        """Return the headers of requests to the Alertmanager at `url`."""
+        if url.rstrip("/") != self.url.rstrip("/"):
+            return {}
+        try:
+            return client.basic_auth(self.user, self.password_file.read_text().strip())
+        except OSError:
+            return {}  # Alertmanager then refuses the request, which the check shows
 
 
 async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:

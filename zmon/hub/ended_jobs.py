@@ -1,48 +1,46 @@
 """The jobs that a fault ended, on disk as `ended/<job_id>.json`: a job is not forgotten with its boxes.
 
-Each change replaces the file at once, so a hub that is killed loses nothing. `zmon/job/ended_job.py` decides what is
-recorded and for how long.
+`zmon/job/ended_job.py` decides what is recorded and for how long.
 """
 
 from __future__ import annotations
 
-import contextlib
-import logging
 from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
-from zmon.hub.write_errors import RetriedFiles, WriteErrors
+from zmon.hub.json_folder import JsonFolder
 from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
-from zmon.steplog.files import SteadyClock, child_path, replace_file
-
-log = logging.getLogger("zmon.hub")
+from zmon.steplog.files import SteadyClock
 
 FOLDER = "ended"  # name of the folder in the data directory
 MAX_JOBS = 200  # a person does not read more; the oldest ends are forgotten first
-_SUFFIX = ".json"
 
 
 class EndedJobs:
     """The records of jobs that a fault ended, by job id."""
 
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
-        self._folder = folder
+        self._files = JsonFolder(
+            folder,
+            msgspec.json.Decoder(JobRecord).decode,
+            "the end of that job is not shown",
+            "the end of the job is lost when the hub ends",
+            sync=True,
+            clock=clock,
+        )
         self._records: dict[str, JobRecord] = {}
+        for job_id in self._files.stored_keys():
+            record = self._files.get(job_id)
+            if record and record.ends and record.job_id == job_id:
+                self._records[job_id] = record
         self._judged: dict[str, float] = {}  # job id → start of the newest launch whose end was judged
-        self._clock = clock or SteadyClock()
-        errors = WriteErrors(log, "the end of the job is lost when the hub ends")
-        self._files = RetriedFiles(errors, self._path, self._write)
-        with contextlib.suppress(OSError):
-            for path in self._folder.glob(f"*{_SUFFIX}"):
-                if not path.name.startswith("."):
-                    self._read(path)
 
     @property
     def error(self) -> str | None:
@@ -99,7 +97,7 @@ class EndedJobs:
         """
         self._judged = {job_id: start for job_id, start in self._judged.items() if job_id in reported}
         self._files.retry(now)
-        steady = self._clock.is_steady()
+        steady = self._files.clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
         for number, record in enumerate(newest_first):
             if number >= MAX_JOBS or (steady and now - record.ends[-1].ended > SHOWN_SECONDS):
@@ -112,23 +110,4 @@ class EndedJobs:
             del self._records[job_id]
         else:
             self._records[job_id] = record
-        self._files.write(job_id)
-
-    def _path(self, job_id: str) -> Path:
-        return child_path(self._folder, job_id, _SUFFIX)
-
-    def _write(self, job_id: str) -> None:
-        """Make the file of a job as its record in memory. Raises OSError."""
-        record = self._records.get(job_id)
-        if record is None:
-            self._path(job_id).unlink(missing_ok=True)
-        else:
-            replace_file(self._path(job_id), [msgspec.json.encode(record)])
-
-    def _read(self, path: Path) -> None:
-        try:
-            record = msgspec.json.decode(path.read_bytes(), type=JobRecord)
-            if record.ends and record.job_id == path.stem:
-                self._records[record.job_id] = record
-        except (OSError, msgspec.DecodeError) as error:
-            log.error("cannot use %s: %s; the end of that job is not shown", path, error)
+        self._files.put(job_id, record)

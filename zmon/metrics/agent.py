@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import Any
 
-from zmon.metrics.hosts import add_host
+from zmon.metrics.names import SPECS
 from zmon.metrics.page import Page
 from zmon.metrics.ranks import add_rank
+from zmon.metrics.spec import Subject
 from zmon.schema.api.agent import UNREAD_KINDS, AgentReport
-from zmon.schema.host import SourceStatus
+from zmon.schema.host import HostSample, SourceStatus
 
 
 def agent_page(
@@ -28,7 +30,7 @@ def agent_page(
     for state in report.ranks:
         add_rank(page, state)
     page.declare("zmon_lease_overdue_seconds")
-    add_host(page, report.host, report.sample)
+    _add_host(page, report.host, report.sample)
     _add_send_queues(page, report)
     _add_storage_reads(page, report)
     _add_sources(page, report.host, report.sources)
@@ -43,6 +45,23 @@ def agent_page(
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", reload_success)
     return page.render()
+
+
+def _add_host(page: Page, host: str, sample: HostSample) -> None:
+    """Add every hardware metric of one host, from the table of names; values that were not read have no series."""
+    rows: dict[Subject[Any], list[tuple[Any, tuple[object, ...]]]] = {}  # items with their label values
+    for name, spec in SPECS.items():
+        subject = spec.subject
+        if subject is None:
+            continue
+        if subject not in rows:
+            rows[subject] = [(item, (host, *subject.label_values(item))) for item in subject.items(sample)]
+        for item, labels in rows[subject]:
+            if not spec.by:
+                page.add(name, spec.read(item), *labels)
+                continue
+            for label, value in spec.read(item).items():
+                page.add(name, value, *labels, label)
 
 
 def _add_send_queues(page: Page, report: AgentReport) -> None:

@@ -6,12 +6,24 @@ Frozen data only. Times are seconds and amounts are bytes. `None` means unknown 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar, dataclass_transform
 
 import msgspec
 
 from zmon.format import plain
 from zmon.schema.limits import JobId, Seconds, Whole
-from zmon.schema.quick_dataclass import quick_dataclass
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def quick_dataclass(cls: type[T]) -> type[T]:
+    """Make the class a dataclass with slots, for values of which a hub makes ten thousands each second.
+
+    Nothing may assign to its fields, which mypy checks. `dataclass(frozen=True)` sets each field by
+    `object.__setattr__`: a rank's state takes 6.3 µs to make instead of 0.6 µs.
+    """
+    return dataclass(slots=True)(cls)
 
 
 @dataclass(frozen=True, slots=True)

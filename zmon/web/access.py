@@ -15,11 +15,10 @@ from pathlib import Path
 from aiohttp import web
 
 from zmon.errors import UsageError
-from zmon.schema.roles import DEFAULT_ROLES, Role
+from zmon.schema.api.endpoint import DEFAULT_ROLES, Role
 from zmon.web.connections import Handler, HttpConnection
 from zmon.web.passwords import Passwords
-from zmon.web.refusal import Refusal
-from zmon.web.responses import problem
+from zmon.web.responses import Refusal, problem
 from zmon.web.tls import names_in
 from zmon.web.web_config import WebConfig
 

@@ -17,7 +17,7 @@ import msgspec
 from aiohttp import web
 
 from zmon.schema.api import Endpoint
-from zmon.schema.roles import Role
+from zmon.schema.api.endpoint import Role
 from zmon.web.access import ROLES
 from zmon.web.server import route
 

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import bcrypt
 
-from zmon.web.refusal import Refusal
+from zmon.web.responses import Refusal
 
 _MOST_BYTES = 72  # bcrypt takes no more; Go's implementation, which exporters use, ignores the rest
 _MOST_KNOWN = 1000

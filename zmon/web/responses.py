@@ -14,6 +14,14 @@ from zmon.schema.api import Problem
 log = logging.getLogger("zmon.web")
 
 
+class Refusal(Exception):
+    """Raised by a handler that refuses a request, with an error status and one line with the reason."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(line)
+        self.status = status
+
+
 def json_response(value: Any, status: int = 200) -> web.Response:
     """Return a response with `value` as JSON. NaN becomes null, since JSON has no NaN.
 

@@ -25,8 +25,7 @@ from zmon.web.live_config import LiveConfig
 from zmon.web.log_rate import limit_logs
 from zmon.web.open_files import LIMITS
 from zmon.web.query import read_request
-from zmon.web.refusal import Refusal
-from zmon.web.responses import json_response, problem
+from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")

@@ -16,8 +16,8 @@ import msgspec
 import yaml
 
 from zmon.errors import UsageError
+from zmon.schema.api.endpoint import Role
 from zmon.schema.http_config import TlsVersion
-from zmon.schema.roles import Role
 
 # Python's ssl verifies every certificate that it asks for, so RequestClientCert and RequireAnyClientCert, which do not,
 # cannot be had. exporter-toolkit calls them insecure.

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from zmon.web.refusal import Refusal
+from zmon.web.responses import Refusal
 
 
 class WorkQueue:

@@ -16,7 +16,7 @@ from zmon.schema.api.agent import (
     SuspectsRequest,
     Suspicion,
 )
-from zmon.schema.api.endpoint import Endpoint
+from zmon.schema.api.endpoint import Endpoint, Problem
 from zmon.schema.api.findings import (
     DetectorList,
     DetectorsRequest,
@@ -39,7 +39,6 @@ from zmon.schema.api.jobs import (
     RanksRequest,
     RankSummary,
 )
-from zmon.schema.api.problem import Problem
 from zmon.schema.api.scaling import (
     CurvePoint,
     EfficiencyAnswer,

@@ -13,8 +13,7 @@ from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.limits import JobId, Seconds, Version, Whole
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
-from zmon.schema.quick_dataclass import quick_dataclass
-from zmon.schema.rank import RankState
+from zmon.schema.rank import RankState, quick_dataclass
 from zmon.schema.steps import Steps
 from zmon.schema.thresholds import Threshold
 

@@ -1,20 +1,26 @@
-"""An endpoint: its path, its request and its answer."""
+"""An endpoint: its path, its request, its answer, who may ask, and the answer to a request that failed."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from zmon.schema.roles import Role
+from zmon.schema.names import SCHEMA
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer", covariant=True)
 MAX_ANSWER_BYTES = 32 << 20  # the report of 512 ranks with the records of 16 steps has 11 MiB
+# The roles of whoever asks a daemon.
+# metrics: /metrics, for Prometheus. read: status, findings and reports, without what jobs print. evidence: stacks,
+# stderr and incidents as a whole. actions: reserved for requests that change something; there is none yet.
+Role = Literal["metrics", "read", "evidence", "actions"]
+# Of a principal of whom the file does not say what they may do. Evidence has what jobs print, so it is given by name.
+DEFAULT_ROLES: frozenset[Role] = frozenset(("metrics", "read"))
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -48,6 +54,13 @@ class Endpoint(Generic[Request, Answer]):
                 values = value if isinstance(value, tuple) else (value,)
                 pairs += [(field.encode_name, _word(item)) for item in values]
         return pairs
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """The reason why a request failed, in one line."""
+
+    error: str
+    schema: int = SCHEMA
 
 
 @cache

@@ -6,9 +6,8 @@ from typing import Any
 
 from zmon.schema.api import agent, findings, incidents, jobs, scaling
 from zmon.schema.api.agent import AgentReport
-from zmon.schema.api.endpoint import Endpoint
+from zmon.schema.api.endpoint import Endpoint, Role
 from zmon.schema.incident import Capsule
-from zmon.schema.roles import Role
 
 SNAPSHOT = Endpoint(
     "agent", "/api/v1/snapshot", agent.SnapshotRequest, AgentReport, "Every rank and the hardware of one node."

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from zmon.web.long_polls import LongPolls
+from zmon.agent.current_suspects import LongPolls
 
 
 def test_news_answers_all_waiting_requests():

@@ -1,0 +1,129 @@
+"""A folder of JSON files on the hub's disk, one for each key: a job, or the name that jobs share.
+
+Each write replaces the file at once, so a hub that is killed loses nothing. What cannot be written is kept in memory
+and tried again. A person may delete a file, or copy it to another cluster: a file that has changed is read again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
+from zmon.steplog.files import SteadyClock, child_path, replace_file
+
+T = TypeVar("T")
+
+log = logging.getLogger("zmon.hub")
+
+PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
+_SUFFIX = ".json"
+
+
+class JsonFolder(Generic[T]):
+    """The files of one folder. `clock.is_steady()` says whether something may be forgotten for its age."""
+
+    def __init__(
+        self,
+        folder: Path,
+        decode: Callable[[bytes], T],
+        unusable: str,
+        unwritten: str = "",
+        sync: bool = False,
+        clock: SteadyClock | None = None,
+    ) -> None:
+        """`unusable` and `unwritten` tell the log what follows if a file cannot be used, or if `put` fails.
+
+        `decode` raises ValueError. `sync`: what is written also survives a power failure; takes some milliseconds.
+        """
+        self.folder, self.clock = folder, clock or SteadyClock()
+        self.unusable: dict[str, str] = {}  # key → why its file could not be used when it was last read
+        self.unwritten: dict[str, T | None] = {}  # key → content that its file should have; None: no file
+        self._decode, self._consequence, self._sync = decode, unusable, sync
+        self.errors = WriteErrors(log, unwritten)
+        self._read: dict[str, tuple[tuple[int, int], T]] = {}  # (mtime, inode) of the file, and its content
+        self._retried_at = self._pruned_at = -math.inf
+
+    @property
+    def error(self) -> str | None:
+        """The last error, for as long as a file is not as it should be; else None."""
+        return self.errors.error
+
+    def path(self, key: str) -> Path:
+        """Return the path of a file. Raises UsageError for a key that cannot be a name."""
+        return child_path(self.folder, key, _SUFFIX)
+
+    def stored_keys(self) -> list[str]:
+        """Return the keys of all files, in order."""
+        with contextlib.suppress(OSError):
+            paths = self.folder.glob(f"*{_SUFFIX}")
+            return sorted(path.stem for path in paths if path.name[0] != "." and path.name.isprintable())
+        return []
+
+    def get(self, key: str) -> T | None:
+        """Return the content of a file, or what could not be written to it; None if there is no file, or no usable one.
+
+        The log says once why a file cannot be used.
+        """
+        if key in self.unwritten:
+            return self.unwritten[key]
+        path = self.path(key)
+        try:
+            stat = path.stat()
+            version = stat.st_mtime_ns, stat.st_ino
+            cached = self._read.get(key)
+            if cached is None or cached[0] != version:
+                cached = self._read[key] = version, self._decode(path.read_bytes())
+            self.unusable.pop(key, None)
+            return cached[1]
+        except (FileNotFoundError, NotADirectoryError):
+            self.unusable.pop(key, None)
+        except (OSError, ValueError) as error:
+            if self.unusable.get(key) != str(error):
+                log.error("cannot use %s: %s; %s", path, error, self._consequence)
+            self.unusable[key] = str(error)
+        self._read.pop(key, None)
+        return None
+
+    def replace(self, key: str, content: T | None) -> None:
+        """Make a file have this content; None deletes it. Raises OSError, and then the old file is unchanged."""
+        self._read.pop(key, None)
+        if content is None:
+            self.path(key).unlink(missing_ok=True)
+        else:
+            replace_file(self.path(key), [msgspec.json.encode(content)], self._sync)
+
+    def put(self, key: str, content: T | None) -> None:
+        """Make a file have this content, or keep it in memory and note the error; `retry` then tries again."""
+        self.unwritten[key] = content
+        try:
+            self.replace(key, content)
+        except OSError as error:
+            self.errors.add(self.path(key), error)
+            return
+        del self.unwritten[key]
+        if not self.unwritten:
+            self.errors.error = None
+
+    def retry(self, now: float) -> None:
+        """Write what could not be written before, every few seconds; call it often. `now` is in unix seconds."""
+        if self.unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+            self._retried_at = now
+            for key, content in [*self.unwritten.items()]:
+                self.put(key, content)
+
+    def prune(self, now: float, is_old: Callable[[str], bool]) -> None:
+        """Delete the files whose keys are old, once an hour while the clock is steady. `is_old` may raise OSError."""
+        steady = self.clock.is_steady()
+        if steady and abs(now - self._pruned_at) >= PRUNE_SECONDS:
+            self._pruned_at = now
+            for key in self.stored_keys():
+                with contextlib.suppress(OSError):
+                    if is_old(key):
+                        self.replace(key, None)
