@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,11 @@ import torch.distributed as dist
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import copies, products, work_of
 from bench.plain_dlrm import PlainTrainer
+from trainer import loop
+from trainer.batch import Loaded
 from trainer.config import Config
 from trainer.keys import apply_changes
-from trainer.loader import Extent, Loaded, Loader
+from trainer.loader import Extent, Loader
 from trainer.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
@@ -74,8 +77,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     for name, config in variants(shape.config()).items():
         trainers[name] = Trainer(config, world, plan(config, world))
         batches = _batches(shape, source, world, config.loader.depth)
-        trainers[name].load_next(batches)
-        steps[name] = _step(trainers[name], batches)
+        steps[name] = partial(next, loop.steps(trainers[name], batches))
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in steps}
     gc.collect()
@@ -98,10 +100,6 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
 
 def _batches(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
     return Loader(source, Extent.of_steps(None, shape.global_batch), world.rank, world.size, depth)
-
-
-def _step(trainer: Trainer, batches: Iterator[Loaded]) -> Callable[[], object]:
-    return lambda: trainer.step(batches)
 
 
 def _block(step: Callable[[], object]) -> tuple[list[float], float]:

@@ -26,10 +26,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bench.rows import PERCENT, table_line
-from trainer.batch import shares
+from trainer.batch import Loaded, shares
 from trainer.config import Config
 from trainer.keys import apply_changes
-from trainer.loader import Extent, Loaded, Loader
+from trainer.loader import Extent, Loader
+from trainer.loop import steps
 from trainer.planning import plan
 from trainer.presets import demo
 from trainer.quality import quality, sums
@@ -111,9 +112,8 @@ def train(config: Config, world: World, held_out: int) -> Result:
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
     begin = time.perf_counter()
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.load_next(batches)
-        while trainer.next_batch is not None:
-            trainer.step(batches)
+        for _ in steps(trainer, batches):
+            pass
     seconds = time.perf_counter() - begin
     share = shares(EVALUATION_BATCH, world.size)[world.rank]
     losses, total = [], torch.zeros(4, dtype=torch.float64)

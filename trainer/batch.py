@@ -36,6 +36,15 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """The global batch of one step, of which this rank has read its share."""
+
+    step: int
+    global_batch: int  # its samples over all ranks
+    batch: Batch  # this rank's share
+
+
 class Source(Protocol):
     """A source of samples. It is a pure function of its arguments, so that ranks agree without communication."""
 

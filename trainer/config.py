@@ -8,9 +8,7 @@ from trainer.checkpoint import CheckpointConfig
 from trainer.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
 from trainer.embedding import EmbeddingConfig
 from trainer.errors import require
-from trainer.evaluate import EvaluationConfig
 from trainer.exchange import WireConfig
-from trainer.loader import LoaderConfig
 from trainer.model import ModelConfig, OverlapConfig
 from trainer.optimizers import OptimizerConfig
 from trainer.schedule import ScheduleConfig
@@ -39,6 +37,24 @@ class TrainConfig:
         require(self.dtype in DTYPES, "train.dtype", self.dtype, " or ".join(DTYPES))
         require(0 <= self.seed < 2**63, "train.seed", self.seed, "0 or more, and below 2^63")
         require(self.progress_every > 0, "train.progress_every", self.progress_every, "1 or more")
+
+
+@dataclass(frozen=True)
+class LoaderConfig:
+    depth: int = 2  # batches read ahead of training; 0: read each batch in its step, without a thread
+
+    def __post_init__(self) -> None:
+        require(self.depth >= 0, "loader.depth", self.depth, "0 or more")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    every: int = 0  # steps between two evaluations; 0: never
+    batches: int = 20  # global batches of one evaluation, or fewer if there are fewer held-out samples
+
+    def __post_init__(self) -> None:
+        require(self.every >= 0, "evaluation.every", self.every, "0 (never) or more")
+        require(self.batches > 0, "evaluation.batches", self.batches, "1 or more")
 
 
 @dataclass(frozen=True)

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from trainer.batch import Source
-from trainer.errors import require
 from trainer.faults import raise_on_all_ranks
 from trainer.loader import Extent, Loader
 from trainer.quality import Predictions, Quality
-
-if TYPE_CHECKING:  # Importing it at run time would be a cycle: trainer.train imports all configuration classes.
-    from trainer.train import Trainer
-
-
-@dataclass(frozen=True)
-class EvaluationConfig:
-    every: int = 0  # steps between two evaluations; 0: never
-    batches: int = 20  # global batches of one evaluation, or fewer if there are fewer held-out samples
-
-    def __post_init__(self) -> None:
-        require(self.every >= 0, "evaluation.every", self.every, "0 (never) or more")
-        require(self.batches > 0, "evaluation.batches", self.batches, "1 or more")
+from trainer.train import Trainer
 
 
 def evaluate(trainer: Trainer, held_out: Source) -> Quality:

@@ -20,11 +20,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainer.all_to_all import PRECISIONS, AllToAll
-from trainer.batch import shares, to_device
+from trainer.batch import Loaded, shares, to_device
 from trainer.errors import require
 from trainer.host_reduction import HostReduction, ranks_per_host
 from trainer.id_exchange import IdExchange
-from trainer.loader import Loaded
 from trainer.routing import Router
 from trainer.sharding import Shard
 from trainer.sharding.groups import Group, groups_of

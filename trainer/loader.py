@@ -11,18 +11,9 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Self
 
-from trainer.batch import Batch, Source, shares
-from trainer.errors import require
+from trainer.batch import Loaded, Source, shares
 
 CLOSE_SECONDS = 5  # `close` waits this long for the batch being read, because a source may hang
-
-
-@dataclass(frozen=True)
-class LoaderConfig:
-    depth: int = 2  # batches read ahead of training; 0: read each batch in its step, without a thread
-
-    def __post_init__(self) -> None:
-        require(self.depth >= 0, "loader.depth", self.depth, "0 or more")
 
 
 @dataclass(frozen=True)
@@ -56,15 +47,6 @@ class Extent:
         """Return the number of samples in the first steps, which is the position of the next step's samples."""
         missing = self.global_batch - self.last_batch if steps == self.steps else 0
         return steps * self.global_batch - missing
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The global batch of one step, of which this rank has read its share."""
-
-    step: int
-    global_batch: int  # its samples over all ranks
-    batch: Batch  # this rank's share
 
 
 class Loader:

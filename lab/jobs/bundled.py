@@ -142,9 +142,9 @@ def train() -> None:
         build(self, *args)
         wrap(self, sources[0], saboteur)
 
-    def sabotaged(self: Trainer, batches: Any) -> Any:
+    def sabotaged(self: Trainer, *args: Any) -> Any:
         saboteur.begin_step()
-        result = step(self, batches)
+        result = step(self, *args)
         between_steps(self, saboteur)
         if not saboteur.last_step and saboteur.leaves():
             linger()

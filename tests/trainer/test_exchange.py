@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from trainer.batch import Batch
+from trainer.batch import Batch, Loaded
 from trainer.exchange import Exchange, WireConfig
-from trainer.loader import Loaded
 from trainer.routing import Router
 from trainer.sharding import Shard
 from trainer.sharding.groups import in_order

@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainer.batch import Batch
-from trainer.loader import Loaded
+from trainer.batch import Batch, Loaded
 from trainer.run import Run, open_source
 
 ROWS, DIM, SAMPLES = (11, 5, 17), 4, 6

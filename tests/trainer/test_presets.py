@@ -4,6 +4,7 @@ import pytest
 
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
+from trainer.loop import steps
 from trainer.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
 from trainer.run import Run, open_source
 
@@ -18,10 +19,9 @@ def test_every_preset_trains(single_rank_world, name: str) -> None:
     config = apply_changes(PRESETS[name](), [SMALLER.get(name, {}), {"train": {"steps": 2}}])
     run = Run(config, single_rank_world, open_source(config, single_rank_world))
     with Loader(run.source, Extent.of_steps(2, config.train.global_batch), 0, 1, depth=0) as batches:
-        run.trainer.load_next(batches)
-        losses = [float(run.trainer.step(batches).sums.numbers()[0]) / config.train.global_batch for _ in range(2)]
+        losses = [float(result.sums.numbers()[0]) / config.train.global_batch for result in steps(run.trainer, batches)]
+    assert len(losses) == 2
     assert all(0.3 < loss < 3 for loss in losses)
-    assert run.trainer.next_batch is None
 
 
 def test_criteo_kaggle_has_shape_of_dlrm_script() -> None:

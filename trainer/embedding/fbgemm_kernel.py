@@ -47,14 +47,14 @@ class FbgemmKernel:
         self._learning_rate: float | None = None
         self._looked_up: Tensor | None = None
 
-    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
-        """Return the sum of the rows of each bag (G, D), 0 for an empty bag.
-
-        FBGEMM reads the learning rate of the update here.
-        """
-        if learning_rate is not None and learning_rate != self._learning_rate:
+    def set_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the next update. FBGEMM reads it in the lookup."""
+        if learning_rate != self._learning_rate:
             self._fbgemm.set_learning_rate(learning_rate)
             self._learning_rate = learning_rate
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         self._looked_up = self._fbgemm(bags.rows, bags.offsets)
         return self._looked_up.detach()
 
@@ -64,7 +64,8 @@ class FbgemmKernel:
         If the lookup had another learning rate, it is repeated.
         """
         if learning_rate != self._learning_rate:
-            self.lookup(bags, learning_rate)
+            self.set_rate(learning_rate)
+            self.lookup(bags)
         assert self._looked_up is not None
         self._looked_up.backward(gradient)
         self._looked_up = None

@@ -32,8 +32,12 @@ class Kernel(Protocol):
         """The optimizer state (rows,); a load writes into it."""
         ...
 
-    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
-        """Return the sum of the rows of each bag (G, D). `learning_rate` is that of their update, if one follows."""
+    def set_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the update that follows the next lookup."""
+        ...
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D)."""
         ...
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:

@@ -53,12 +53,14 @@ class ShardedTables:
         for shard, weight, _ in self.parts():
             fill(weight, seed, shard, config.rows[shard.table], config.dims[shard.table])
 
-    def lookup(self, bags: Sequence[Bags], learning_rate: float | None = None) -> list[Tensor]:
-        """Return the sum of the rows of each bag (G, D), by group.
+    def set_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the update that follows the next lookup."""
+        for kernel in self._kernels:
+            kernel.set_rate(learning_rate)
 
-        `learning_rate` is that of their update, if one follows.
-        """
-        return [kernel.lookup(of_group, learning_rate) for kernel, of_group in zip(self._kernels, bags, strict=True)]
+    def lookup(self, bags: Sequence[Bags]) -> list[Tensor]:
+        """Return the sum of the rows of each bag (G, D), by group."""
+        return [kernel.lookup(of_group) for kernel, of_group in zip(self._kernels, bags, strict=True)]
 
     def update(self, bags: Sequence[Bags], gradients: Sequence[Tensor], learning_rate: float) -> None:
         """Update each row of the last lookup once and exactly, given the gradients (G, D) of the sums, by group."""

@@ -29,9 +29,11 @@ class TorchKernel:
         self._rule, self._epsilon = rule, epsilon
         self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
 
-    def lookup(self, bags: Bags, learning_rate: float | None = None) -> Tensor:
+    def set_rate(self, learning_rate: float) -> None:
+        """Do nothing: `update` has the learning rate. Only FBGEMM needs it before the lookup."""
+
+    def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
-        del learning_rate  # only FBGEMM needs it now
         return _sums(self.weight, bags.rows, bags.offsets)
 
     def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:

@@ -69,7 +69,8 @@ def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytes
     )
     for step in range(1, 4):
         bags, gradient = random_bags(generator)
-        by_fbgemm.lookup(bags, 0.1 * step)
+        by_fbgemm.set_rate(0.1 * step)
+        by_fbgemm.lookup(bags)
         by_fbgemm.update(bags, gradient, 0.1 * step)
         by_torch.update(bags, gradient, 0.1 * step)
     assert len(lookups) == 3
