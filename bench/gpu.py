@@ -21,7 +21,7 @@ from bench.rows import PERCENT, Row, lines
 from trainer import loop
 from trainer.batch import Batch, Loaded
 from trainer.loader import Extent, Loader
-from trainer.planning import plan
+from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join
 
@@ -58,7 +58,7 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
     """
     config, source = shape.config(), RepeatingSource(shape)
     source.generate(world.rank, world.size)
-    trainer = Trainer(config, world, plan(config, world))
+    trainer = Trainer(config, world, plan(config, world).tables)
     work = work_of(shape, world.size, source.distinct_rows())
     extent = Extent.of_steps(None, shape.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:

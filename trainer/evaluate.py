@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from trainer.batch import Source
 from trainer.faults import raise_on_all_ranks
-from trainer.loader import Extent, Loader
+from trainer.loader import Extent, Loader, Source
 from trainer.quality import Predictions, Quality
 from trainer.train import Trainer
 

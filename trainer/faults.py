@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from trainer.batch import Batch, Source
+from trainer.batch import Batch
 from trainer.errors import DataError, TrainerError
+from trainer.loader import Source
 
 
 @dataclass(frozen=True)

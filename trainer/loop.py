@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 import zmon
-from trainer.batch import Loaded, Source
+from trainer.batch import Loaded
 from trainer.errors import CheckpointError, TrainerError, TrainingError
 from trainer.evaluate import evaluate
 from trainer.faults import CheckedSource, raise_on_all_ranks
-from trainer.loader import Extent, Loader
+from trainer.loader import Extent, Loader, Source
 from trainer.progress import Progress, terminal
 from trainer.quality import RunningQuality
 from trainer.schedule import rate_factor

@@ -17,16 +17,17 @@ from torch import Tensor
 import zmon
 from trainer.batch import Loaded
 from trainer.config import DTYPES, Config
-from trainer.embedding import Bags, ColumnMoments, ReplicatedTables, ShardedTables
+from trainer.dense import DenseModel
 from trainer.errors import DataError
 from trainer.exchange import Exchange, GradientExchange
-from trainer.faults import raised_on_all_ranks
+from trainer.flat import FlatParameters
 from trainer.id_exchange import IdExchange
-from trainer.model import DenseModel, FlatParameters
+from trainer.kernel import Bags
 from trainer.optimizers import DenseOptimizer
-from trainer.sharding import KINDS, Plan
-from trainer.sharding.kind import Merge
-from trainer.sharding.plan import shards_of
+from trainer.registry import KINDS, MOMENTS, Moments
+from trainer.replicated import ReplicatedTables
+from trainer.sharding import Merge, Placement, shards_of
+from trainer.tables import ShardedTables
 from trainer.work import StepWork
 from trainer.world import World
 
@@ -72,22 +73,20 @@ class Sums:
 class Trainer:
     """The parameters of one rank and the training step."""
 
-    def __init__(self, config: Config, world: World, plan: Plan) -> None:
-        self.config, self.world, self.plan = config, world, plan
+    def __init__(self, config: Config, world: World, placements: Sequence[Placement]) -> None:
+        self.config, self.world, self.placements = config, world, placements
         self.dtype = DTYPES[config.train.dtype]
         embedding, seed, device = config.embedding, config.train.seed, world.device
         dims = embedding.dims
-        self.shards = shards = shards_of(plan, KINDS, embedding.rows, dims)  # of all ranks
-        replicated = [table for table, placement in enumerate(plan.tables) if KINDS[placement.kind].replicated]
-        moments = None
+        self.shards = shards = shards_of(placements, KINDS, embedding.rows, dims)  # of all ranks
+        replicated = [table for table, placement in enumerate(placements) if KINDS[placement.kind].replicated]
+        moments: Moments | None = None
         if config.optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in shards):
-            moments = ColumnMoments(shards, dims, world.rank, world.size, self.dtype, device)
+            moments = MOMENTS[Merge.COLUMNS](shards, dims, world, self.dtype)
         self.exchange = Exchange(shards, replicated, dims, world, config.wire, self.dtype)
-        with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
-            self.tables = ShardedTables(
-                embedding, config.optimizer, self.exchange.groups, moments, seed, self.dtype, device
-            )
-            self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
+        groups = self.exchange.groups
+        self.tables = ShardedTables(embedding, config.optimizer, groups, moments, seed, self.dtype, device)
+        self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
         self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)

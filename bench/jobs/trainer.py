@@ -10,7 +10,7 @@ from bench.dlrm import RepeatingSource, Shape
 from bench.jobs.training import Fill, Training
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
-from trainer.planning import plan
+from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import world_from
 
@@ -22,7 +22,7 @@ def make(fill: Fill, place: torch.device) -> Training:
     world = world_from(os.environ)
     config, source = _SHAPE.config(), RepeatingSource(_SHAPE)
     source.generate(world.rank, world.size)
-    trainer = Trainer(config, world, plan(config, world))
+    trainer = Trainer(config, world, plan(config, world).tables)
     batches = Loader(source, Extent.of_steps(None, _SHAPE.global_batch), world.rank, world.size, config.loader.depth)
     results = steps(trainer, batches)
 

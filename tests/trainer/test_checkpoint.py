@@ -13,9 +13,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
-from trainer.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
-from trainer.checkpoint.coordinator import Coordinator
 from trainer.errors import CheckpointError, ConfigError
+from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
+from trainer.scale.checkpoint.coordinator import Coordinator
 from trainer.world import World
 
 
@@ -86,7 +86,7 @@ def test_saved_step_is_not_saved_again(open_checkpoints: Callable[..., Checkpoin
 def test_large_tables_are_saved_in_chunks(
     open_checkpoints: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("trainer.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers, so a row of five is too large
+    monkeypatch.setattr("trainer.scale.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers; a row has five
     weight = torch.randn(7, 5, dtype=torch.float64)
     before = weight.clone()
     state = {"table.0.weight": Rows(7, [Part(4, weight[:3]), Part(0, weight[3:])]), "dense": whole(torch.arange(8.0))}

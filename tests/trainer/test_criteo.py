@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from trainer import criteo
-from trainer.criteo import COLUMN_KINDS, Criteo, CriteoConfig, check_file, is_held_out, parse
 from trainer.errors import ConfigError, DataError
-from trainer.shards import open_criteo
+from trainer.scale import criteo
+from trainer.scale.criteo import COLUMN_KINDS, Criteo, CriteoConfig, check_file, is_held_out, parse
+from trainer.scale.shards import open_criteo
 
 ROWS = (100,) * 26
 

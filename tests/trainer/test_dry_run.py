@@ -2,11 +2,12 @@
 
 import pytest
 
-from trainer.dry_run import as_text, dense_memory, rank_steps
-from trainer.published import DenseWork
-from trainer.sharding import Placement, Plan
-from trainer.sharding.cost import Machine, Table, Workload
-from trainer.sharding.planner import predict
+from trainer.scale.dry_run import as_text, dense_memory, rank_steps
+from trainer.scale.published import DenseWork
+from trainer.scale.sharding.cost import Machine, Table, Workload
+from trainer.scale.sharding.plan import Plan
+from trainer.scale.sharding.planner import predict
+from trainer.sharding import Placement
 
 MACHINE = Machine(memory_bandwidth=1e9, lookup_seconds=0.0, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2)
 TABLE = Table(rows=100, dim=8, pooling=2.0)

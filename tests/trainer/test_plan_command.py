@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 from trainer.errors import ConfigError
-from trainer.plan import dry_run
-from trainer.sharding import KINDS
-from trainer.sharding.plan import load_plan
+from trainer.registry import KINDS
+from trainer.scale.plan_command import dry_run
+from trainer.scale.sharding.plan import load_plan
 
 
 def output(*arguments: str) -> str:

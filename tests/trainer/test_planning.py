@@ -3,7 +3,7 @@
 import pytest
 
 from trainer.errors import ConfigError
-from trainer.planning import check
+from trainer.scale.planning import check
 
 
 def test_table_row_wise_needs_as_many_ranks_on_every_host(small_config) -> None:

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tests.places import REPOSITORY
-from trainer import prepare as module
-from trainer.criteo import CriteoConfig
 from trainer.errors import DataError
-from trainer.prepare import LogProgress, _progress, main, prepare
-from trainer.shards import MANIFEST, open_criteo
+from trainer.scale import prepare as module
+from trainer.scale.criteo import CriteoConfig
+from trainer.scale.prepare import LogProgress, _progress, main, prepare
+from trainer.scale.shards import MANIFEST, open_criteo
 
 
 def row(number: int) -> list[str]:
@@ -115,7 +115,7 @@ def test_killed_prepare_leaves_partial_directory_that_is_refused(tmp_path) -> No
     file, out = tmp_path / "rows.tsv", tmp_path / "out"
     file.write_bytes(tsv_rows(*range(50)))
     script = (  # killed after all rows are written, just before the manifest
-        "import os, sys; from trainer import prepare as module;"
+        "import os, sys; from trainer.scale import prepare as module;"
         "module.write_manifest = lambda *_: os.kill(os.getpid(), 9); module.main(sys.argv[1:])"
     )
     ended = subprocess.run(

@@ -5,8 +5,8 @@ import pytest
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
-from trainer.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
-from trainer.run import Run, open_source
+from trainer.scale.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
+from trainer.scale.run import Run, open_source
 
 SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
     "criteo_kaggle": {"embedding": {"rows": [min(rows, 1000) for rows in KAGGLE_ROWS]}},

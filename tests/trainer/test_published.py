@@ -2,7 +2,7 @@
 
 import pytest
 
-from trainer.published import PUBLISHED, ZIONEX
+from trainer.scale.published import PUBLISHED, ZIONEX
 
 PARAMETERS = {
     "zionex-a": 793_000_000_000,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer.errors import CheckpointError, TrainingError
-from trainer.run import Run, open_source
+from trainer.scale.run import Run, open_source
 from trainer.train import PooledGradients
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from trainer.batch import Batch
-from trainer.criteo import Criteo, CriteoConfig
 from trainer.errors import ConfigError, DataError
-from trainer.prepare import prepare
-from trainer.shards import MANIFEST, open_criteo
+from trainer.scale.criteo import Criteo, CriteoConfig
+from trainer.scale.prepare import prepare
+from trainer.scale.shards import MANIFEST, open_criteo
 
 ROWS = tuple(range(7, 33))
 

@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
-from trainer.presets import demo
 from trainer.quality import RunningQuality
-from trainer.run import Run, open_source
+from trainer.scale.presets import demo
+from trainer.scale.run import Run, open_source
 
 
 @pytest.fixture

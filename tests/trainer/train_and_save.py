@@ -14,11 +14,10 @@ import torch
 import torch.distributed as dist
 
 from trainer import loop
-from trainer.batch import Source
 from trainer.keys import apply_changes
-from trainer.loader import Loader
-from trainer.presets import demo
-from trainer.run import Run, extent, open_source
+from trainer.loader import Loader, Source
+from trainer.scale.presets import demo
+from trainer.scale.run import Run, extent, open_source
 from trainer.world import World, join, world_from
 
 

@@ -7,13 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from trainer.embedding import Bags, EmbeddingConfig
-from trainer.embedding import torch_kernel as torch_kernels
-from trainer.embedding.fbgemm_kernel import FbgemmKernel
-from trainer.embedding.kernel import Kernel, choose, open_kernel
-from trainer.embedding.torch_kernel import TorchKernel
+from trainer import kernel as torch_kernels
 from trainer.errors import ConfigError
+from trainer.kernel import Bags, Kernel, TorchKernel
 from trainer.optimizers import RULES, OptimizerConfig
+from trainer.scale.fbgemm_kernel import FbgemmKernel
+from trainer.scale.kernel_choice import choose, open_kernel
 
 ROWS, DIM, STEPS = 60, 8, 20
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
@@ -23,8 +22,7 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-5}
 
 
 def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel:
-    config = EmbeddingConfig(rows=(ROWS,), dim=DIM, kernel=name)
-    instance = open_kernel(config, OptimizerConfig(embedding=rule), (rows, DIM), torch.float32, CPU)
+    instance = open_kernel(name, OptimizerConfig(embedding=rule), (rows, DIM), torch.float32, CPU)
     instance.weight.copy_(torch.linspace(-1, 1, instance.weight.numel()).view_as(instance.weight))
     return instance
 
@@ -191,10 +189,6 @@ def test_fbgemm_is_used_on_cpu_only_if_configured() -> None:
     assert type(kernel("fbgemm")) is FbgemmKernel
 
 
-def config(name: str, dim: int = DIM) -> EmbeddingConfig:
-    return EmbeddingConfig(rows=(ROWS,), dim=dim, kernel=name)
-
-
 @pytest.mark.parametrize(
     ("dim", "dtype", "reason"), [(6, torch.float32, "multiple of 4"), (8, torch.float64, "float64")]
 )
@@ -204,15 +198,15 @@ def test_dim_and_dtype_that_fbgemm_cannot_compute_are_left_to_torch(
     with pytest.raises(
         ConfigError, match=rf"^cannot use embedding\.kernel fbgemm: .*{reason}.* --set embedding\.kernel=torch$"
     ):
-        choose(config("fbgemm", dim), dim, dtype, CPU)
-    assert choose(config("auto", dim), dim, dtype, GPU) == "torch"
+        choose("fbgemm", dim, dtype, CPU)
+    assert choose("auto", dim, dtype, GPU) == "torch"
     assert capsys.readouterr().err == ""  # auto prints nothing
 
 
 def unload_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unload FBGEMM so that it is imported again; monkeypatch restores the loaded modules."""
     for name in list(sys.modules):
-        if name.split(".")[0] == "fbgemm_gpu" or name == "trainer.embedding.fbgemm_kernel":
+        if name.split(".")[0] == "fbgemm_gpu" or name == "trainer.scale.fbgemm_kernel":
             monkeypatch.delitem(sys.modules, name)
 
 
@@ -233,7 +227,7 @@ def test_broken_fbgemm_is_refused_in_one_line_if_configured(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ConfigError) as raised:
-        choose(config("fbgemm"), DIM, torch.float32, CPU)
+        choose("fbgemm", DIM, torch.float32, CPU)
     assert str(raised.value) == (
         f"cannot use embedding.kernel fbgemm: the installed fbgemm-gpu-cpu does not fit torch {torch.__version__} "
         "(undefined symbol: _ZN3c10). Change it with --set embedding.kernel=torch"
@@ -245,7 +239,7 @@ def test_broken_fbgemm_is_refused_in_one_line_if_configured(
 @pytest.mark.usefixtures("broken_fbgemm")
 def test_auto_uses_torch_instead_of_broken_fbgemm_with_one_line_per_host(capfd: pytest.CaptureFixture[str]) -> None:
     for rank in (0, 1):
-        assert choose(config("auto"), DIM, torch.float32, torch.device("cuda", rank)) == "torch"
+        assert choose("auto", DIM, torch.float32, torch.device("cuda", rank)) == "torch"
     (line,) = capfd.readouterr().err.splitlines()
     assert line.startswith(
         "trainer: torch computes on the tables instead of FBGEMM: the installed fbgemm-gpu does not fit torch"
@@ -256,14 +250,14 @@ def test_auto_uses_torch_instead_of_broken_fbgemm_with_one_line_per_host(capfd: 
 def test_fbgemm_with_wrong_updates_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FbgemmKernel, "update", lambda self, bags, gradient, learning_rate: None)
     with pytest.raises(ConfigError, match="its updates are wrong"):
-        choose(config("fbgemm"), DIM, torch.float32, CPU)
+        choose("fbgemm", DIM, torch.float32, CPU)
 
 
 def test_missing_fbgemm_is_refused_only_if_configured(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert choose(config("auto"), DIM, torch.float32, GPU) == "torch"
+    assert choose("auto", DIM, torch.float32, GPU) == "torch"
     assert capsys.readouterr().err == ""
     with pytest.raises(ConfigError, match="fbgemm-gpu-cpu is not installed"):
-        choose(config("fbgemm"), DIM, torch.float32, CPU)
+        choose("fbgemm", DIM, torch.float32, CPU)

@@ -3,12 +3,13 @@
 import pytest
 import torch
 
-from trainer.embedding import Bags, ColumnMoments, EmbeddingConfig, ReplicatedTables, ShardedTables
-from trainer.embedding.torch_kernel import TorchKernel
+from trainer.kernel import Bags, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.sharding import Shard
-from trainer.sharding.groups import groups_of, in_order
-from trainer.sharding.kind import Merge
+from trainer.replicated import ReplicatedTables
+from trainer.scale.column_moments import ColumnMoments
+from trainer.sharding import Merge, Shard, groups_of, in_order
+from trainer.tables import EmbeddingConfig, ShardedTables
+from trainer.world import World
 
 CONFIG = EmbeddingConfig(rows=(5, 3, 8), dim=2, kernel="torch")
 RATE = 0.1
@@ -109,7 +110,7 @@ def test_torch_computes_on_columns_whose_moments_are_shared() -> None:
     config, optimizer = EmbeddingConfig(rows=(5, 3), dim=8, kernel="fbgemm"), OptimizerConfig()
     shards = in_order([Shard(0, 0, 0, 5, 8, merge=Merge.COLUMNS), Shard(1, 0, 0, 3, 8)])
     (groups,) = groups_of(shards, 1)
-    moments = ColumnMoments(shards, config.dims, 0, 1, torch.float32, CPU)
+    moments = ColumnMoments(shards, config.dims, World(0, 1), torch.float32)
     sharing, alone = (
         ShardedTables(config, optimizer, groups, shared, seed=3, dtype=torch.float32, device=CPU)._kernels
         for shared in (moments, None)

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from trainer.model import DenseModel, FlatParameters, ModelConfig, OverlapConfig
+from trainer.dense import DenseModel, ModelConfig
+from trainer.flat import FlatParameters, OverlapConfig
 
 B, F, D = 6, 3, 4
 

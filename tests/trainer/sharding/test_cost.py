@@ -2,8 +2,8 @@
 
 import pytest
 
-from trainer.sharding import KINDS
-from trainer.sharding.cost import (
+from trainer.registry import KINDS
+from trainer.scale.sharding.cost import (
     BATCH,
     FAR,
     GRADIENTS,

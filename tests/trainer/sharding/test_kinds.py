@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainer.sharding import KINDS
+from trainer.registry import KINDS
 
 
 @given(

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from trainer.sharding import KINDS
-from trainer.sharding.assignment import assigned
-from trainer.sharding.cost import Table, Workload
-from trainer.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
-from trainer.sharding.planner import ShardingConfig
-from trainer.sharding.step import Step
+from trainer.registry import KINDS
+from trainer.scale.sharding.assignment import assigned
+from trainer.scale.sharding.cost import Table, Workload
+from trainer.scale.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
+from trainer.scale.sharding.planner import ShardingConfig
+from trainer.scale.sharding.step import Step
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
 NO_LIMIT = 1 << 50

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.sharding.partition import PARTITIONERS, Indivisible
+from trainer.scale.sharding.partition import PARTITIONERS, Indivisible
 
 NO_LIMIT = 1 << 50
 

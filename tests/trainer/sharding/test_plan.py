@@ -6,8 +6,9 @@ import pytest
 import yaml
 
 from trainer.errors import ConfigError
-from trainer.sharding import KINDS, Memory, Placement, Plan, RankLoad
-from trainer.sharding.plan import as_text, in_bytes, load_plan, shards_of
+from trainer.registry import KINDS
+from trainer.scale.sharding.plan import Memory, Plan, RankLoad, as_text, in_bytes, load_plan
+from trainer.sharding import Placement, shards_of
 
 PLACEMENTS = (Placement("table_wise", (1,)), Placement("row_wise", (0, 1)), Placement("data_parallel", (0, 1)))
 LOADS = (
@@ -64,7 +65,7 @@ def test_missing_or_malformed_plan_file_is_refused(tmp_path) -> None:
 
 
 def test_shards_are_ordered_by_rank_and_omit_replicated_tables() -> None:
-    shards = shards_of(PLAN, KINDS, ROWS, (4,) * 3)
+    shards = shards_of(PLAN.tables, KINDS, ROWS, (4,) * 3)
     assert [(shard.rank, shard.table, shard.first_row, shard.num_rows) for shard in shards] == [
         (0, 1, 0, 2),
         (1, 0, 0, 10),

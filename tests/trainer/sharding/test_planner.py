@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainer.errors import ConfigError
-from trainer.sharding import KINDS, Placement, Plan
-from trainer.sharding.cost import BATCH, LOADS, STATE, WEIGHTS, Loads, Machine, Table, Workload, table_cost
-from trainer.sharding.options import bounds, options_of
-from trainer.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
-from trainer.sharding.step import Step
+from trainer.registry import KINDS
+from trainer.scale.sharding.cost import BATCH, LOADS, STATE, WEIGHTS, Loads, Machine, Table, Workload, table_cost
+from trainer.scale.sharding.options import bounds, options_of
+from trainer.scale.sharding.plan import Plan
+from trainer.scale.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
+from trainer.scale.sharding.step import Step
+from trainer.sharding import Placement
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
 NO_LIMIT = 1 << 50

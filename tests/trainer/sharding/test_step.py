@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from trainer.sharding import KINDS
-from trainer.sharding.cost import GRADIENTS, IDS, POOLED, WORK, Machine, Table, Workload, table_cost
-from trainer.sharding.step import Step
+from trainer.registry import KINDS
+from trainer.scale.sharding.cost import GRADIENTS, IDS, POOLED, WORK, Machine, Table, Workload, table_cost
+from trainer.scale.sharding.step import Step
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2

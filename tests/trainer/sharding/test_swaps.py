@@ -4,13 +4,13 @@ import random
 
 import numpy as np
 
-from trainer.sharding import KINDS
-from trainer.sharding.assignment import Limits, assigned, score
-from trainer.sharding.cost import Table, Workload
-from trainer.sharding.options import MEMORY, options_of
-from trainer.sharding.planner import ShardingConfig
-from trainer.sharding.step import Step
-from trainer.sharding.swaps import swapped
+from trainer.registry import KINDS
+from trainer.scale.sharding.assignment import Limits, assigned, score
+from trainer.scale.sharding.cost import Table, Workload
+from trainer.scale.sharding.options import MEMORY, options_of
+from trainer.scale.sharding.planner import ShardingConfig
+from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.swaps import swapped
 
 MACHINE = ShardingConfig().machine(ranks_per_host=2)
 NO_LIMIT = Limits(1 << 50)
