@@ -1,7 +1,7 @@
 """Lookup and exact update of rows by FBGEMM's table-batched kernels, which update in the backward of the lookup.
 
-The import needs fbgemm_gpu and takes seconds, so kernel_choice.py imports this module only if it is used. The kernels need
-float32 and a D that is a multiple of 4.
+The import needs fbgemm_gpu and takes seconds, so kernel_choice.py imports this module only if it is used. The kernels
+need float32 and a D that is a multiple of 4.
 
 Shapes: G bags, D columns. API: SplitTableBatchedEmbeddingBagsCodegen of FBGEMM 1.8.
 """
