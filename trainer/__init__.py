@@ -1,6 +1,6 @@
 """A synchronous hybrid-parallel DLRM trainer: `torchrun --nproc-per-node R -m trainer --preset demo`.
 
-    train.py        the training step, in one block; loop.py calls it to the end of a run
+    train.py        the training step, in one block; loop.py calls it to the end of a run, and evaluates
     config.py       the configuration of training; keys.py changes it: a YAML file, --set a.b=c (plain_yaml.py)
     dense.py        bottom MLP, interaction, top MLP; flat.py: the all-reduce of their gradients
     sharding.py     which rank holds which table; registry.py names the kinds and kernels
@@ -9,7 +9,7 @@
                     id_exchange.py, vectors.py (their order), all_to_all.py
     optimizers.py   updates of dense and sparse parameters; schedule.py has the learning rates
     batch.py        the samples of a rank in one step; loader.py reads them ahead, synthetic.py generates them
-    evaluate.py     evaluation on held-out samples; quality.py has the metrics, progress.py prints them
+    quality.py      metrics of the predictions; progress.py prints them
     work.py         operations and memory traffic of a step; faults.py: an error of one rank ends all
     world.py        the rank's position among all ranks; errors.py: the errors, one line each
     scale/          all else: other kinds of sharding, the planner, Criteo, FBGEMM, checkpoints, and the commands

@@ -6,16 +6,16 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from typing import Protocol
 
 import zmon
 from trainer.batch import Loaded
 from trainer.errors import CheckpointError, TrainerError, TrainingError
-from trainer.evaluate import evaluate
 from trainer.faults import CheckedSource, raise_on_all_ranks
 from trainer.loader import Extent, Loader, Source
 from trainer.progress import Progress, terminal
-from trainer.quality import RunningQuality
+from trainer.quality import Predictions, Quality, RunningQuality
 from trainer.schedule import rate_factor
 from trainer.train import StepResult, Trainer
 
@@ -29,6 +29,25 @@ def steps(
         rate = rate_factor(trainer.config.schedule, batch.loaded.step)
         result, batch = trainer.step(batch, rate, batches, must_stop())
         yield result
+
+
+def evaluate(trainer: Trainer, held_out: Source) -> Quality:
+    """Return the quality of the predictions for held-out samples. All ranks must call it. They get the same result.
+
+    Raises DataError on all ranks if one of them could not use its samples.
+    """
+    config, world = trainer.config, trainer.world
+    global_batch, predictions = config.train.global_batch, Predictions(trainer.dtype, world.device)
+    extent = Extent.of_steps(None, global_batch)
+    if held_out.num_samples is not None:
+        extent = Extent.of_epochs(1, held_out.num_samples, global_batch)
+    batches = Loader(held_out, extent, world.rank, world.size, depth=0)
+    fault = None
+    for loaded in islice(batches, config.evaluation.batches):
+        predictions.add(trainer.predict(loaded), loaded.batch.labels.to(world.device))
+        fault = fault or loaded.batch.fault
+    raise_on_all_ranks(fault)
+    return predictions.quality()
 
 
 class Checkpoints(Protocol):

@@ -53,7 +53,8 @@ def _kernel(name: str) -> OpenKernel:
     return opened
 
 
-KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise())})
+copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
+KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
 KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
 HOST_SUMS[Merge.HOST] = _host_sums
 MOMENTS[Merge.COLUMNS] = _moments
