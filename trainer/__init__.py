@@ -9,6 +9,7 @@
                     id_exchange.py, vectors.py (their order), all_to_all.py
     optimizers.py   updates of dense and sparse parameters; schedule.py has the learning rates
     batch.py        the samples of a rank in one step; loader.py reads them ahead, synthetic.py generates them
+    checkpoint.py   plain checkpoints, for the same ranks and placements
     quality.py      metrics of the predictions; progress.py prints them
     work.py         operations and memory traffic of a step; faults.py: an error of one rank ends all
     world.py        the rank's position among all ranks; errors.py: the errors, one line each

@@ -79,7 +79,10 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 
 @contextmanager
 def raised_on_all_ranks() -> Iterator[None]:
-    """Raise an error of one rank on all ranks. They must enter together, and not communicate inside."""
+    """Raise an error of one rank on all ranks. They must enter together.
+
+    Inside, no rank may communicate where another one may already have raised its error.
+    """
     fault: TrainerError | None = None
     try:
         yield

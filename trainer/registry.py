@@ -1,4 +1,4 @@
-"""What a configuration may name: kinds of sharding and kernels, and what divided tables need.
+"""The kinds of sharding and the kernels that a configuration may name, and what divided tables need.
 
 The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this file does not
 import torch, which a dry run does without.
