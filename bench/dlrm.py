@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from trainer.batch import Batch, shares
-from trainer.config import Config
 from trainer.keys import apply_changes
-from trainer.presets import demo
+from trainer.scale.config import RunConfig
+from trainer.scale.presets import demo
 
 DENSE_FEATURES = 13
 NUM_BATCHES = 16  # global batches, the same for every trainer; they use more rows than caches hold
@@ -31,7 +31,7 @@ class Shape:
     bottom: tuple[int, ...] = (512, 256)
     top: tuple[int, ...] = (512, 256)
 
-    def config(self) -> Config:
+    def config(self) -> RunConfig:
         """Return the configuration of the trainer; all other keys are those of the preset demo."""
         return apply_changes(
             demo(),

@@ -18,8 +18,10 @@ import torch.distributed as dist
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
 from bench.rows import PERCENT, Row, lines
+from trainer import loop
+from trainer.batch import Batch, Loaded
 from trainer.loader import Extent, Loader
-from trainer.planning import plan
+from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join
 
@@ -56,23 +58,25 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
     """
     config, source = shape.config(), RepeatingSource(shape)
     source.generate(world.rank, world.size)
-    trainer = Trainer(config, world, plan(config, world))
+    trainer = Trainer(config, world, plan(config, world).tables)
     work = work_of(shape, world.size, source.distinct_rows())
     extent = Extent.of_steps(None, shape.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.load_next(batches)
-        seconds = _timed(lambda: trainer.step(batches), steps, clock)
+        results = loop.steps(trainer, batches)
+        seconds = _timed(lambda: next(results), steps, clock)
         yield Row("samples", shape.global_batch / seconds, "1/s")
         yield Row("step", seconds * 1e3, "ms")
-        trainer.load_next(batches)
-        yield from _measure_rows(trainer, work.lookup + work.update, ceiling, steps, clock)
-        yield from _measure_products(trainer, work.operations, ceiling, steps, clock)
+        batch = trainer.load(batches)
+        assert batch is not None
+        yield from _measure_rows(trainer, batch.loaded, work.lookup + work.update, ceiling, steps, clock)
+        yield from _measure_products(trainer, batch.loaded.batch, work.operations, ceiling, steps, clock)
 
 
-def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
+def _measure_rows(
+    trainer: Trainer, loaded: Loaded, traffic: int, ceiling: Ceiling, steps: int, clock: Clock
+) -> Iterator[Row]:
     """Measure lookup and exact update: bytes read and written per second, and their ratio to a copy."""
-    assert trainer.next_batch is not None
-    bags = trainer.exchange.send_ids(trainer.next_batch).wait()
+    bags = trainer.exchange.send_ids(loaded).wait()
     gradients = [torch.zeros_like(vectors) for vectors in trainer.tables.lookup(bags)]
 
     def look_up_and_update() -> None:
@@ -88,10 +92,11 @@ def _measure_rows(trainer: Trainer, traffic: int, ceiling: Ceiling, steps: int, 
     yield Row("rows, of a copy", rate / limit * PERCENT, "%")
 
 
-def _measure_products(trainer: Trainer, operations: int, ceiling: Ceiling, steps: int, clock: Clock) -> Iterator[Row]:
+def _measure_products(
+    trainer: Trainer, batch: Batch, operations: int, ceiling: Ceiling, steps: int, clock: Clock
+) -> Iterator[Row]:
     """Measure forward and backward of the dense layers: FLOP/s, and their ratio to one large product."""
-    assert trainer.next_batch is not None
-    batch, model, config = trainer.next_batch.batch, trainer.model, trainer.config
+    model, config = trainer.model, trainer.config
     pooled = torch.ones(len(batch.dense), sum(config.embedding.dims), device=batch.dense.device)
 
     def forward_and_backward() -> None:

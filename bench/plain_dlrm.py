@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.dlrm import DENSE_FEATURES, Shape
-from trainer.batch import Batch
-from trainer.loader import Loaded
+from trainer.batch import Batch, Loaded
 
 
 class PlainDlrm(nn.Module):

@@ -19,16 +19,16 @@ import time
 from collections.abc import Sequence
 
 from bench.rows import table_line
-from trainer.published import ZIONEX
-from trainer.sharding import KINDS
-from trainer.sharding.assignment import Assignment, Limits
-from trainer.sharding.cost import Loads, Machine, Table, Workload
-from trainer.sharding.options import Option, bounds, options_of
-from trainer.sharding.planner import AUTO, ShardingConfig, choose
-from trainer.sharding.repair import Repair
-from trainer.sharding.starts import selections, starts
-from trainer.sharding.step import Step
-from trainer.sharding.swaps import swapped
+from trainer.registry import KINDS
+from trainer.scale.published import ZIONEX
+from trainer.scale.sharding.assignment import Assignment, Limits
+from trainer.scale.sharding.cost import Loads, Machine, Table, Workload
+from trainer.scale.sharding.options import Option, bounds, options_of
+from trainer.scale.sharding.planner import AUTO, ShardingConfig, choose
+from trainer.scale.sharding.repair import Repair
+from trainer.scale.sharding.starts import selections, starts
+from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.swaps import swapped
 
 _CASES = ((150, 128), (1000, 128))
 _RANKS_PER_HOST = 8

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from trainer.batch import Batch
+from trainer.registry import KINDS
 from trainer.routing import Router
-from trainer.sharding import KINDS, Shard
-from trainer.sharding.groups import group_key, in_order
+from trainer.sharding import Shard, group_key, in_order
 
 ROWS, DIM = 10_000, 64
 

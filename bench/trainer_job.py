@@ -14,6 +14,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,12 @@ import torch.distributed as dist
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import copies, products, work_of
 from bench.plain_dlrm import PlainTrainer
-from trainer.config import Config
+from trainer import loop
+from trainer.batch import Loaded
 from trainer.keys import apply_changes
-from trainer.loader import Extent, Loaded, Loader
-from trainer.planning import plan
+from trainer.loader import Extent, Loader
+from trainer.scale.config import RunConfig
+from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
@@ -38,7 +41,7 @@ OURS = "ours"
 _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 
 
-def variants(config: Config) -> dict[str, Config]:
+def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
     They are: the trainer as it is; all tables table-wise; each overlap switched off; all three overlaps and the
@@ -72,10 +75,9 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     trainers, steps = {}, {PRODUCTS: products(shape, world.size), COPY: copies(work.traffic)}
     steps[PLAIN] = PlainTrainer(shape, _batches(shape, source, world, depth=0)).step
     for name, config in variants(shape.config()).items():
-        trainers[name] = Trainer(config, world, plan(config, world))
+        trainers[name] = Trainer(config, world, plan(config, world).tables)
         batches = _batches(shape, source, world, config.loader.depth)
-        trainers[name].load_next(batches)
-        steps[name] = _step(trainers[name], batches)
+        steps[name] = partial(next, loop.steps(trainers[name], batches))
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     cpu_seconds: dict[str, list[float]] = {name: [] for name in steps}
     gc.collect()
@@ -90,7 +92,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "work": {"operations": work.operations, "traffic": work.traffic},
-        "plan": [placement.kind for placement in trainers[OURS].plan.tables],
+        "plan": [placement.kind for placement in trainers[OURS].placements],
     }
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
@@ -98,10 +100,6 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
 
 def _batches(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
     return Loader(source, Extent.of_steps(None, shape.global_batch), world.rank, world.size, depth)
-
-
-def _step(trainer: Trainer, batches: Iterator[Loaded]) -> Callable[[], object]:
-    return lambda: trainer.step(batches)
 
 
 def _block(step: Callable[[], object]) -> tuple[list[float], float]:

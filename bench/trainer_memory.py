@@ -18,8 +18,8 @@ import torch.distributed as dist
 import zmon
 from bench.dlrm import RepeatingSource, Shape
 from trainer.keys import apply_changes
-from trainer.presets import demo
-from trainer.run import Run, open_source
+from trainer.scale.presets import demo
+from trainer.scale.run import Run, open_source
 from trainer.world import join, world_from
 
 
@@ -41,7 +41,7 @@ def main(folder: str, shape_json: str, steps: str) -> None:
     join(world)
     run = Run(config, world, source)
     run.train()
-    predicted = run.trainer.plan.predicted[world.rank]
+    predicted = run.plan.predicted[world.rank]
     result = {"peak": peak_bytes(), "predicted": predicted.memory_bytes, "parts": asdict(predicted.memory)}
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()

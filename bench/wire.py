@@ -26,14 +26,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bench.rows import PERCENT, table_line
-from trainer.batch import shares
-from trainer.config import Config
+from trainer.batch import Loaded, shares
 from trainer.keys import apply_changes
-from trainer.loader import Extent, Loaded, Loader
-from trainer.planning import plan
-from trainer.presets import demo
+from trainer.loader import Extent, Loader
+from trainer.loop import steps
 from trainer.quality import quality, sums
-from trainer.run import open_source
+from trainer.scale.config import RunConfig
+from trainer.scale.planning import plan
+from trainer.scale.presets import demo
+from trainer.scale.run import open_source
 from trainer.train import Trainer
 from trainer.world import World, join, world_from
 
@@ -104,16 +105,16 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def train(config: Config, world: World, held_out: int) -> Result:
+def train(config: RunConfig, world: World, held_out: int) -> Result:
     """Train as configured, then evaluate `held_out` batches of EVALUATION_BATCH samples. A collective of all ranks."""
     source = open_source(config, world)
-    trainer = Trainer(config, world, plan(config, world))
+    planned = plan(config, world)
+    trainer = Trainer(config, world, planned.tables)
     extent = Extent.of_steps(config.train.steps, config.train.global_batch)
     begin = time.perf_counter()
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as batches:
-        trainer.load_next(batches)
-        while trainer.next_batch is not None:
-            trainer.step(batches)
+        for _ in steps(trainer, batches):
+            pass
     seconds = time.perf_counter() - begin
     share = shares(EVALUATION_BATCH, world.size)[world.rank]
     losses, total = [], torch.zeros(4, dtype=torch.float64)
@@ -123,7 +124,7 @@ def train(config: Config, world: World, held_out: int) -> Result:
         losses.append(F.binary_cross_entropy_with_logits(logits, batch.labels.double(), reduction="none"))
         total += sums(logits, batch.labels)
     dist.all_reduce(total)
-    sent = trainer.plan.predicted[0].sent_bytes
+    sent = planned.predicted[0].sent_bytes
     return Result(torch.cat(losses), quality(total).normalized_entropy, sent, seconds / config.train.steps)
 
 

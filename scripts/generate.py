@@ -22,8 +22,8 @@ from scripts.endings_page import endings_page
 from scripts.hangs_page import hangs_page
 from scripts.openapi import openapi
 from scripts.slowness_page import slowness_page
-from trainer.config import Config
-from trainer.presets import demo
+from trainer.scale.config import RunConfig
+from trainer.scale.presets import demo
 from zmon.detectors import ALL
 from zmon.job.lease import Leases
 from zmon.metrics import SPECS, STEP_HISTOGRAM
@@ -81,7 +81,7 @@ def keys_page() -> str:
         "Generated from the dataclasses of `trainer/` by `make generate`. Defaults are those of the preset `demo`.",
         "Set a key with `--set a.b=c` or in a YAML file for `--config`; see [trainer.md](trainer.md).",
     ]
-    return "\n".join([*head, *(line for section in fields(Config) for line in _section(section.name))]) + "\n"
+    return "\n".join([*head, *(line for section in fields(RunConfig) for line in _section(section.name))]) + "\n"
 
 
 def thresholds_page() -> str:

@@ -10,12 +10,12 @@ import torch
 import torch.distributed as dist
 
 import zmon
-from trainer.config import Config
 from trainer.errors import TrainerError
 from trainer.keys import apply_changes, parse_assignment, read_file
-from trainer.planning import check
-from trainer.presets import PRESETS
-from trainer.run import Run, open_source
+from trainer.scale.config import RunConfig
+from trainer.scale.planning import check
+from trainer.scale.presets import PRESETS
+from trainer.scale.run import Run, open_source
 from trainer.world import join, world_from
 
 OUT_OF_MEMORY_HINT = "Start more ranks, reduce train.global_batch or embedding.rows, or use row_wise for large tables"
@@ -42,7 +42,7 @@ def configure(
     resume: str | None,
     config: str | None,
     assignments: tuple[str, ...],
-) -> Config:
+) -> RunConfig:
     """Train a DLRM synchronously on all ranks that the launcher started."""
     changes: list[dict[str, Any]] = [read_file(config)] if config is not None else []
     changes += [parse_assignment(assignment) for assignment in assignments]
@@ -64,7 +64,7 @@ def main() -> None:
     """
     try:
         config = configure.main(prog_name="python -m trainer", standalone_mode=False)
-        if not isinstance(config, Config):  # --help was given
+        if not isinstance(config, RunConfig):  # --help was given
             return
         world = world_from(os.environ)
         check(config, world.size, world.local_size)

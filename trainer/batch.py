@@ -1,11 +1,10 @@
-"""The samples of one rank in one step, and the interface of their source.
+"""The samples of one rank in one step.
 
 The global batch of a step does not depend on the number of ranks; each rank takes its slice of it. This makes a run
 with R ranks comparable, to the last digits, with a run of one rank.
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -36,21 +35,13 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 
-class Source(Protocol):
-    """A source of samples. It is a pure function of its arguments, so that ranks agree without communication."""
+@dataclass(frozen=True)
+class Loaded:
+    """The global batch of one step, of which this rank has read its share."""
 
-    @property
-    def num_samples(self) -> int | None:
-        """The number of samples; None: they have no end."""
-        ...
-
-    def batch(self, step: int, start: int, size: int) -> Batch:
-        """Return samples `start` to `start + size` of the global batch of this step; `size` may be 0."""
-        ...
-
-    def held_out(self) -> "Source":
-        """Return the source of the evaluation samples, which are never trained on."""
-        ...
+    step: int
+    global_batch: int  # its samples over all ranks
+    batch: Batch  # this rank's share
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,19 @@
-"""The configuration of a run: one section for each part, defined in the module that uses it."""
+"""The configuration of training: one section for each part of the core.
+
+`trainer/scale/config.py` adds the sections of the command `python -m trainer`.
+"""
 
 from dataclasses import dataclass, field
 
 import torch
 
-from trainer.checkpoint import CheckpointConfig
-from trainer.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
-from trainer.embedding import EmbeddingConfig
+from trainer.dense import ModelConfig
 from trainer.errors import require
-from trainer.evaluate import EvaluationConfig
 from trainer.exchange import WireConfig
-from trainer.loader import LoaderConfig
-from trainer.model import ModelConfig, OverlapConfig
+from trainer.flat import OverlapConfig
 from trainer.optimizers import OptimizerConfig
 from trainer.schedule import ScheduleConfig
-from trainer.sharding.planner import ShardingConfig
-from trainer.synthetic import SyntheticConfig
+from trainer.tables import EmbeddingConfig
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -42,36 +40,38 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class LoaderConfig:
+    depth: int = 2  # batches read ahead of training; 0: read each batch in its step, without a thread
+
+    def __post_init__(self) -> None:
+        require(self.depth >= 0, "loader.depth", self.depth, "0 or more")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    every: int = 0  # steps between two evaluations; 0: never
+    batches: int = 20  # global batches of one evaluation, or fewer if there are fewer held-out samples
+
+    def __post_init__(self) -> None:
+        require(self.every >= 0, "evaluation.every", self.every, "0 (never) or more")
+        require(self.batches > 0, "evaluation.batches", self.batches, "1 or more")
+
+
+@dataclass(frozen=True)
 class Config:
     """The sections of the configuration; the name of a section is the part of a key before the dot."""
 
     embedding: EmbeddingConfig
     train: TrainConfig = field(default_factory=TrainConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
-    sharding: ShardingConfig = field(default_factory=ShardingConfig)
     wire: WireConfig = field(default_factory=WireConfig)
     overlap: OverlapConfig = field(default_factory=OverlapConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     loader: LoaderConfig = field(default_factory=LoaderConfig)
-    synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
-    criteo: CriteoConfig = field(default_factory=CriteoConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
-    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
 
     def __post_init__(self) -> None:
-        folder, resume = self.checkpoint.folder, self.checkpoint.resume
-        must = "auto or none if checkpoint.folder is empty"
-        require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
         if self.model.interaction == "dot":
             equal = len(set(self.embedding.dims)) == 1
             require(equal, "embedding.dim", self.embedding.dim, "equal for all tables, or set model.interaction=cross")
-        if self.criteo.file:
-            dense, tables = self.model.dense_features, len(self.embedding.rows)
-            require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
-            require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
-        else:
-            require(
-                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples, which never end"
-            )
-            self.synthetic.of_tables(len(self.embedding.rows))

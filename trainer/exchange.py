@@ -20,15 +20,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainer.all_to_all import PRECISIONS, AllToAll
-from trainer.batch import shares, to_device
+from trainer.batch import Loaded, shares, to_device
 from trainer.errors import require
-from trainer.host_reduction import HostReduction, ranks_per_host
 from trainer.id_exchange import IdExchange
-from trainer.loader import Loaded
+from trainer.registry import HOST_SUMS, HostSums
 from trainer.routing import Router
-from trainer.sharding import Shard
-from trainer.sharding.groups import Group, groups_of
-from trainer.sharding.kind import Merge
+from trainer.sharding import Group, Merge, Shard, groups_of
 from trainer.vectors import Arrivals, ByWidth, Departures
 from trainer.world import World
 
@@ -67,8 +64,8 @@ class Exchange:
         self._begins = self._router.begins(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
         self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
-        self._ranks_of_host = ranks_per_host(shards)
-        self._host = HostReduction(world.rank, world.size, self._ranks_of_host) if self._ranks_of_host else None
+        on_hosts = any(shard.merge is Merge.HOST for shard in shards)
+        self._host = HOST_SUMS[Merge.HOST](shards, world) if on_hosts else None
         reached = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
         sources = [[group for group in of_rank if self._meet(group, world.rank)] for of_rank in self._groups]
         self._departures = Departures(self.groups, reached)
@@ -118,12 +115,8 @@ class Exchange:
         return GradientExchange(exchange, self._departures, self.groups, self._host, samples)
 
     def _meet(self, group: Group, rank: int) -> bool:
-        """Return True if a group exchanges vectors with the samples of a rank.
-
-        If its host adds up its vectors, it exchanges them with the ranks of its rail.
-        """
-        host = self._ranks_of_host
-        return group.merge is not Merge.HOST or group.shards[0].rank % host == rank % host
+        """Return True if a group exchanges vectors with the samples of a rank."""
+        return self._host is None or group.merge is not Merge.HOST or self._host.meets(group.shards[0], rank)
 
     def _samples(self, loaded: Loaded) -> list[int]:
         """Return the samples of each rank."""
@@ -138,7 +131,7 @@ class GradientExchange:
         exchange: AllToAll,
         departures: Departures,
         groups: Sequence[Group],
-        host: HostReduction | None,
+        host: HostSums | None,
         samples: Sequence[int],
     ) -> None:
         self._exchange, self._departures, self._groups = exchange, departures, groups

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from trainer.batch import Batch, Source
+from trainer.batch import Batch
 from trainer.errors import DataError, TrainerError
+from trainer.loader import Source
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 
 @contextmanager
 def raised_on_all_ranks() -> Iterator[None]:
-    """Raise an error of one rank on all ranks. They must enter together, and not communicate inside."""
+    """Raise an error of one rank on all ranks. They must enter together.
+
+    Inside, no rank may communicate where another one may already have raised its error.
+    """
     fault: TrainerError | None = None
     try:
         yield

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from trainer.all_to_all import AllToAll
 from trainer.batch import to_device
-from trainer.embedding import Bags
+from trainer.kernel import Bags
 from trainer.routing import Routed
-from trainer.sharding.groups import Group
+from trainer.sharding import Group
 
 
 class IdExchange:

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -17,6 +17,7 @@ from trainer.config import Config
 from trainer.errors import ConfigError, require
 from trainer.plain_yaml import parse
 
+C = TypeVar("C", bound=Config)
 KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}  # for error lines
 
 
@@ -49,13 +50,13 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     return change
 
 
-def configured(preset: Config, config: str | None, assignments: Iterable[str]) -> Config:
+def configured(preset: C, config: str | None, assignments: Iterable[str]) -> C:
     """Return a preset with the changes of a file and of `--set a.b=c`."""
     changes = [read_file(config)] if config is not None else []
     return apply_changes(preset, [*changes, *map(parse_assignment, assignments)])
 
 
-def apply_changes(config: Config, changes: Iterable[Mapping[str, Any]]) -> Config:
+def apply_changes(config: C, changes: Iterable[Mapping[str, Any]]) -> C:
     """Return the configuration with these nested changes; later ones override earlier ones.
 
     The result is checked as a whole, so the order of the changes does not matter for the checks.
@@ -63,7 +64,7 @@ def apply_changes(config: Config, changes: Iterable[Mapping[str, Any]]) -> Confi
     merged: dict[str, Any] = {}
     for change in changes:
         merged = _merged(merged, change)
-    changed: Config = _change(config, merged, prefix="")
+    changed: C = _change(config, merged, prefix="")
     return changed
 
 

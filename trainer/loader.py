@@ -1,4 +1,4 @@
-"""The loader, which reads the batches of a rank in a thread ahead of training, and the number of batches of a run.
+"""The loader, which reads the batches of a rank from a source ahead of training, and the number of batches of a run.
 
 Samples repeat, so a global batch may reach from one epoch into the next. Only the last batch of a run can be smaller.
 If it has fewer samples than there are ranks, some ranks get no samples, but they still take part in the step.
@@ -9,20 +9,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from queue import SimpleQueue
-from typing import Self
+from typing import Protocol, Self
 
-from trainer.batch import Batch, Source, shares
-from trainer.errors import require
+from trainer.batch import Batch, Loaded, shares
 
 CLOSE_SECONDS = 5  # `close` waits this long for the batch being read, because a source may hang
 
 
-@dataclass(frozen=True)
-class LoaderConfig:
-    depth: int = 2  # batches read ahead of training; 0: read each batch in its step, without a thread
+class Source(Protocol):
+    """A source of samples. It is a pure function of its arguments, so that ranks agree without communication."""
 
-    def __post_init__(self) -> None:
-        require(self.depth >= 0, "loader.depth", self.depth, "0 or more")
+    @property
+    def num_samples(self) -> int | None:
+        """The number of samples; None: they have no end."""
+        ...
+
+    def batch(self, step: int, start: int, size: int) -> Batch:
+        """Return samples `start` to `start + size` of the global batch of this step; `size` may be 0."""
+        ...
+
+    def held_out(self) -> "Source":
+        """Return the source of the evaluation samples, which are never trained on."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -56,15 +64,6 @@ class Extent:
         """Return the number of samples in the first steps, which is the position of the next step's samples."""
         missing = self.global_batch - self.last_batch if steps == self.steps else 0
         return steps * self.global_batch - missing
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """The global batch of one step, of which this rank has read its share."""
-
-    step: int
-    global_batch: int  # its samples over all ranks
-    batch: Batch  # this rank's share
 
 
 class Loader:

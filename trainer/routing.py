@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from trainer.batch import Batch
-from trainer.sharding import Shard
-from trainer.sharding.groups import group_key
+from trainer.sharding import Shard, group_key
 
 INT32_ROWS = 1 << 31  # rows that 32 bits can number; every table has fewer
 _LONG = 256  # ids of a table from which one copy for each of its shards is faster than one for all of them

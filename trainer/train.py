@@ -15,19 +15,19 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import zmon
+from trainer.batch import Loaded
 from trainer.config import DTYPES, Config
-from trainer.embedding import Bags, ColumnMoments, ReplicatedTables, ShardedTables
+from trainer.dense import DenseModel
 from trainer.errors import DataError
 from trainer.exchange import Exchange, GradientExchange
-from trainer.faults import raised_on_all_ranks
+from trainer.flat import FlatParameters
 from trainer.id_exchange import IdExchange
-from trainer.loader import Loaded
-from trainer.model import DenseModel, FlatParameters
+from trainer.kernel import Bags
 from trainer.optimizers import DenseOptimizer
-from trainer.schedule import rate_factor
-from trainer.sharding import KINDS, Plan
-from trainer.sharding.kind import Merge
-from trainer.sharding.plan import shards_of
+from trainer.registry import KINDS, MOMENTS, Moments
+from trainer.replicated import ReplicatedTables
+from trainer.sharding import Merge, Placement, shards_of
+from trainer.tables import ShardedTables
 from trainer.work import StepWork
 from trainer.world import World
 
@@ -41,6 +41,15 @@ class StepResult:
     step: int
     samples: int  # samples of all ranks
     sums: Sums  # over all ranks: log-loss, labels, predictions, ranks that must stop
+    fault: DataError | None  # why this rank could not use its samples; then all ranks must stop
+
+
+@dataclass(frozen=True)
+class NextBatch:
+    """The batch that the next step trains on."""
+
+    loaded: Loaded
+    ids: IdExchange | None = None  # its ids, if they are already in flight
 
 
 class Sums:
@@ -64,81 +73,76 @@ class Sums:
 class Trainer:
     """The parameters of one rank and the training step."""
 
-    def __init__(self, config: Config, world: World, plan: Plan) -> None:
-        self.config, self.world, self.plan = config, world, plan
+    def __init__(self, config: Config, world: World, placements: Sequence[Placement]) -> None:
+        self.config, self.world, self.placements = config, world, placements
         self.dtype = DTYPES[config.train.dtype]
         embedding, seed, device = config.embedding, config.train.seed, world.device
         dims = embedding.dims
-        self.shards = shards = shards_of(plan, KINDS, embedding.rows, dims)  # of all ranks
-        replicated = [table for table, placement in enumerate(plan.tables) if KINDS[placement.kind].replicated]
-        moments = None
+        self.shards = shards = shards_of(placements, KINDS, embedding.rows, dims)  # of all ranks
+        replicated = [table for table, placement in enumerate(placements) if KINDS[placement.kind].replicated]
+        moments: Moments | None = None
         if config.optimizer.shares_moments and any(shard.merge is Merge.COLUMNS for shard in shards):
-            moments = ColumnMoments(shards, dims, world.rank, world.size, self.dtype, device)
+            moments = MOMENTS[Merge.COLUMNS](shards, dims, world, self.dtype)
         self.exchange = Exchange(shards, replicated, dims, world, config.wire, self.dtype)
-        with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
-            self.tables = ShardedTables(
-                embedding, config.optimizer, self.exchange.groups, moments, seed, self.dtype, device
-            )
-            self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
+        groups = self.exchange.groups
+        self.tables = ShardedTables(embedding, config.optimizer, groups, moments, seed, self.dtype, device)
+        self.replicated = ReplicatedTables(embedding, config.optimizer, replicated, seed, self.dtype, device)
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
         self.flat = FlatParameters(self.model, NUM_SUMS, self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(config.optimizer, self.flat.parameter)
         self.work = StepWork(config, world.device)
-        self.next_batch: Loaded | None = None  # the batch that the next step trains on
-        self.next_ids: IdExchange | None = None  # its ids, if they are already in flight
-        self.must_stop = False  # set by the caller if all ranks must stop; the next step sends it to every rank
-        self.fault: DataError | None = None  # the first fault of this rank's samples; it stops all ranks, too
 
-    def step(self, batches: Iterator[Loaded]) -> StepResult:
-        """Train on the batch loaded before, and load the next one.
+    def step(
+        self, batch: NextBatch, rate: float, batches: Iterator[Loaded], must_stop: bool = False
+    ) -> tuple[StepResult, NextBatch | None]:
+        """Train on a batch and load the next one, which is None after the last one.
 
+        `rate` is the factor on all learning rates. `must_stop` tells every rank that all of them must stop.
         Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in a group of local shards.
         The phase `embedding` covers the lookups until pooled vectors are sent; the update of the tables belongs to the
         phase `optimizer`, like every other update.
         """
-        overlap, optimizer = self.config.overlap, self.config.optimizer
+        overlap, optimizer, loaded = self.config.overlap, self.config.optimizer, batch.loaded
+        table_rate = rate * optimizer.embedding_learning_rate
         with zmon.step():
             zmon.phase("data")
-            loaded, ids = self.next_batch, self.next_ids
-            assert loaded is not None
-            batch, self.fault = loaded.batch, self.fault or loaded.batch.fault
-            self.load_next(batches)
-            rate = rate_factor(self.config.schedule, loaded.step)
+            following = self.load(batches)
 
             zmon.phase("embedding")
-            ids = ids or self.exchange.send_ids(loaded)
-            bags = ids.wait()  # G bags of each group
-            if overlap.ids:
-                self.send_next_ids()  # in flight while this batch is computed
-            vectors = self.tables.lookup(bags, rate * optimizer.embedding_learning_rate)
+            bags = (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
+            if following and overlap.ids:  # in flight while this batch is computed
+                following = replace(following, ids=self.exchange.send_ids(following.loaded))
+            self.tables.set_rate(table_rate)
+            vectors = self.tables.lookup(bags)
             pooled_exchange = self.exchange.send_pooled(vectors, loaded)
-            replicated_bags = self.replicated.bags(batch)
+            replicated_bags = self.replicated.bags(loaded.batch)
             replicated_vectors = self.replicated.lookup(replicated_bags)
             if not overlap.pooled:
                 pooled_exchange.wait()
 
             zmon.phase("forward")
             with self.world.autocast(self.config.train.autocast):
-                bottom = self.model.bottom(batch.dense.to(self.dtype))  # while the pooled vectors are in flight
+                bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))  # while the pooled vectors are in flight
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
                 logits = self.model.top(bottom, self.exchange.by_sample(pooled))
-            labels, logits = batch.labels.to(self.dtype), logits.to(self.dtype)
+            labels, logits = loaded.batch.labels.to(self.dtype), logits.to(self.dtype)
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
-            if self.next_ids is not None:
-                self.next_ids.send_rows()
+            if following and following.ids:
+                following.ids.send_rows()
 
             zmon.phase("backward")
-            self.flat.begin(self.sums(logits.detach(), labels, log_loss.detach()))
+            stops = must_stop or loaded.batch.fault is not None
+            self.flat.begin(_sums(logits.detach(), labels, log_loss.detach(), stops))
             pooled_gradients = PooledGradients(self, pooled, replicated_bags, loaded)
             (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
-            self.tables.update(bags, pooled_gradients.wait(), rate * optimizer.embedding_learning_rate)
+            self.tables.update(bags, pooled_gradients.wait(), table_rate)
             self.flat.wait()
-            self.replicated.update(self.flat.replicated, rate * optimizer.embedding_learning_rate)
+            self.replicated.update(self.flat.replicated, table_rate)
             self.optimizer.step(rate * optimizer.dense_learning_rate)
             self._report_work(len(labels), bags, replicated_bags)
-        return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums))
+        return StepResult(loaded.step, loaded.global_batch, Sums(self.flat.sums), loaded.batch.fault), following
 
     def _report_work(self, samples: int, bags: Sequence[Bags], replicated_bags: Mapping[int, Bags]) -> None:
         of_groups = [(group.width, len(each.rows)) for group, each in zip(self.exchange.groups, bags, strict=True)]
@@ -147,20 +151,10 @@ class Trainer:
         flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, lookups, numbers)
         zmon.work(samples=samples, lookups=lookups, flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
-    def sums(self, logits: Tensor, labels: Tensor, log_loss: Tensor) -> Tensor:
-        """Return the sums (4,) of this rank that are all-reduced with the gradients."""
-        must_stop = labels.new_full((), float(self.must_stop or self.fault is not None))
-        return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), must_stop])
-
-    def load_next(self, batches: Iterator[Loaded]) -> None:
-        """Load the batch that the next step trains on; `next_batch` is None after the last one."""
+    def load(self, batches: Iterator[Loaded]) -> NextBatch | None:
+        """Load the batch that the next step trains on; None after the last one."""
         loaded = next(batches, None)
-        self.next_batch = loaded and self._to_device(loaded)
-        self.next_ids = None
-
-    def send_next_ids(self) -> None:
-        """Send the ids of the next batch to the ranks that hold their rows."""
-        self.next_ids = self.exchange.send_ids(self.next_batch) if self.next_batch else None
+        return NextBatch(self._to_device(loaded)) if loaded else None
 
     def predict(self, loaded: Loaded) -> Tensor:
         """Return the logits (B,) of some samples; all ranks must call it together."""
@@ -176,6 +170,11 @@ class Trainer:
 
     def _to_device(self, loaded: Loaded) -> Loaded:
         return replace(loaded, batch=loaded.batch.to(self.world.device))
+
+
+def _sums(logits: Tensor, labels: Tensor, log_loss: Tensor, must_stop: bool) -> Tensor:
+    """Return the sums (4,) of this rank that are all-reduced with the gradients."""
+    return torch.stack([log_loss, labels.sum(), logits.sigmoid().sum(), labels.new_full((), float(must_stop))])
 
 
 class PooledGradients:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from trainer.sharding.groups import Group, Unit
+from trainer.sharding import Group, Unit
 
 ByWidth = dict[int, Tensor]  # vectors of each number of columns
 

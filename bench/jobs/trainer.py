@@ -9,7 +9,8 @@ import torch
 from bench.dlrm import RepeatingSource, Shape
 from bench.jobs.training import Fill, Training
 from trainer.loader import Extent, Loader
-from trainer.planning import plan
+from trainer.loop import steps
+from trainer.scale.planning import plan
 from trainer.train import Trainer
 from trainer.world import world_from
 
@@ -21,12 +22,12 @@ def make(fill: Fill, place: torch.device) -> Training:
     world = world_from(os.environ)
     config, source = _SHAPE.config(), RepeatingSource(_SHAPE)
     source.generate(world.rank, world.size)
-    trainer = Trainer(config, world, plan(config, world))
+    trainer = Trainer(config, world, plan(config, world).tables)
     batches = Loader(source, Extent.of_steps(None, _SHAPE.global_batch), world.rank, world.size, config.loader.depth)
-    trainer.load_next(batches)
+    results = steps(trainer, batches)
 
     def step(pause: float) -> None:
-        trainer.step(batches)
+        next(results)
         fill(pause)
 
     return Training(step, trainer.model)

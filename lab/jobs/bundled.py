@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from saboteur import Saboteur, linger  # type: ignore[import-not-found]
 
-import trainer.model.flat
-import trainer.run
+import trainer.flat
+import trainer.scale.run
 import zmon
 from trainer.__main__ import main
 from trainer.batch import Batch
@@ -93,9 +93,9 @@ def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
 
 def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     """Put the saboteur between a trainer and its tables, its model and its optimizer."""
-    ranks = built.plan.num_ranks
+    ranks = built.world.size
     source.tables = [
-        [table for table, placed in enumerate(built.plan.tables) if placed.ranks == (rank,)] for rank in range(ranks)
+        [table for table, placed in enumerate(built.placements) if placed.ranks == (rank,)] for rank in range(ranks)
     ]
     lookup, top, optimize = built.tables.lookup, built.model.top, built.optimizer.step
 
@@ -131,7 +131,7 @@ def between_steps(built: Trainer, saboteur: Any) -> None:
 def train() -> None:
     """Run the command line of the trainer with the saboteur around each step."""
     saboteur = Saboteur()
-    step, build, open_source = Trainer.step, Trainer.__init__, trainer.run.open_source
+    step, build, open_source = Trainer.step, Trainer.__init__, trainer.scale.run.open_source
     sources: list[BatchSource] = []
 
     def opened(*args: Any) -> Any:
@@ -142,9 +142,9 @@ def train() -> None:
         build(self, *args)
         wrap(self, sources[0], saboteur)
 
-    def sabotaged(self: Trainer, batches: Any) -> Any:
+    def sabotaged(self: Trainer, *args: Any) -> Any:
         saboteur.begin_step()
-        result = step(self, batches)
+        result = step(self, *args)
         between_steps(self, saboteur)
         if not saboteur.last_step and saboteur.leaves():
             linger()
@@ -153,7 +153,7 @@ def train() -> None:
     vars(sys.modules[main.__module__])["open_source"] = opened
     type.__setattr__(Trainer, "__init__", built)
     type.__setattr__(Trainer, "step", sabotaged)
-    vars(trainer.model.flat)["dist"] = Collectives(saboteur)
+    vars(trainer.flat)["dist"] = Collectives(saboteur)
     sys.argv = ["trainer", "--preset", "demo", "--steps", str(saboteur.last_step)]
     dim = min(max(8, saboteur.exchange_bytes // BYTES_PER_DIM), 256)
     sys.argv += [word for setting in (*SETTINGS, f"embedding.dim={dim}") for word in ("--set", setting)]

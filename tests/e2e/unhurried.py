@@ -8,7 +8,7 @@ import sys
 import time
 
 from trainer.__main__ import main
-from trainer.model.dense import DenseModel
+from trainer.dense import DenseModel
 
 DRIFT, DRIFT_SECONDS = 0.04, 20.0  # amplitude and period of the pause: tests check that the shown step time changes
 seconds = float(sys.argv.pop(1))

@@ -40,7 +40,7 @@ def test_every_room_has_a_row():
         ("zmon.hub.api.view", "hub"),
         ("zmon.detectors", "detectors"),
         ("zmon.detectors.slow.chance", "detectors.slow"),
-        ("trainer.run", "trainer"),
+        ("trainer.scale.run", "trainer"),
         ("lab", "lab"),
     ],
 )

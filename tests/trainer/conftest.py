@@ -14,9 +14,9 @@ import torch.distributed as dist
 from tests.conftest import Zygote
 from tests.places import REPOSITORY
 from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
-from trainer.config import Config
 from trainer.keys import apply_changes
-from trainer.presets import demo
+from trainer.scale.config import RunConfig
+from trainer.scale.presets import demo
 from trainer.world import World, join
 
 torch.set_num_threads(1)  # models are small: a second thread on a busy machine makes them ten times slower
@@ -29,7 +29,7 @@ SMALL = {  # five tables for four ranks, so shards are uneven; few rows, so a ba
 
 
 @pytest.fixture
-def small_config() -> Callable[..., Config]:
+def small_config() -> Callable[..., RunConfig]:
     """Return a function that builds a configuration with steps of a millisecond, given nested changes."""
     return lambda *changes: apply_changes(demo(), [SMALL, *changes])
 
@@ -75,7 +75,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 @pytest.fixture(scope="session")
 def trainer_zygote() -> Iterator[Zygote]:
     """Start, once, a process that forks ranks with torch and the trainer already imported."""
-    zygote = Zygote("torch._dynamo", "torch.distributed.checkpoint", "trainer.run", "zmon.probe.hooks")
+    zygote = Zygote("torch._dynamo", "torch.distributed.checkpoint", "trainer.scale.run", "zmon.probe.hooks")
     yield zygote
     assert zygote.process.stdin is not None
     zygote.process.stdin.close()

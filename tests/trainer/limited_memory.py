@@ -9,7 +9,7 @@ import runpy
 import sys
 from pathlib import Path
 
-import trainer.run  # noqa: F401  its own memory does not count
+import trainer.scale.run  # noqa: F401  its own memory does not count
 
 if __name__ == "__main__":
     more = int(sys.argv.pop(1))

@@ -1,7 +1,7 @@
 """The script of each rank of test_checkpoint_ranks.py. It changes tables and dense parameters, and saves checkpoints.
 
 The rule of the changes does not depend on the number of ranks. At the end each rank writes its tensors to `out/RANK.pt`
-beside FOLDER: for each tensor a list of its parts (trainer.checkpoint.Part).
+beside FOLDER: for each tensor a list of its parts (trainer.scale.checkpoint.Part).
 """
 
 import os
@@ -15,11 +15,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.checkpoint import FileSystemWriter
 
-from trainer.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
 from trainer.errors import TrainerError
-from trainer.sharding import KINDS, Placement, Plan
-from trainer.sharding.groups import groups_of
-from trainer.sharding.plan import shards_of
+from trainer.registry import KINDS
+from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
+from trainer.scale.sharding.plan import Plan
+from trainer.sharding import Placement, groups_of, shards_of
 from trainer.world import World, join, world_from
 
 ROWS = (40, 7, 90)
@@ -42,7 +42,7 @@ def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_ro
     plan = plan_of(kinds, world.size)
     state = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}
     parts: dict[str, list[Part]] = {}
-    for group in groups_of(shards_of(plan, KINDS, rows, [dim] * len(rows)), world.size)[world.rank]:
+    for group in groups_of(shards_of(plan.tables, KINDS, rows, [dim] * len(rows)), world.size)[world.rank]:
         num_rows = [shard.num_rows for shard in group.shards]
         weight, sums = torch.zeros(sum(num_rows), group.width), torch.zeros(sum(num_rows))
         for shard, part, its_sums in zip(group.shards, weight.split(num_rows), sums.split(num_rows), strict=True):

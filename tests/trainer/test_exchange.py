@@ -3,12 +3,10 @@
 import pytest
 import torch
 
-from trainer.batch import Batch
+from trainer.batch import Batch, Loaded
 from trainer.exchange import Exchange, WireConfig
-from trainer.loader import Loaded
 from trainer.routing import Router
-from trainer.sharding import Shard
-from trainer.sharding.groups import in_order
+from trainer.sharding import Shard, in_order
 from trainer.world import World
 
 IDS = [[[4, 1], [], [2]], [[0], [1, 0, 1], []]]  # by table, by sample

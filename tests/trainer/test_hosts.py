@@ -12,7 +12,8 @@ import torch
 from tests.places import REPOSITORY
 from tests.ports import free_port
 from tests.trainer.conftest import SMALL, assembled
-from trainer.sharding import Placement, Plan
+from trainer.scale.sharding.plan import Plan
+from trainer.sharding import Placement
 
 pytestmark = pytest.mark.e2e
 

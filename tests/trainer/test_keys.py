@@ -4,7 +4,7 @@ import pytest
 
 from trainer.errors import ConfigError
 from trainer.keys import apply_changes, parse_assignment, read_file
-from trainer.presets import PRESETS, demo
+from trainer.scale.presets import PRESETS, demo
 
 
 def set_keys(*assignments: str):

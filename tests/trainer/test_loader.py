@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from trainer.batch import Batch
+from trainer.config import LoaderConfig
 from trainer.errors import ConfigError
-from trainer.loader import Extent, Loader, LoaderConfig
+from trainer.loader import Extent, Loader
 
 NOTHING = torch.empty(0)
 

@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainer.batch import Batch
-from trainer.loader import Loaded
-from trainer.run import Run, open_source
+from trainer.batch import Batch, Loaded
+from trainer.scale.run import Run, open_source
 
 ROWS, DIM, SAMPLES = (11, 5, 17), 4, 6
 SMALL = {

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from trainer.batch import Batch
+from trainer.registry import KINDS
 from trainer.routing import Router
-from trainer.sharding import KINDS, Shard
-from trainer.sharding.groups import group_key, groups_of, in_order
+from trainer.sharding import Shard, group_key, groups_of, in_order
 
 NUM_RANKS, ROWS, NUM_SAMPLES = 3, (10, 1, 7, 100, 5), 8
 

@@ -5,9 +5,10 @@ import torch
 import torch.nn.functional as F
 
 from trainer.loader import Extent, Loader
-from trainer.presets import demo
+from trainer.loop import steps
 from trainer.quality import RunningQuality
-from trainer.run import Run, open_source
+from trainer.scale.presets import demo
+from trainer.scale.run import Run, open_source
 
 
 @pytest.fixture
@@ -36,8 +37,7 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
     loss.backward()
     torch.optim.Adagrad(model.parameters(), lr=config.optimizer.dense_learning_rate, eps=1e-8).step()
 
-    trained.trainer.load_next(source := batches(trained))
-    result = trained.trainer.step(source)
+    (result,) = steps(trained.trainer, batches(trained, 1))
 
     sums = result.sums.numbers()
     assert sums[0] / 32 == pytest.approx(loss.item(), rel=1e-12)
@@ -56,9 +56,7 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
 
 def test_training_lowers_normalized_entropy(make_run) -> None:
     trained, quality, entropies = make_run(demo()), RunningQuality(), []
-    trained.trainer.load_next(source := batches(trained))
-    for _ in range(150):
-        result = trained.trainer.step(source)
+    for result in steps(trained.trainer, batches(trained, 150)):
         quality.step(result.samples, *result.sums.numbers()[:3])
         entropies.append(quality.windowed().normalized_entropy)
     assert entropies[0] > 1
@@ -68,12 +66,12 @@ def test_training_lowers_normalized_entropy(make_run) -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU can be made to wait")
 def test_step_does_not_wait_for_the_gpu(small_config, make_run) -> None:
     trained = make_run(small_config())
-    trained.trainer.load_next(source := batches(trained, 6))
+    results = steps(trained.trainer, batches(trained, 6))
     for _ in range(3):  # the first steps allocate memory
-        trained.trainer.step(source)
+        next(results)
     torch.cuda.set_sync_debug_mode("error")
     try:
-        result = trained.trainer.step(source)
+        result = next(results)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert result.sums.numbers()[0] > 0

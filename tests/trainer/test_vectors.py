@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from trainer.sharding import KINDS
-from trainer.sharding.groups import groups_of, in_order
+from trainer.registry import KINDS
+from trainer.sharding import groups_of, in_order
 from trainer.vectors import Arrivals, Departures
 
 CPU, NUM_RANKS, SAMPLES = torch.device("cpu"), 4, (3, 2, 0, 4)

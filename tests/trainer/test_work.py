@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from trainer.model import DenseModel
+from trainer.dense import DenseModel
 from trainer.work import StepWork
 
 B = 24

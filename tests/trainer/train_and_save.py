@@ -7,16 +7,17 @@ import json
 import os
 import sys
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 
-from trainer.batch import Source
+from trainer import loop
 from trainer.keys import apply_changes
-from trainer.loader import Loader
-from trainer.presets import demo
-from trainer.run import Run, extent, open_source
+from trainer.loader import Loader, Source
+from trainer.scale.presets import demo
+from trainer.scale.run import Run, extent, open_source
 from trainer.world import World, join, world_from
 
 
@@ -34,8 +35,8 @@ def train(config, world: World, steps: int, source: Source | None = None) -> dic
     source = source or open_source(config, world)
     run = Run(config, world, source)
     with Loader(source, extent(config, source), world.rank, world.size, depth=1) as batches:
-        run.trainer.load_next(batches)
-        losses = [float(run.trainer.step(batches).sums.numbers()[0]) for _ in range(steps)]
+        results = islice(loop.steps(run.trainer, batches), steps)
+        losses = [float(result.sums.numbers()[0]) for result in results]
     tensors = {name: [tuple(part) for part in rows.parts] for name, rows in run.state().items()}
     return {"losses": losses, "tensors": tensors}
 

@@ -14,10 +14,10 @@ import torch.distributed as dist
 
 from tests.trainer.train_and_save import train
 from trainer.batch import Batch
-from trainer.dry_run import rank_steps
 from trainer.keys import apply_changes
-from trainer.planning import dry_run_job, plan
-from trainer.presets import demo
+from trainer.scale.dry_run import rank_steps
+from trainer.scale.planning import dry_run_job, plan
+from trainer.scale.presets import demo
 from trainer.synthetic import Synthetic
 from trainer.world import World, join, world_from
 

@@ -1,0 +1,136 @@
+"""Tests of the costs of small tables: bytes, work and memory are compared with sums by hand."""
+
+import pytest
+
+from trainer.registry import KINDS
+from trainer.scale.sharding.cost import (
+    BATCH,
+    FAR,
+    GRADIENTS,
+    HOST_MEMORY,
+    IDS,
+    LOOKUPS,
+    MERGED,
+    NEAR,
+    POOLED,
+    REDUCED,
+    STATE,
+    WEIGHTS,
+    WORK,
+    Loads,
+    Machine,
+    Table,
+    Workload,
+    layouts,
+    table_cost,
+)
+
+MACHINE = Machine(
+    memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
+)
+TABLE = Table(rows=100, dim=8, pooling=2.0)
+
+
+def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Loads:
+    table = more.pop("table", TABLE)
+    return table_cost(KINDS[kind], ranks, table, Workload((table,), **{"samples": (5, 5), **more}), machine)
+
+
+def test_table_wise_sends_each_vector_once() -> None:
+    table_wise = cost("table_wise", (1,))
+    assert table_wise[LOOKUPS].tolist() == [0, 20]
+    assert table_wise[IDS].tolist() == [0, 120]  # 20 ids and 10 lengths, of 4 bytes
+    assert table_wise[POOLED].tolist() == [0, 320]  # 10 vectors of 32 bytes
+    assert table_wise[GRADIENTS].tolist() == [0, 320]
+    assert table_wise[WEIGHTS].tolist() == [0, 3200]
+    assert table_wise[STATE].tolist() == [0, 400]
+    assert table_wise[REDUCED].tolist() == [0, 0]
+
+
+def test_work_is_bytes_of_rows_and_vectors_and_time_of_ids() -> None:
+    passes = 2 * (20 + 10) * 32 + 2 * 20 * 36
+    assert cost("table_wise", (1,))[WORK].tolist() == [0, passes * 1000 + 20 * 10**6]  # picoseconds
+
+
+def test_row_wise_divides_lookups_and_multiplies_vectors() -> None:
+    table_wise, row_wise = cost("table_wise", (0,)), cost("row_wise", (0, 1))
+    assert row_wise[LOOKUPS].tolist() == [10, 10]
+    assert row_wise[POOLED].tolist() == [320, 320]
+    assert row_wise[POOLED].sum() == 2 * table_wise[POOLED].sum()
+    assert row_wise[WEIGHTS].sum() == table_wise[WEIGHTS].sum()
+
+
+def test_squares_go_to_every_shard_of_a_column_wise_table() -> None:
+    """Squares of 20 rows, 4 bytes each, go to 4 shards: the rank itself, one on its host, and two on another host."""
+    samples = (5, 5, 0, 0)
+    columns = cost("column_wise", (0, 1, 2, 3), samples=samples)
+    assert columns[[MERGED, NEAR, FAR]].T.tolist() == [[320, 80, 160]] * 4
+    alone = cost("column_wise", (0, 1, 2, 3), samples=samples, shared_moments=False)
+    assert not alone[[MERGED, NEAR, FAR]].any()
+    picoseconds = 80 * 10**6 + 160 * 2 * 10**7  # a rank has half of the bandwidth of its host
+    assert (columns[WORK] - alone[WORK]).tolist() == [picoseconds] * 4
+
+
+def test_table_row_wise_merges_vectors_of_all_samples_and_gradients_of_the_rail() -> None:
+    rows = cost("table_row_wise", (0, 1), samples=(2, 1, 1, 1))  # rails of 3 and 2 samples, vectors of 32 bytes
+    assert rows[MERGED].tolist() == [(5 + 2 * 3) * 32, (5 + 2 * 2) * 32, 0, 0]
+    assert rows[NEAR].tolist() == [(2 + 3) * 32, (3 + 2) * 32, 0, 0]
+    assert not rows[FAR].any()
+
+
+def test_data_parallel_needs_no_all_to_all_and_reduces_all_rows() -> None:
+    copies = cost("data_parallel", (0, 1))
+    assert copies[LOOKUPS].tolist() == [10, 10]
+    assert not copies[[IDS, POOLED, GRADIENTS]].any()
+    assert copies[REDUCED].tolist() == [3200, 3200]
+    network = 2 * 1 / 2 * 3200 * 1e-6  # 2 (p - 1) / p
+    passes = 2 * (10 + 5) * 32 + 4 * 3200 + 2 * 400
+    assert (copies[WORK] / 1e12).tolist() == pytest.approx([network + passes * 1e-9 + 10e-6] * 2)
+
+
+def test_all_reduce_takes_slowest_link_only_if_there_are_several_hosts() -> None:
+    assert MACHINE.all_reduce_seconds(1e6, 1) == 0
+    assert MACHINE.all_reduce_seconds(1e6, 2) == pytest.approx(1)
+    assert MACHINE.all_reduce_seconds(1e6, 4) == pytest.approx(15)  # 2 · 3 / 4 at a tenth of the bandwidth
+
+
+def test_half_precision_halves_sent_bytes_but_not_weights() -> None:
+    full, half = cost("table_wise", (0,)), cost("table_wise", (0,), forward_bytes=2, backward_bytes=2)
+    assert 2 * half[[POOLED, GRADIENTS]].sum() == full[[POOLED, GRADIENTS]].sum()
+    assert half[IDS].tolist() == full[IDS].tolist()
+    assert half[WEIGHTS].tolist() == full[WEIGHTS].tolist()
+    assert half[BATCH, 0] > full[BATCH, 0]  # rounded copies exist beside the originals
+
+
+def test_small_table_needs_less_working_memory() -> None:
+    few, many = (cost("table_wise", (0,), table=Table(rows, 8, 20.0))[WORK, 0] for rows in (1, 1000))
+    assert few < many
+
+
+@pytest.mark.parametrize("kind", ["table_wise", "data_parallel"])
+def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None:
+    slow = Machine(1e9, 0.0, 1e6, 1e5, 2, host_memory_bandwidth=1e8)
+    whole = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow)
+    half = cost(kind, (0, 1)[: 1 + (kind == "data_parallel")], slow, table=Table(100, 8, 2.0, host_share=0.5))
+    assert half[HOST_MEMORY, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
+    num_ids, touched = (20, 20) if kind == "table_wise" else (10, 100)
+    rows_read = num_ids * 32 + 2 * touched * 36
+    assert half[WORK, 0] - whole[WORK, 0] == rows_read / 2 * (10 - 1) * 1000
+
+
+def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
+    workload = Workload((TABLE,), (5, 4, 5, 4, 5, 4))  # three ranks are two of one host and one of another
+    for kind in KINDS.values():
+        of_kind = layouts(kind, TABLE, workload, MACHINE)
+        for layout in of_kind:
+            for number, ranks in enumerate(layout.choices):
+                loads = layout.everywhere.copy()
+                loads[:, layout.groups[number]] += layout.shards
+                assert (loads == table_cost(kind, ranks, TABLE, workload, MACHINE)).all()
+        choices = [ranks for layout in of_kind for ranks in layout.choices]
+        assert sorted(choices) == sorted(kind.choices(6, MACHINE.ranks_per_host))
+
+
+def test_time_without_end_is_limited_so_that_sums_do_not_overflow() -> None:
+    still = Machine(1e-9, 1e-6, 1e-9, 1e-9, ranks_per_host=1)
+    assert (10_000 * cost("table_wise", (0,), still)[WORK] >= 0).all()

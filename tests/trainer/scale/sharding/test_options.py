@@ -1,0 +1,79 @@
+"""Tests of the choice of an option for each table: bounds, thresholds, and scarce memory."""
+
+import numpy as np
+import pytest
+
+from trainer.registry import KINDS
+from trainer.scale.sharding.assignment import assigned
+from trainer.scale.sharding.cost import Table, Workload
+from trainer.scale.sharding.options import MEMORY, balanced, bounds, cheapest, options_of
+from trainer.scale.sharding.planner import ShardingConfig
+from trainer.scale.sharding.step import Step
+
+MACHINE = ShardingConfig().machine(ranks_per_host=2)
+NO_LIMIT = 1 << 50
+
+
+def options(tables, num_ranks: int = 4, kinds=KINDS):
+    workload = Workload(tuple(tables), (256,) * num_ranks)
+    step = Step(workload, MACHINE)
+    return [options_of(kinds, table, workload, MACHINE, step) for table in tables], step
+
+
+def kinds_of(selected) -> list[str]:
+    return [option.kind for option in selected]
+
+
+def test_bounds_are_the_seconds_of_an_even_plan() -> None:
+    (of_tables, step) = options([Table(100_000, 64, 1.0)] * 4, kinds={"table_wise": KINDS["table_wise"]})
+    selected = cheapest(of_tables, NO_LIMIT)
+    seconds = step.seconds(assigned(selected, [0, 1, 2, 3]).loads)
+    assert bounds(selected, step) == pytest.approx((seconds.mean(), seconds.max()))
+
+
+def test_no_plan_is_faster_than_bounds() -> None:
+    of_tables, step = options([Table(10_000 * number, 64, float(number)) for number in range(1, 9)])
+    selected = [of_table[0] for of_table in of_tables]
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        seconds = step.seconds(assigned(selected, draw.integers(0, 4, 8).tolist()).loads)
+        assert seconds.max() >= max(bounds(selected, step)) * (1 - 1e-9)
+
+
+def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
+    """With four ranks on a host, six ranks have one group of three on one host and one that is divided by hosts."""
+    machine, table = ShardingConfig().machine(ranks_per_host=4), Table(100_000, 66, 10.0)
+    workload = Workload((table,), (256,) * 6)
+    step = Step(workload, machine)
+    columns = options_of({"column_wise": KINDS["column_wise"]}, table, workload, machine, step)
+    inside, divided = (
+        next(option for option in columns if option.choices == [ranks]) for ranks in ((0, 1, 2), (3, 4, 5))
+    )
+    assert divided.longest > inside.longest  # squares cross hosts
+    mean, alone = bounds([inside], step)
+    assert alone == pytest.approx(2 * mean)
+
+
+def test_table_with_too_long_a_shard_is_split() -> None:
+    tables = [Table(1_000_000, 64, 100.0)] + [Table(100_000, 64, 1.0)] * 3
+    of_tables, step = options(tables)
+    assert kinds_of(cheapest(of_tables, NO_LIMIT))[0] == "table_wise"
+    assert kinds_of(balanced(of_tables, step, NO_LIMIT))[0] == "row_wise"
+
+
+def test_copies_are_given_up_where_memory_is_scarce() -> None:
+    of_tables, _ = options([Table(300, 64, 20.0)] * 6)
+    assert set(kinds_of(cheapest(of_tables, NO_LIMIT))) == {"data_parallel"}
+    memory = sum(option.memory for option in cheapest(of_tables, NO_LIMIT))
+    frugal = cheapest(of_tables, memory - 1)
+    assert sum(option.memory for option in frugal) < memory
+    least = cheapest(of_tables, 0)
+    assert [option.memory for option in least] == [min(o.memory for o in of_table) for of_table in of_tables]
+
+
+def test_memory_of_an_option_is_that_of_its_loads() -> None:
+    of_tables, _ = options([Table(1_000, 64, 2.0)])
+    for option in of_tables[0]:
+        loads = assigned([option], [0]).loads
+        assert loads[MEMORY].sum() == option.memory
+        assert loads[MEMORY].max() == option.most_memory

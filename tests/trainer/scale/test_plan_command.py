@@ -1,0 +1,91 @@
+"""Tests of `python -m trainer.plan`: published models within memory, presets of the trainer, errors in one line."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from trainer.errors import ConfigError
+from trainer.registry import KINDS
+from trainer.scale.plan_command import dry_run
+from trainer.scale.sharding.plan import load_plan
+
+
+def output(*arguments: str) -> str:
+    result = CliRunner().invoke(dry_run, list(arguments), standalone_mode=False, catch_exceptions=False)
+    return result.output
+
+
+def rate(text: str) -> tuple[float, float]:
+    """Return predicted and published samples/s."""
+    predicted, published = re.search(r"([\d,]+) samples/s, .* published ([\d,]+)", text).groups()
+    return float(predicted.replace(",", "")), float(published.replace(",", ""))
+
+
+@pytest.mark.parametrize("preset", ["zionex-a", "zionex-i", "zionex-f"])
+def test_predicted_rate_of_published_model_is_within_a_factor_of_two(preset: str) -> None:
+    predicted, published = rate(output("--preset", preset, "--ranks", "128", "--ranks-per-host", "8"))
+    assert published / 2 < predicted < published * 2
+
+
+def test_model_that_exceeds_memory_of_ranks_uses_that_of_hosts() -> None:
+    text = output("--preset", "zionex-f", "--ranks", "128", "--ranks-per-host", "8")
+    host = re.search(r"of hosts ([\d.]+) TB", text)
+    assert 12e12 * 2 - 128 * 32e9 < float(host[1]) * 1e12 < 128 * 187.5e9
+
+
+def test_published_rate_is_compared_only_at_its_number_of_ranks() -> None:
+    assert "× the published" not in output("--preset", "zionex-i", "--ranks", "64", "--ranks-per-host", "8")
+
+
+def test_preset_of_the_trainer_is_planned_with_its_keys(tmp_path) -> None:
+    path = tmp_path / "plan.yaml"
+    text = output("--ranks", "4", "--ranks-per-host", "2", "--set", "sharding.kind=row_wise", "--save", str(path))
+    assert text.startswith("demo on 4 ranks, 2 per host")
+    assert re.search(r"row_wise +26 +104,000", text)
+    assert {placement.kind for placement in load_plan(path, KINDS, 26, 4, 2).tables} == {"row_wise"}
+
+
+def test_plan_of_a_file_is_used_and_saved(tmp_path) -> None:
+    edited, copy = tmp_path / "plan.yaml", tmp_path / "copy.yaml"
+    output("--ranks", "2", "--set", "sharding.kind=row_wise", "--set", f"sharding.save={edited}")
+    edited.write_text(edited.read_text().replace("row_wise, ranks: [0, 1]", "table_wise, ranks: [1]", 1))
+    keys = "--set", f"sharding.plan={edited}", "--set", f"sharding.save={copy}"
+    assert re.search(r"table_wise +1 +20,000", output("--ranks", "2", *keys))
+    assert copy.read_text() == edited.read_text()
+    with pytest.raises(ConfigError, match="is for 2 ranks: this job has 4"):
+        output("--ranks", "4", *keys)
+    with pytest.raises(ConfigError, match="do not fit into memory"):
+        output("--ranks", "2", *keys, "--set", "sharding.memory_bytes=1000000")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--preset", "zionex-b", "--ranks", "2"), "there is no preset zionex-b: it is misspelt. Use demo, .*zionex-a"),
+        (("--preset", "zionex-a", "--ranks", "8", "--set", "train.seed=1"), "zionex-a has no keys"),
+        (("--preset", "zionex-f", "--ranks", "64"), "a rank would need .* of host memory, with table"),
+        (("--ranks", "2", "--set", "sharding.flops=0"), "sharding.flops is 0.0: it must be above 0, in operations"),
+        (
+            ("--ranks", "3", "--ranks-per-host", "2", "--set", "sharding.kind=table_row_wise"),
+            "table_row_wise does not fit 3 ranks: a host has 2 of them",
+        ),
+        (("--ranks", "2", "--save", "/nowhere/plan.yaml"), "cannot write /nowhere/plan.yaml"),
+    ],
+)
+def test_misuse_is_refused(arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        output(*arguments)
+
+
+def test_error_is_one_line_and_torch_is_not_imported() -> None:
+    code = (
+        "import sys; from trainer.plan import main; sys.argv[1:] = ['--preset', 'zionex-f', '--ranks', '64'];"
+        "import atexit; atexit.register(lambda: print('torch' in sys.modules)); main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(r"trainer: the tables do not fit into memory: .*\n", done.stderr)
+    assert done.stdout == "False\n"

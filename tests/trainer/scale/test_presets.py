@@ -1,0 +1,41 @@
+"""Tests of the presets: each of them trains two steps. Those of Criteo and MLPerf have the documented shape."""
+
+import pytest
+
+from trainer.keys import apply_changes
+from trainer.loader import Extent, Loader
+from trainer.loop import steps
+from trainer.scale.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
+from trainer.scale.run import Run, open_source
+
+SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
+    "criteo_kaggle": {"embedding": {"rows": [min(rows, 1000) for rows in KAGGLE_ROWS]}},
+    "mlperf_dcnv2": {"train": {"global_batch": 16}},
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_trains(single_rank_world, name: str) -> None:
+    config = apply_changes(PRESETS[name](), [SMALLER.get(name, {}), {"train": {"steps": 2}}])
+    run = Run(config, single_rank_world, open_source(config, single_rank_world))
+    with Loader(run.source, Extent.of_steps(2, config.train.global_batch), 0, 1, depth=0) as batches:
+        losses = [float(result.sums.numbers()[0]) / config.train.global_batch for result in steps(run.trainer, batches)]
+    assert len(losses) == 2
+    assert all(0.3 < loss < 3 for loss in losses)
+
+
+def test_criteo_kaggle_has_shape_of_dlrm_script() -> None:
+    config = criteo_kaggle()
+    assert sum(KAGGLE_ROWS) == 33_762_577
+    assert config.model.bottom == (512, 256, 64)  # and 16, the embedding's
+    assert config.model.top == (512, 256)  # and 1
+    assert config.embedding.dim == 16
+
+
+def test_mlperf_dcnv2_is_scaled_as_documented() -> None:
+    config = mlperf_dcnv2()
+    assert sum(MLPERF_ROWS) == 204_184_588
+    assert sum(config.embedding.rows) == pytest.approx(sum(MLPERF_ROWS) / 1000, rel=1e-3)
+    assert config.train.global_batch * 128 == 65_536
+    assert config.synthetic.pooling(26) == MLPERF_BAGS
+    assert sum(MLPERF_BAGS) == 214

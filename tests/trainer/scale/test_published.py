@@ -1,0 +1,69 @@
+"""Tests of the published models: exact sums of parameters, and assumptions that are printed."""
+
+import pytest
+
+from trainer.scale.published import PUBLISHED, ZIONEX
+
+PARAMETERS = {
+    "zionex-a": 793_000_000_000,
+    "zionex-i": 332_000_000_000,
+    "zionex-f": 12_000_000_000_000,
+    "zionex-95b": 95_000_000_000,
+    "zionex-845b": 845_000_000_000,
+}
+
+
+def test_presets_are_the_published_models() -> None:
+    assert {name: model.parameters for name, model in PUBLISHED.items()} == PARAMETERS
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_tables_and_dense_layers_have_exactly_the_published_parameters(name: str) -> None:
+    model = PUBLISHED[name]
+    assert model.dense.parameters + sum(table.rows * table.dim for table in model.tables()) == PARAMETERS[name]
+    assert 0 <= model.dense.parameters - model.layers * model.width**2 < max(model.dims)  # what no table can have
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_means_over_tables_are_those_that_are_printed(name: str) -> None:
+    model = PUBLISHED[name]
+    tables = model.tables()
+    assert len(tables) == model.num_tables
+    assert sum(table.pooling for table in tables) / len(tables) == pytest.approx(model.pooling)
+    assert tables[0].rows * tables[0].dim == pytest.approx(4 * tables[3].rows * tables[3].dim, rel=1e-3)
+
+
+def test_mean_dimension_of_a_is_93() -> None:
+    tables = PUBLISHED["zionex-a"].tables()
+    assert round(sum(table.dim for table in tables) / len(tables)) == 93
+
+
+def test_published_and_assumed_figures_are_separate() -> None:
+    published, assumed = PUBLISHED["zionex-a"].facts()
+    assert published.startswith("published (arXiv 2104.05158): 793,000,000,000 parameters, 638 M operations")
+    assert "1.2 M samples/s on 128 GPUs" in published
+    for assumption in (
+        "operations are multiply-adds",
+        "1,000 tables of dimension 4 to 384",
+        "mean pooling factor 15, 0.1 to 4 times this for a table",
+        "ids spread evenly over the rows",
+        "20 layers of 3375 × 3375 in float32 with one number of state",
+    ):
+        assert assumption in assumed
+    published, assumed = PUBLISHED["zionex-95b"].facts()
+    assert "60 M operations per sample" in assumed
+    assert "operations" not in published
+    assert "samples/s" not in published
+
+
+def test_figures_of_the_machine_are_assumed() -> None:
+    assert ZIONEX.facts().startswith("assumed: machine zionex, per rank: 32 GB")
+
+
+def test_samples_of_all_ranks_are_the_global_batch() -> None:
+    assert sum(PUBLISHED["zionex-f"].workload(100).samples) == 65_536
+
+
+def test_each_rank_adds_its_network_interface_to_the_host() -> None:
+    assert ZIONEX.machine(8).host_bandwidth == 100e9  # 4 × 200 Gb/s
+    assert ZIONEX.machine(2).host_bandwidth == 25e9

@@ -1,0 +1,124 @@
+"""Tests of runs of a single rank: progress, evaluation, checkpoints, a NaN loss, and a failed save."""
+
+import gc
+import math
+
+import pytest
+import torch
+
+from trainer.errors import CheckpointError, TrainingError
+from trainer.scale.run import Run, open_source
+from trainer.train import PooledGradients
+
+
+@pytest.fixture
+def make_run(small_config, single_rank_world, tmp_path):
+    """Return a function that creates a run of four steps with these changes."""
+
+    def make(*changes):
+        config = small_config({"train": {"steps": 4, "progress_every": 2}}, *changes)
+        return Run(config, single_rank_world, open_source(config, single_rank_world))
+
+    return make
+
+
+def test_run_prints_plan_and_progress(make_run, capsys) -> None:
+    make_run().train()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "5 tables on 1 ranks"
+    assert [line[:6] for line in lines if line.startswith(("step", "finish"))] == ["step 2", "step 4", "finish"]
+    assert lines[-1].startswith("finished 4 steps in ")
+
+
+def test_run_evaluates_on_held_out_samples(make_run, capsys) -> None:
+    trained = make_run({"evaluation": {"every": 2, "batches": 3}})
+    trained.train()
+    lines = [line for line in capsys.readouterr().out.splitlines() if "evaluation" in line]
+    assert [line.split()[1] for line in lines] == ["2", "4"]
+    assert all("of 96 samples" in line and "AUC" in line for line in lines)
+    assert not torch.equal(trained.held_out.batch(0, 0, 32).dense, trained.source.batch(0, 0, 32).dense)
+
+
+def test_resumed_run_is_bit_identical(make_run, tmp_path) -> None:
+    def tensors(run):
+        return {name: [part.tensor.clone() for part in rows.parts] for name, rows in run.state().items()}
+
+    uninterrupted = make_run()
+    uninterrupted.train()
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+    make_run({"train": {"steps": 2}}, checkpoint).train()
+    resumed = make_run(checkpoint)
+    assert resumed.steps_done == 2
+    resumed.train()
+    expected, actual = tensors(uninterrupted), tensors(resumed)
+    assert all(torch.equal(a, b) for name in expected for a, b in zip(expected[name], actual[name], strict=True))
+
+
+def test_nan_loss_ends_run_with_an_error(make_run) -> None:
+    trained = make_run()
+    trained.trainer.flat.parameter.data.fill_(math.nan)
+    with pytest.raises(TrainingError, match="the loss of step 1 is nan: a sample has a value that is NaN or infinite"):
+        trained.train()
+
+
+def test_nan_loss_does_not_end_run_if_configured(make_run, capsys) -> None:
+    trained = make_run({"train": {"stop_at_nan": False}})
+    trained.trainer.flat.parameter.data.fill_(math.nan)
+    trained.train()
+    assert capsys.readouterr().out.splitlines()[-1].startswith("finished 4 steps")
+
+
+def test_resume_with_another_batch_size_warns(make_run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+    make_run({"train": {"steps": 2}}, checkpoint).train()
+    assert "train.global_batch" not in capsys.readouterr().err
+    make_run(checkpoint, {"train": {"global_batch": 16}})
+    assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
+
+
+def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_path, write_rows, capsys) -> None:
+    file = write_rows(*[["1", *["3"] * 13, *["ff"] * 26]] * 10)
+    tables = {"embedding": {"rows": [5] * 26}, "model": {"dense_features": 13}, "criteo": {"file": str(file)}}
+    saved_steps = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+
+    def resumed(epochs: int) -> str:
+        make_run(tables, saved_steps, {"train": {"steps": 0, "epochs": epochs, "global_batch": 4}}).train()
+        return capsys.readouterr().err
+
+    assert "skipped" not in resumed(1)
+    assert "skipped" not in resumed(1)  # no step follows
+    assert "2 samples are skipped: step 3 was the last step of the run that saved it" in resumed(2)
+    assert "skipped" not in resumed(3)  # the second run ended with a full batch
+
+
+def test_checkpoint_with_other_numbers_is_resumed(make_run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+    make_run({"train": {"steps": 2}}, checkpoint).train()
+    (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
+    assert make_run(checkpoint).steps_done == 2
+    assert not capsys.readouterr().err
+
+
+def test_training_leaves_no_reference_cycles(make_run) -> None:
+    """Check that hooks are removed: a tensor and its hook that refer to each other are never collected."""
+    trained = make_run({"train": {"steps": 40}})
+    trained.train()
+    gc.collect()
+    left = sum(type(thing) is PooledGradients for thing in gc.get_objects())
+    assert left <= 1
+
+
+def test_failed_background_save_ends_run_within_two_steps(make_run, tmp_path) -> None:
+    trained = make_run({"checkpoint": {"folder": str(tmp_path / "saved_steps"), "every": 1000}})
+    trained.checkpoints._error = CheckpointError("step 1000 was not saved", "No space left on device", "Make room")
+    with pytest.raises(CheckpointError, match="No space left on device"):
+        trained.train()
+    assert trained.steps_done == 1  # the second step reported it
+
+
+def test_resumed_run_prints_its_step(make_run, tmp_path, capsys) -> None:
+    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+    make_run({"train": {"steps": 2}}, checkpoint).train()
+    assert "resumed" not in capsys.readouterr().out
+    make_run(checkpoint)
+    assert f"resumed from step 2 in {tmp_path / 'saved_steps'}" in capsys.readouterr().out

@@ -1,0 +1,72 @@
+"""Tests of plain checkpoints: a run continues bit for bit, and what does not fit is refused in one line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from trainer.checkpoint import PlainCheckpoints, tensors_of
+from trainer.config import Config, EvaluationConfig, TrainConfig
+from trainer.errors import CheckpointError
+from trainer.loader import Extent
+from trainer.loop import Loop
+from trainer.sharding import Placement
+from trainer.synthetic import Synthetic, SyntheticConfig
+from trainer.tables import EmbeddingConfig
+from trainer.train import Trainer
+from trainer.world import World
+
+ROWS, SAMPLES = (50, 20, 7), 32
+PLACEMENTS = (Placement("table_wise", (0,)), Placement("data_parallel", (0,)), Placement("table_wise", (0,)))
+
+
+@pytest.fixture
+def open_loop(single_rank_world: World, tmp_path: Path) -> Callable[..., tuple[Loop, PlainCheckpoints]]:
+    """Return a function that opens a run of some steps with its checkpoints: those of every second step."""
+
+    def opened(steps: int, rows: tuple[int, ...] = ROWS) -> tuple[Loop, PlainCheckpoints]:
+        train = TrainConfig(global_batch=SAMPLES)
+        config = Config(EmbeddingConfig(rows=rows, dim=4), train, evaluation=EvaluationConfig(every=3, batches=2))
+        trainer = Trainer(config, single_rank_world, PLACEMENTS)
+        source = Synthetic(SyntheticConfig(), rows, config.model.dense_features, seed=1)
+        loop = Loop(trainer, source, Extent.of_steps(steps, SAMPLES))
+        checkpoints = PlainCheckpoints(tmp_path / "saved", 2, tensors_of(trainer, loop.running), single_rank_world)
+        loop.checkpoints = checkpoints
+        return loop, checkpoints
+
+    return opened
+
+
+def test_run_continues_bit_for_bit(open_loop, tmp_path: Path) -> None:
+    whole, _ = open_loop(6)
+    whole.checkpoints = None
+    whole.train()
+    first, checkpoints = open_loop(4)
+    assert checkpoints.load() == (0, {})
+    first.train()
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002", "step-00000004"]
+    second, checkpoints = open_loop(6)
+    second.steps_done, numbers = checkpoints.load()
+    assert (second.steps_done, numbers["samples"]) == (4, 4 * SAMPLES)
+    second.train()
+    for name, tensor in tensors_of(whole.trainer, whole.running).items():
+        assert torch.equal(tensors_of(second.trainer, second.running)[name], tensor), name
+
+
+def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
+    open_loop(2)[0].train()
+    _, checkpoints = open_loop(2, (50, 20, 8))
+    with pytest.raises(CheckpointError, match=r"^cannot load .*step-00000002: .* Start as many ranks as saved it"):
+        checkpoints.load()
+
+
+def test_killed_save_is_not_loaded(open_loop, tmp_path: Path) -> None:
+    (tmp_path / "saved" / "step-00000002.partial").mkdir(parents=True)
+    assert open_loop(2)[1].load() == (0, {})
+
+
+def test_save_into_a_file_is_refused(open_loop, tmp_path: Path) -> None:
+    (tmp_path / "saved").write_text("no folder")
+    with pytest.raises(CheckpointError, match=r"^step 2 was not saved in .*: Not a directory"):
+        open_loop(2)[0].train()

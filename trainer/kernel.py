@@ -1,0 +1,161 @@
+"""Lookup and exact update of embedding rows: the interface of a kernel, and the kernel in plain torch.
+
+Shapes: G bags, N rows looked up, U distinct rows among them, D columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.optimizers import RULES, OptimizerConfig
+
+# Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from the kernel, which
+# halves the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
+_PIECE_BYTES = {"cpu": 1 << 20, "cuda": 256 << 20}
+
+
+@dataclass(frozen=True)
+class Bags:
+    """G bags with N rows in total. A bag may be empty."""
+
+    rows: Tensor  # (N,) row numbers of the weight
+    lengths: Tensor  # (G,) rows in each bag
+
+    def moved(self, begins: Tensor) -> Bags:
+        """Return the bags with a number (G,) added to all rows of each bag, in 64 bits."""
+        shifts = begins.repeat_interleave(self.lengths, output_size=len(self.rows))
+        return Bags(self.rows + shifts, self.lengths)
+
+    @cached_property
+    def offsets(self) -> Tensor:
+        """The begin of each bag and the end of the last one (G + 1,)."""
+        offsets = self.rows.new_zeros(len(self.lengths) + 1)
+        torch.cumsum(self.lengths, 0, out=offsets[1:])
+        return offsets
+
+    @cached_property
+    def bag_of_row(self) -> Tensor:
+        """The bag of each row (N,)."""
+        bags = torch.arange(len(self.lengths), dtype=self.rows.dtype, device=self.rows.device)
+        return bags.repeat_interleave(self.lengths, output_size=len(self.rows))
+
+
+class Kernel(Protocol):
+    """Embedding rows with their optimizer state."""
+
+    @property
+    def weight(self) -> Tensor:
+        """The weight (rows, D); a load writes into it."""
+        ...
+
+    @property
+    def state(self) -> Tensor:
+        """The optimizer state (rows,); a load writes into it."""
+        ...
+
+    def set_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the update that follows the next lookup."""
+        ...
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D)."""
+        ...
+
+    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
+        """Update each row of the last lookup once and exactly, given the gradient (G, D) of the sums."""
+        ...
+
+
+class TorchKernel:
+    """A weight of any number of rows, with one number of optimizer state for each row."""
+
+    def __init__(
+        self, optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+    ) -> None:
+        """`shape` are rows and D."""
+        num_rows, dim = shape
+        self.weight = torch.empty(num_rows, dim, dtype=dtype, device=device)
+        self.state = torch.zeros(num_rows, dtype=dtype, device=device)
+        self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
+        self._piece = max(1, _PIECE_BYTES[device.type] // (dim * dtype.itemsize))  # rows
+
+    def set_rate(self, learning_rate: float) -> None:
+        """Do nothing: `update` has the learning rate. Only FBGEMM needs it before the lookup."""
+
+    def lookup(self, bags: Bags) -> Tensor:
+        """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
+        return _sums(self.weight, bags.rows, bags.offsets)
+
+    def update(self, bags: Bags, gradient: Tensor, learning_rate: float) -> None:
+        """Update each distinct row once, given the gradient (G, D) of the sums.
+
+        Every row of a bag has the gradient of the bag's sum. The gradient of a row is the sum over the bags that
+        contain it, which is another lookup. Its order is that of the global batch, for any number of ranks.
+        """
+        for merged in _merged(bags, gradient, self._piece):
+            self.apply(merged, learning_rate)
+
+    def merge(self, bags: Bags, gradient: Tensor) -> Merged:
+        """Return the gradients of all distinct rows, for `apply`."""
+        nothing = Merged(bags.rows[:0], gradient[:0])
+        return next(_merged(bags, gradient, max(1, len(bags.rows))), nothing)
+
+    def apply(self, merged: Merged, learning_rate: float, mean_squares: Tensor | None = None) -> None:
+        """Update these rows. `mean_squares` (U,) are of all columns, if this weight has only some of a table's."""
+        rows, gradient = merged
+        self._rule(self.weight, self.state, rows, gradient, learning_rate, self._epsilon, mean_squares)
+
+
+class Merged(NamedTuple):
+    """Distinct rows and their gradients."""
+
+    rows: Tensor  # (U,)
+    gradient: Tensor  # (U, D)
+
+
+def _merged(bags: Bags, gradient: Tensor, piece_rows: int) -> Iterator[Merged]:
+    """Yield the gradients of the distinct rows in pieces, sorted by row."""
+    rows, order = bags.rows.sort(stable=True)
+    bags_by_row = bags.bag_of_row.index_select(0, order)
+    if rows.is_cuda:
+        yield _merged_without_counting(rows, bags_by_row, gradient)
+        return
+    touched, counts = torch.unique_consecutive(rows, return_counts=True)
+    # `bags_by_row` (N,) has the bags with the first touched row, then the bags with the second, …
+    begins = Bags(rows, counts).offsets  # (U + 1,)
+    for first in range(0, len(touched), piece_rows):
+        ends = begins[first : first + piece_rows + 1]
+        yield Merged(
+            touched[first : first + piece_rows],
+            _sums(gradient, bags_by_row[ends[0] : ends[-1]], ends - ends[0]),
+        )
+
+
+def _merged_without_counting(rows: Tensor, bags_by_row: Tensor, gradient: Tensor) -> Merged:
+    """Merge the gradients of each distinct one of these sorted rows (N,), given the bag of each.
+
+    The number of distinct rows stays on the GPU, since reading it would stop the CPU. There are N merged gradients.
+    Those after the distinct rows are zero, for any of the rows, and a gradient of zero changes nothing.
+    """
+    number = len(rows)
+    if not number:
+        return Merged(rows, gradient[:0])
+    places = torch.arange(number, device=rows.device)
+    is_first = torch.ones_like(rows, dtype=torch.bool)
+    torch.ne(rows[1:], rows[:-1], out=is_first[1:])
+    distinct = is_first.cumsum(0) - 1  # (N,) the place of each row among the distinct ones
+    touched = rows.scatter(0, distinct, rows)
+    begins = places.new_full((number + 1,), number).scatter_reduce_(0, distinct, places, "amin")
+    return Merged(touched, _sums(gradient, bags_by_row, begins.to(bags_by_row.dtype)))
+
+
+def _sums(weight: Tensor, rows: Tensor, offsets: Tensor) -> Tensor:
+    """Return the sum of the rows of each bag."""
+    return F.embedding_bag(rows, weight, offsets, mode="sum", include_last_offset=True)

@@ -1,0 +1,68 @@
+"""The kinds of sharding and the kernels that a configuration may name, and what divided tables need.
+
+The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this file does not
+import torch, which a dry run does without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from trainer.sharding import DataParallel, Kind, Merge, Shard, TableWise
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from trainer.kernel import Kernel
+    from trainer.optimizers import OptimizerConfig
+    from trainer.world import World
+
+    OpenKernel = Callable[[OptimizerConfig, tuple[int, int], torch.dtype, torch.device], Kernel]
+
+
+class HostSums(Protocol):
+    """The sums of vectors inside a host, for shards of `Merge.HOST`."""
+
+    def meets(self, shard: Shard, rank: int) -> bool:
+        """Return True if the rank of a shard exchanges vectors with the samples of this rank."""
+        ...
+
+    def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
+        """Add up the vectors of this host for the samples that it exchanges vectors with."""
+        ...
+
+    def gather(self, gradient: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
+        """Return the gradients for the samples of all ranks, the reverse of `reduce`."""
+        ...
+
+
+class Moments(Protocol):
+    """The mean squares of rows whose columns several ranks hold, for shards of `Merge.COLUMNS`."""
+
+    def send(self, gradients: Sequence[Tensor]) -> MomentsInFlight:
+        """Start to send the squares of the gradients (U, d) of each local table."""
+        ...
+
+
+class MomentsInFlight(Protocol):
+    """The squares on their way."""
+
+    def wait(self) -> list[Tensor]:
+        """Wait for the squares of all ranks and return the mean squares (U,) of each local table."""
+        ...
+
+
+def _torch_kernel(
+    optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> Kernel:
+    from trainer.kernel import TorchKernel
+
+    return TorchKernel(optimizer, shape, dtype, device)
+
+
+KINDS: dict[str, Kind] = {kind.name: kind for kind in (TableWise(), DataParallel())}
+KERNELS: dict[str, OpenKernel] = {"auto": _torch_kernel, "torch": _torch_kernel}  # by embedding.kernel
+HOST_SUMS: dict[Merge, Callable[[Sequence[Shard], World], HostSums]] = {}
+MOMENTS: dict[Merge, Callable[[Sequence[Shard], Sequence[int], World, torch.dtype], Moments]] = {}

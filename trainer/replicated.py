@@ -1,0 +1,113 @@
+"""The replicated tables: every rank has a copy, looks up its own samples and applies the all-reduced gradients.
+
+Such a table has few rows. Its gradient is as large as the table and is all-reduced together with the gradients of the
+dense layers. A row that no rank looked up has a gradient of zero, which changes nothing.
+
+Shapes: E replicated tables of D columns, B samples of this rank.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from trainer.batch import Batch, to_device
+from trainer.kernel import Bags
+from trainer.optimizers import RULES, OptimizerConfig
+from trainer.routing import INT32_ROWS
+from trainer.sharding import Shard
+from trainer.tables import EmbeddingConfig, fill
+
+
+class ReplicatedTables:
+    """The replicated tables. Those of one dimension are in one weight."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        optimizer: OptimizerConfig,
+        tables: Sequence[int],
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        by_width: dict[int, list[int]] = {}
+        for table in tables:
+            by_width.setdefault(config.dims[table], []).append(table)
+        self._of_width = {
+            width: _TablesOfWidth(config, optimizer, of_width, seed, dtype, device)
+            for width, of_width in by_width.items()
+        }
+        self._sizes = [tables.weight.numel() for tables in self._of_width.values()]
+
+    @property
+    def num_weights(self) -> int:
+        """The number of all weights."""
+        return sum(self._sizes)
+
+    def bags(self, batch: Batch) -> dict[int, Bags]:
+        """Return the bags of these samples, by number of columns; there by table, then by sample."""
+        ids = batch.ids.split(batch.lengths.sum(dim=1).tolist()) if self._of_width else ()
+        return {width: tables.bags(batch, ids) for width, tables in self._of_width.items()}
+
+    def lookup(self, bags: dict[int, Bags]) -> dict[int, Tensor]:
+        """Return the sum of the rows of each bag (E · B, D), by number of columns."""
+        return {width: tables.lookup(bags[width]) for width, tables in self._of_width.items()}
+
+    def gradient(self, bags: dict[int, Bags], gradient: dict[int, Tensor], out: Tensor) -> None:
+        """Write the gradient of all weights into `out`, given the gradients of the bags' sums (E · B, D)."""
+        for (width, tables), of_width in zip(self._of_width.items(), out.split(self._sizes), strict=True):
+            tables.gradient(bags[width], gradient[width], of_width.view_as(tables.weight))
+
+    def update(self, gradient: Tensor, learning_rate: float) -> None:
+        """Update all rows, given the gradient of all weights for the global batch."""
+        for tables, of_width in zip(self._of_width.values(), gradient.split(self._sizes), strict=True):
+            tables.update(of_width.view_as(tables.weight), learning_rate)
+
+    def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Return each table with views of its weight (rows, D) and its optimizer state (rows,)."""
+        for tables in self._of_width.values():
+            yield from tables.parts()
+
+
+class _TablesOfWidth:
+    """The replicated tables of D columns."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        optimizer: OptimizerConfig,
+        tables: Sequence[int],
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        self._tables, self._rows = list(tables), [config.rows[table] for table in tables]
+        width = config.dims[tables[0]]
+        self.weight = torch.empty(sum(self._rows), width, dtype=dtype, device=device)
+        self.state = torch.zeros(len(self.weight), dtype=dtype, device=device)
+        self._rule, self._epsilon = RULES[optimizer.embedding], optimizer.embedding_epsilon
+        for table, weight, _ in self.parts():
+            fill(weight, seed, Shard(table, 0, 0, len(weight), width), len(weight), width)
+
+    def bags(self, batch: Batch, ids: Sequence[Tensor]) -> Bags:
+        """Return the bags of these samples, given the ids of each table."""
+        begins, device = accumulate(self._rows, initial=0), self.weight.device
+        rows = torch.cat([ids[table] + begin for table, begin in zip(self._tables, begins, strict=False)])
+        index_type = torch.int32 if sum(self._rows) <= INT32_ROWS else torch.int64
+        lengths = batch.lengths[self._tables].flatten().to(torch.int32)
+        return Bags(to_device(rows.to(index_type), device), to_device(lengths, device))
+
+    def lookup(self, bags: Bags) -> Tensor:
+        return F.embedding_bag(bags.rows, self.weight, bags.offsets, mode="sum", include_last_offset=True)
+
+    def gradient(self, bags: Bags, gradient: Tensor, out: Tensor) -> None:
+        out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
+
+    def update(self, gradient: Tensor, learning_rate: float) -> None:
+        self._rule(self.weight, self.state, None, gradient, learning_rate, self._epsilon)
+
+    def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+        return zip(self._tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

@@ -1,0 +1,60 @@
+"""The trainer at scale: what the core does without. Importing it registers its kinds of sharding and its kernel.
+
+    config.py          the whole configuration of `python -m trainer`; presets.py has well-known models
+    run.py             a run from its start or from a checkpoint
+    planning.py        the sharding plan of this run; sharding/ has the kinds and the planner
+    plan_command.py    plans a job of any size without running it: dry_run.py, published.py
+    host_reduction.py  sums inside a host; column_moments.py: mean squares over columns that several ranks hold
+    kernel_choice.py   torch or FBGEMM (fbgemm_kernel.py)
+    criteo.py          samples from Criteo rows; prepare.py writes them to the files of shards.py
+    checkpoint/        saves and loads checkpoints; state.py has their tensors
+    disk.py            flushes files to the disk
+
+The core works through the registry: a kind says who holds which rows and columns, and there is one exchange for all.
+Nothing here is imported before it is used, since a dry run of a published model needs no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from trainer.registry import HOST_SUMS, KERNELS, KINDS, MOMENTS, HostSums, Moments
+from trainer.scale.sharding.kinds import ColumnWise, RowWise, TableRowWise
+from trainer.sharding import Merge, Shard
+
+if TYPE_CHECKING:
+    import torch
+
+    from trainer.kernel import Kernel
+    from trainer.optimizers import OptimizerConfig
+    from trainer.registry import OpenKernel
+    from trainer.world import World
+
+
+def _host_sums(shards: Sequence[Shard], world: World) -> HostSums:
+    from trainer.scale.host_reduction import HostReduction
+
+    return HostReduction(shards, world)
+
+
+def _moments(shards: Sequence[Shard], dims: Sequence[int], world: World, dtype: torch.dtype) -> Moments:
+    from trainer.scale.column_moments import ColumnMoments
+
+    return ColumnMoments(shards, dims, world, dtype)
+
+
+def _kernel(name: str) -> OpenKernel:
+    def opened(optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device) -> Kernel:
+        from trainer.scale.kernel_choice import open_kernel
+
+        return open_kernel(name, optimizer, shape, dtype, device)
+
+    return opened
+
+
+copies = KINDS.pop("data_parallel")  # stays the last: the planner takes the first of several equal kinds
+KINDS.update({kind.name: kind for kind in (RowWise(), ColumnWise(), TableRowWise(), copies)})
+KERNELS.update({name: _kernel(name) for name in ("auto", "fbgemm")})
+HOST_SUMS[Merge.HOST] = _host_sums
+MOMENTS[Merge.COLUMNS] = _moments

@@ -1,0 +1,35 @@
+"""The configuration of `python -m trainer`: the sections of the core, and of sharding, data and checkpoints."""
+
+from dataclasses import dataclass, field
+
+from trainer.config import Config
+from trainer.errors import require
+from trainer.scale.checkpoint import CheckpointConfig
+from trainer.scale.criteo import DENSE_FEATURES, SPARSE_FEATURES, CriteoConfig
+from trainer.scale.sharding.planner import ShardingConfig
+from trainer.synthetic import SyntheticConfig
+
+
+@dataclass(frozen=True)
+class RunConfig(Config):
+    """The sections of the configuration; the name of a section is the part of a key before the dot."""
+
+    sharding: ShardingConfig = field(default_factory=ShardingConfig)
+    synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
+    criteo: CriteoConfig = field(default_factory=CriteoConfig)
+    checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        folder, resume = self.checkpoint.folder, self.checkpoint.resume
+        must = "auto or none if checkpoint.folder is empty"
+        require(bool(folder) or not resume.isdecimal(), "checkpoint.resume", resume, must)
+        if self.criteo.file:
+            dense, tables = self.model.dense_features, len(self.embedding.rows)
+            require(dense == DENSE_FEATURES, "model.dense_features", dense, "13 to train on Criteo rows")
+            require(tables == SPARSE_FEATURES, "embedding.rows", f"{tables} tables", "26 for Criteo rows")
+        else:
+            require(
+                self.train.epochs == 0, "train.epochs", self.train.epochs, "0 for synthetic samples, which never end"
+            )
+            self.synthetic.of_tables(len(self.embedding.rows))

@@ -1,0 +1,168 @@
+"""The prediction of a step of a whole job from its plan, for each rank, without a process group and without tables.
+
+A roofline: every part takes as long as its operations or its bytes need at full rate.
+
+    dense     the operations of the dense layers ÷ rate, or their bytes ÷ memory bandwidth, whichever is longer
+    tables    lookups and updates (cost.py)
+    exposed   the all-to-alls of pooled vectors and their gradients; and of the ids of the next batch and of the
+              all-reduce of dense gradients, what is longer than dense and tables together, during which they run
+
+The step is that of the slowest rank. Latencies, kernels that do not reach the full rate, and input are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.registry import KINDS
+from trainer.scale.published import DenseWork
+from trainer.scale.sharding.cost import (
+    FAR,
+    GRADIENTS,
+    IDS,
+    LOADS,
+    NEAR,
+    PER_SECOND,
+    POOLED,
+    WORK,
+    Array,
+    Machine,
+    Workload,
+    table_cost,
+)
+from trainer.scale.sharding.plan import Plan, columns, in_bytes
+from trainer.scale.sharding.step import Step
+
+_MOST_RANKS = 8  # ranks in the table, the slowest ones
+_DENSE_STATE = 3  # numbers for each dense parameter: weight, gradient, optimizer state
+_DENSE_PASSES = 8  # of dense parameters: read forward and backward, gradient written; update reads 3 and writes 2
+DENSE_BYTES = 4  # bytes of a number in the dense layers
+
+
+@dataclass(frozen=True)
+class Job:
+    """The input of a dry run: a workload, a machine, limits of memory, and lines to print about them."""
+
+    facts: tuple[str, ...]  # lines to print
+    workload: Workload
+    machine: Machine
+    dense: DenseWork
+    operations_per_second: float
+    kinds: tuple[str, ...]
+    memory_bytes: int
+    host_memory_bytes: int
+    base_bytes: int
+    published_samples_per_second: float | None = None
+
+
+def dense_memory(dense: DenseWork, samples: int) -> int:
+    """Return the bytes of the dense layers on a rank with so many samples."""
+    return DENSE_BYTES * (_DENSE_STATE * dense.parameters + dense.activations * samples)
+
+
+@dataclass(frozen=True)
+class RankStep:
+    """The predicted step of one rank: seconds, and bytes sent to other ranks in all-to-alls."""
+
+    rank: int
+    dense: float
+    tables: float
+    exposed: float
+    within_hosts: int
+    across_hosts: int
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of the step, if no other rank is slower."""
+        return self.dense + self.tables + self.exposed
+
+
+def rank_steps(
+    plan: Plan, workload: Workload, machine: Machine, dense: DenseWork, operations_per_second: float
+) -> list[RankStep]:
+    """Return the step of each rank."""
+    step, loads = Step(workload, machine), np.zeros((LOADS, plan.num_ranks), dtype=np.int64)
+    for table, placement in zip(workload.tables, plan.tables, strict=True):
+        loads += table_cost(KINDS[placement.kind], placement.ranks, table, workload, machine)
+    samples = np.array(workload.samples, dtype=np.float64)
+    compute = _dense_seconds(samples, dense, machine, operations_per_second)
+    tables, exchange = loads[WORK] / PER_SECOND, step.exchanges(loads)
+    reduction = machine.all_reduce_seconds(float(DENSE_BYTES * dense.parameters), plan.num_ranks)
+    hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
+    exposed = exchange[POOLED] + exchange[GRADIENTS] + hidden
+    within = step.within_hosts(loads).sum(axis=0) + loads[NEAR]
+    across = step.crossing_hosts(loads).sum(axis=0) + loads[FAR]
+    return [
+        RankStep(
+            rank=rank,
+            dense=float(compute[rank]),
+            tables=float(tables[rank]),
+            exposed=float(exposed[rank]),
+            within_hosts=round(within[rank]),
+            across_hosts=round(across[rank]),
+        )
+        for rank in range(plan.num_ranks)
+    ]
+
+
+def _dense_seconds(samples: Array, dense: DenseWork, machine: Machine, operations_per_second: float) -> Array:
+    operations = samples * dense.operations / operations_per_second
+    traffic = DENSE_BYTES * _DENSE_PASSES * dense.parameters / machine.memory_bandwidth
+    seconds: Array = np.maximum(operations, traffic)
+    return seconds
+
+
+def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published: float | None) -> str:
+    """Return the dry run as text: tables by kind, the slowest ranks, the step and its samples/s."""
+    return "\n".join(
+        [
+            *columns([("kind", "tables", "rows", "bytes"), *_kinds(plan, workload)], left=(0,)),
+            "",
+            *columns([_HEAD, *(_row(step, plan) for step in _slowest(steps))], left=()),
+            *([f"and {len(steps) - _MOST_RANKS} faster ranks"] if len(steps) > _MOST_RANKS else []),
+            "",
+            *_summary(plan, workload, steps, published),
+        ]
+    )
+
+
+_HEAD = ("rank", "tables", "memory", "of host", "within hosts", "across", "dense", "tables", "exposed", "step")
+
+
+def _row(step: RankStep, plan: Plan) -> tuple[str, ...]:
+    load = plan.predicted[step.rank]
+    return (
+        str(step.rank),
+        str(len(load.tables)),
+        *map(in_bytes, (load.memory_bytes, load.memory.host, step.within_hosts, step.across_hosts)),
+        *(f"{seconds * 1e3:.3g} ms" for seconds in (step.dense, step.tables, step.exposed, step.seconds)),
+    )
+
+
+def _slowest(steps: Sequence[RankStep]) -> list[RankStep]:
+    slowest = sorted(steps, key=lambda step: (-step.seconds, step.rank))[:_MOST_RANKS]
+    return sorted(slowest, key=lambda step: step.rank)
+
+
+def _kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:
+    for kind in KINDS:
+        tables = [
+            table for table, placement in zip(workload.tables, plan.tables, strict=True) if placement.kind == kind
+        ]
+        if tables:
+            size = sum(table.rows * table.dim for table in tables) * workload.element_bytes
+            yield kind, f"{len(tables):,}", f"{sum(table.rows for table in tables):,}", in_bytes(size)
+
+
+def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], published: float | None) -> Iterator[str]:
+    slowest = max(step.seconds for step in steps)
+    mean = sum(step.seconds for step in steps) / len(steps)
+    rate = sum(workload.samples) / slowest
+    memory = [load.memory_bytes for load in plan.predicted]
+    host = [load.memory.host for load in plan.predicted]
+    yield f"step {slowest * 1e3:.3g} ms, {slowest / mean:.3f} × the mean of all ranks"
+    yield f"memory of a rank {in_bytes(max(memory))}, of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}"
+    yield f"{rate:,.0f} samples/s" + (f", {rate / published:.2f} × the published {published:,.0f}" if published else "")

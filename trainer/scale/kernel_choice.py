@@ -1,0 +1,93 @@
+"""The kernel that computes on the rows of a rank: plain torch, or FBGEMM if it is installed."""
+
+import importlib.util
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from trainer.errors import ConfigError
+from trainer.kernel import Bags, Kernel, TorchKernel
+from trainer.optimizers import OptimizerConfig
+
+_PACKAGE = {"cpu": "fbgemm-gpu-cpu", "cuda": "fbgemm-gpu"}  # the FBGEMM package for torch's build for each device
+
+
+def open_kernel(
+    name: str, optimizer: OptimizerConfig, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+) -> Kernel:
+    """Open the kernel that `embedding.kernel` names, for a weight of this shape (rows, D).
+
+    Raises ConfigError if FBGEMM is requested but unavailable.
+    """
+    num_rows, dim = shape
+    if choose(name, dim, dtype, device) == "fbgemm" and num_rows > 0:
+        from trainer.scale.fbgemm_kernel import FbgemmKernel  # the import takes seconds
+
+        return FbgemmKernel(num_rows, dim, device, optimizer)
+    return TorchKernel(optimizer, shape, dtype, device)
+
+
+def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
+    """Return torch or fbgemm; auto means torch on CPUs, where it depends which is faster (docs/dependencies.md)."""
+    requested = name == "fbgemm"
+    if name == "torch" or (device.type == "cpu" and not requested):
+        return "torch"
+    unsupported = _unsupported(dim, dtype, device)
+    reason = unsupported or _broken(dim, device)
+    if reason is None:
+        return "fbgemm"
+    if requested:
+        raise ConfigError("cannot use embedding.kernel fbgemm", reason, "Change it with --set embedding.kernel=torch")
+    if (
+        not unsupported and not device.index
+    ):  # one rank per host prints it, because all ranks of a host have the same installation
+        print(f"trainer: torch computes on the tables instead of FBGEMM: {reason}", file=sys.stderr, flush=True)
+    return "torch"
+
+
+def _unsupported(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
+    """Return the reason that FBGEMM does not support this configuration, or None."""
+    if dtype != torch.float32:
+        return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
+    if dim % 4:
+        return f"it needs the columns of a shard to be a multiple of 4, which {dim} is not"
+    if importlib.util.find_spec("fbgemm_gpu") is None:
+        return f"{_PACKAGE[device.type]} is not installed"
+    return None
+
+
+def _broken(dim: int, device: torch.device) -> str | None:
+    """Return the reason that the installed FBGEMM does not work, or None.
+
+    A trial update detects an FBGEMM that was built for another torch or without GPU support.
+    """
+    try:
+        with _unlogged():
+            from trainer.scale.fbgemm_kernel import FbgemmKernel
+
+            kernel = FbgemmKernel(1, dim, device, OptimizerConfig(embedding="sgd"))
+            kernel.weight.fill_(1.0)
+            bags = Bags(*(torch.tensor([number], dtype=torch.int32, device=device) for number in (0, 1)))
+            kernel.update(bags, kernel.lookup(bags), 0.5)
+            learned = kernel.weight.eq(0.5).all().item()
+    except Exception as error:  # a library that was built for another torch may raise anything
+        reason = str(error).strip().partition("\n")[0][:200] or type(error).__name__
+    else:
+        if learned:
+            return None
+        reason = "its updates are wrong"
+    return f"the installed {_PACKAGE[device.type]} does not fit torch {torch.__version__} ({reason})"
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """Disable logging, because FBGEMM logs a page about each library that it cannot load."""
+    previous_level = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(previous_level)

@@ -1,0 +1,149 @@
+"""The dry run of a job of any size: `python -m trainer.plan --preset zionex-a --ranks 128 --ranks-per-host 8`.
+
+It plans the tables and predicts memory, bytes and seconds of each rank. It needs no process group and allocates no
+table. The presets of published models need no torch either.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainer.errors import ConfigError, TrainerError
+from trainer.registry import KINDS
+from trainer.scale.dry_run import Job, as_text, dense_memory, rank_steps
+from trainer.scale.published import PUBLISHED, ZIONEX
+from trainer.scale.sharding.cost import Workload
+from trainer.scale.sharding.plan import Plan, load_plan
+from trainer.scale.sharding.planner import AUTO, RESERVE, check_fits, choose, predict
+from trainer.scale.sharding.tiers import with_tiers
+
+if TYPE_CHECKING:  # It imports torch, which takes 200 MB.
+    from trainer.scale.config import RunConfig
+
+_PARTS = (
+    1.0,
+    0.95,
+    0.9,
+    0.85,
+    0.8,
+    0.7,
+    0.6,
+    0.5,
+)  # of the memory of all ranks, tried for rows: a batch needs the rest
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--preset", default="demo", show_default=True, help="A preset of the trainer, or a published model.")
+@click.option("--ranks", type=click.IntRange(1), required=True, help="The ranks of the job.")
+@click.option("--ranks-per-host", type=click.IntRange(1), help="The ranks of a host; default: all.")
+@click.option("--config", metavar="YAML", help="A file with keys that override the preset of the trainer.")
+@click.option("--set", "assignments", metavar="A.B=C", multiple=True, help="Override one key, such as train.seed=7.")
+@click.option("--save", metavar="YAML", help="Save the plan to this file, like sharding.save.")
+def dry_run(
+    preset: str,
+    ranks: int,
+    ranks_per_host: int | None,
+    config: str | None,
+    assignments: tuple[str, ...],
+    save: str | None,
+) -> None:
+    """Plan a job and predict its step, without running it."""
+    if preset in PUBLISHED:
+        if config is not None or assignments:
+            raise ConfigError(
+                f"{preset} has no keys",
+                "it is a published model",
+                "Leave out --config and --set, or use another preset",
+            )
+        job = _published(preset, ranks, ranks_per_host or ranks)
+        workload, plan = planned(job)
+    else:
+        keys = _configured(preset, config, assignments)
+        job = _trainable(keys, ranks, ranks_per_host or ranks)
+        workload, plan = loaded(job, Path(keys.sharding.plan)) if keys.sharding.plan else planned(job)
+        save = save or keys.sharding.save
+    if save:
+        try:
+            plan.save(Path(save))
+        except OSError as error:
+            raise ConfigError(f"cannot write {save}", str(error.strerror), "Check --save or sharding.save") from error
+    steps = rank_steps(plan, workload, job.machine, job.dense, job.operations_per_second)
+    click.echo(f"{preset} on {ranks} ranks, {job.machine.ranks_per_host} per host")
+    for line in (*job.facts, "", as_text(plan, workload, steps, job.published_samples_per_second)):
+        click.echo(line)
+
+
+def planned(job: Job) -> tuple[Workload, Plan]:
+    """Return the workload and its plan. Rows that do not fit into the ranks' memory are in that of their hosts."""
+    for workload in _workloads(job):
+        try:
+            return workload, choose(
+                workload, job.machine, job.kinds, job.memory_bytes, job.base_bytes, job.host_memory_bytes
+            )
+        except ConfigError as error:
+            last = error
+    raise last
+
+
+def loaded(job: Job, path: Path) -> tuple[Workload, Plan]:
+    """Return the workload and the plan of this file."""
+    workload, machine = job.workload, job.machine
+    placed = load_plan(path, KINDS, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
+    plan = predict(placed, workload, machine, job.base_bytes)
+    check_fits(plan, job.memory_bytes)
+    return workload, plan
+
+
+def _workloads(job: Job) -> Iterator[Workload]:
+    yield job.workload
+    if job.host_memory_bytes:
+        for part in _PARTS:
+            room = int((job.memory_bytes - job.base_bytes) * job.workload.num_ranks * part)
+            yield with_tiers(job.workload, room)
+
+
+def _configured(preset: str, config: str | None, assignments: Sequence[str]) -> RunConfig:
+    from trainer.keys import configured  # imports torch, which takes 200 MB
+    from trainer.scale.presets import PRESETS
+
+    if preset not in PRESETS:
+        names = ", ".join((*PRESETS, *PUBLISHED))
+        raise ConfigError(f"there is no preset {preset}", "it is misspelt", f"Use {names}")
+    return configured(PRESETS[preset](), config, assignments)
+
+
+def _trainable(config: RunConfig, ranks: int, ranks_per_host: int) -> Job:
+    from trainer.scale.planning import dry_run_job  # imports torch
+
+    return dry_run_job(config, ranks, ranks_per_host)
+
+
+def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:
+    model, workload = PUBLISHED[preset], PUBLISHED[preset].workload(ranks)
+    return Job(
+        facts=(*model.facts(), ZIONEX.facts()),
+        workload=workload,
+        machine=ZIONEX.machine(ranks_per_host),
+        dense=model.dense,
+        operations_per_second=ZIONEX.operations_per_second,
+        kinds=(AUTO,) * len(workload.tables),
+        memory_bytes=int(ZIONEX.memory_bytes * (1 - RESERVE)),
+        host_memory_bytes=ZIONEX.host_memory_bytes,
+        base_bytes=dense_memory(model.dense, max(workload.samples)),
+        published_samples_per_second=model.samples_per_second if ranks == 128 else None,
+    )
+
+
+def main() -> None:
+    """Run the command. An error of the user ends it with one line on stderr and exit code 2."""
+    try:
+        dry_run.main(prog_name="python -m trainer.plan", standalone_mode=False)
+    except (click.ClickException, TrainerError) as error:
+        message = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        click.echo(f"trainer: {message}", err=True)
+        sys.exit(2)

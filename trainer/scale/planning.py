@@ -1,0 +1,183 @@
+"""The sharding plan of a run: from a file, or chosen by the planner for this configuration and these hosts.
+
+All ranks must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
+"""
+
+import resource
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import torch
+import torch.distributed as dist
+
+from trainer.all_to_all import PRECISIONS
+from trainer.batch import shares
+from trainer.config import DTYPES
+from trainer.dense import DenseModel
+from trainer.errors import ConfigError
+from trainer.faults import raised_on_all_ranks
+from trainer.flat import FlatParameters
+from trainer.optimizers import DenseOptimizer
+from trainer.registry import KINDS
+from trainer.scale.config import RunConfig
+from trainer.scale.dry_run import Job, dense_memory
+from trainer.scale.published import DenseWork
+from trainer.scale.sharding.cost import Table, Workload
+from trainer.scale.sharding.plan import Plan, in_bytes, load_plan
+from trainer.scale.sharding.planner import check_fits, choose, predict
+from trainer.world import World
+
+_NO_LIMIT = 1 << 60  # bytes
+
+
+def workload_of(config: RunConfig, num_ranks: int) -> Workload:
+    """Return the workload of a step, the input of the planner."""
+    element = DTYPES[config.train.dtype].itemsize
+    forward, backward = (
+        element if precision is None else precision.itemsize
+        for precision in (PRECISIONS[config.wire.forward], PRECISIONS[config.wire.backward])
+    )
+    tables = tuple(
+        Table(rows, dim, pooling)
+        for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
+    )
+    samples = tuple(share.size for share in shares(config.train.global_batch, num_ranks))
+    return Workload(tables, samples, element, forward, backward, config.optimizer.shares_moments)
+
+
+def check(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
+    """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
+    _check_kinds(config, num_ranks, ranks_per_host)
+    if config.sharding.plan:
+        load_plan(Path(config.sharding.plan), KINDS, len(config.embedding.rows), num_ranks, ranks_per_host)
+
+
+def _check_kinds(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
+    for kind in config.sharding.kinds(len(config.embedding.rows)):
+        if kind in KINDS and not KINDS[kind].choices(num_ranks, ranks_per_host):
+            raise ConfigError(
+                f"{kind} does not fit {num_ranks} ranks",
+                f"a host has {ranks_per_host} of them, so the hosts have different numbers of ranks",
+                "Start as many ranks on every host, or change sharding.kind",
+            )
+
+
+def plan(config: RunConfig, world: World) -> Plan:
+    """Return the plan with its prediction, the same on every rank. Raises ConfigError.
+
+    The process group must exist.
+    """
+    sharding, workload = config.sharding, workload_of(config, world.size)
+    free = _all_reduced(_free_bytes(world), dist.ReduceOp.MIN, world)
+    base = _all_reduced(_base_bytes(config, world), dist.ReduceOp.MAX, world)
+    ranks_per_host = _ranks_per_host(world, sharding.kinds(len(workload.tables)))
+    machine, limit = sharding.machine(ranks_per_host), sharding.limit(free, world.local_size, base)
+    if sharding.plan:
+        selected = predict(
+            load_plan(Path(sharding.plan), KINDS, len(workload.tables), world.size, ranks_per_host),
+            workload,
+            machine,
+            base,
+        )
+        check_fits(selected, limit)
+    else:
+        selected = choose(workload, machine, sharding.kinds(len(workload.tables)), limit, base)
+    if sharding.save:
+        with raised_on_all_ranks():
+            if world.rank == 0:
+                _save(selected, sharding.save)
+    return selected
+
+
+def _save(plan: Plan, path: str) -> None:
+    try:
+        plan.save(Path(path))
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}", str(error.strerror), "Check sharding.save") from error
+
+
+def dry_run_job(config: RunConfig, num_ranks: int, ranks_per_host: int) -> Job:
+    """Return the job of a dry run. Its dense layers have the operations of their matrices, without the interaction.
+
+    The memory of the process, such as that of torch, is not counted. Without `sharding.memory_bytes` there is no limit.
+    """
+    _check_kinds(config, num_ranks, ranks_per_host)
+    sharding, workload = config.sharding, workload_of(config, num_ranks)
+    model = DenseModel(config.model, config.embedding.dims, 0, DTYPES[config.train.dtype])
+    parameters = list(model.parameters())
+    weights = [parameter for parameter in parameters if parameter.dim() == 2]
+    dense = DenseWork(
+        parameters=sum(parameter.numel() for parameter in parameters),
+        operations=6 * sum(weight.numel() for weight in weights),  # a product forward and two backward
+        activations=sum(len(weight) for weight in weights),
+    )
+    limit = in_bytes(sharding.memory_bytes) if sharding.memory_bytes else "no limit: sharding.memory_bytes is 0"
+    facts = f"machine of the keys sharding.…; memory of a rank: {limit}"
+    return Job(
+        facts=(facts,),
+        workload=workload,
+        machine=sharding.machine(ranks_per_host),
+        dense=dense,
+        operations_per_second=sharding.flops,
+        kinds=sharding.kinds(len(workload.tables)),
+        memory_bytes=sharding.memory_bytes or _NO_LIMIT,
+        host_memory_bytes=0,
+        base_bytes=dense_memory(dense, max(workload.samples)),
+    )
+
+
+def _pooling(config: RunConfig) -> tuple[float, ...]:
+    """Return the mean pooling factor of each table, the ids of a sample. A category of Criteo is one id."""
+    num_tables = len(config.embedding.rows)
+    return (1.0,) * num_tables if config.criteo.file else config.synthetic.pooling(num_tables)
+
+
+def _base_bytes(config: RunConfig, world: World) -> int:
+    """Return the peak memory of a rank without tables, measured in two trial steps of the dense layers."""
+    dims, dtype, device = config.embedding.dims, DTYPES[config.train.dtype], world.device
+    samples = shares(config.train.global_batch, world.size)[world.rank].size
+    model = DenseModel(config.model, dims, config.train.seed, dtype).to(device)
+    flat = FlatParameters(model, 1, 0, replace(config.overlap, gradients=False))
+    optimizer = DenseOptimizer(config.optimizer, flat.parameter)
+    for _ in range(2):
+        flat.begin(flat.sums)
+        pooled = torch.zeros(samples, sum(dims), dtype=dtype, device=device, requires_grad=True)
+        bottom = model.bottom(torch.zeros(samples, config.model.dense_features, dtype=dtype, device=device))
+        model.top(bottom, pooled).sum().backward()
+        optimizer.step(0.0)
+    if device.type == "cuda":
+        reserved: int = torch.cuda.max_memory_reserved(device)
+        return reserved
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _ranks_per_host(world: World, kinds: Sequence[str]) -> int:
+    """Return the number of ranks on each host, or 1 if hosts have different numbers: then all ranks count as far.
+
+    Raises ConfigError on all ranks if a table of these kinds needs equal hosts.
+    """
+    least, most = (
+        _all_reduced(world.local_size, operation, world) for operation in (dist.ReduceOp.MIN, dist.ReduceOp.MAX)
+    )
+    if least != most and "table_row_wise" in kinds:
+        raise ConfigError(
+            f"table_row_wise does not fit {world.size} ranks",
+            f"a host has {least} of them, and another one {most}",
+            "Start as many ranks on every host, or change sharding.kind",
+        )
+    return least if least == most else 1
+
+
+def _free_bytes(world: World) -> int:
+    free: int = psutil.virtual_memory().available
+    if world.device.type == "cuda":
+        free = torch.cuda.mem_get_info(world.device)[0] * world.local_size
+    return free
+
+
+def _all_reduced(amount: int, operation: dist.ReduceOp.RedOpType, world: World) -> int:
+    reduced = torch.tensor(amount, device=world.device)
+    dist.all_reduce(reduced, operation)
+    return int(reduced)

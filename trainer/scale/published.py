@@ -1,0 +1,159 @@
+"""Published models as inputs of the planner, for dry runs only: they do not fit into one machine.
+
+The models are those of ZionEX (arXiv 2104.05158). Parameters, operations of a sample and samples/s are published.
+Everything else is assumed, and a dry run prints it as such. docs/published-models.md has the sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from trainer.scale.sharding.cost import Machine, Table, Workload
+
+_SIZE_UNIT = 10**12  # the sizes of tables are proportional to this ÷ their number: whole numbers, for exact sums
+_POOLING = (0.1, 1.0, 0.3, 4.0, 0.1, 1.0, 0.5, 2.0, 0.1, 0.9)  # factors of the mean, which is 1
+_GLOBAL_BATCH = 65_536
+
+
+@dataclass(frozen=True)
+class DenseWork:
+    """The dense layers of a model."""
+
+    parameters: int
+    operations: float  # floating-point operations of a sample in a step, forward and backward
+    activations: int = 0  # numbers of a sample that the backward pass needs
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    """A model with its published figures, and with what is assumed about its tables and layers."""
+
+    name: str
+    parameters: int  # published; the dense layers and all tables have exactly as many
+    multiply_adds: float  # published as FLOP per sample, see docs/published-models.md
+    samples_per_second: float | None  # published, on 128 GPUs
+    num_tables: int
+    dims: tuple[int, ...]  # dimensions of the tables, repeated
+    pooling: float  # mean over the tables
+    layers: int
+    width: int  # of a layer
+    source: str
+    operations_are_published: bool = True
+
+    @property
+    def dense(self) -> DenseWork:
+        """The dense layers: square matrices, and the few parameters that no table can have for an exact sum."""
+        weights = self.layers * self.width**2
+        rest = (self.parameters - weights) % gcd(*self.dims)
+        return DenseWork(weights + rest, 2 * self.multiply_adds, self.layers * self.width)
+
+    def tables(self) -> tuple[Table, ...]:
+        """Return the tables: the k-th largest one has 1 / k of the parameters of the largest one."""
+        left = self.parameters - self.dense.parameters
+        dims = [self.dims[number % len(self.dims)] for number in range(self.num_tables)]
+        sizes = [_SIZE_UNIT // number for number in range(1, self.num_tables + 1)]
+        rows = [left * size // (sum(sizes) * dim) for size, dim in zip(sizes, dims, strict=True)]
+        left -= sum(num * dim for num, dim in zip(rows, dims, strict=True))
+        for number in sorted(range(self.num_tables), key=lambda number: -dims[number]):  # what rounding has left
+            rows[number] += left // dims[number]
+            left %= dims[number]
+        factors = [_POOLING[(number + number // 10) % len(_POOLING)] for number in range(self.num_tables)]
+        return tuple(
+            Table(num, dim, self.pooling * factor) for num, dim, factor in zip(rows, dims, factors, strict=True)
+        )
+
+    def workload(self, num_ranks: int) -> Workload:
+        """Return the workload of a step, with numbers of 2 bytes in tables and on the network."""
+        size, rest = divmod(_GLOBAL_BATCH, num_ranks)
+        samples = tuple(size + (rank < rest) for rank in range(num_ranks))
+        return Workload(self.tables(), samples, element_bytes=2, forward_bytes=2, backward_bytes=2)
+
+    def facts(self) -> tuple[str, str]:
+        """Return a line with what is published, and a line with what is assumed."""
+        published: list[str] = [f"{self.parameters:,} parameters"]
+        assumed: list[str] = []
+        (published if self.operations_are_published else assumed).append(
+            f"{self.multiply_adds / 1e6:g} M operations per sample"
+        )
+        if self.samples_per_second:
+            published.append(f"{self.samples_per_second / 1e6:g} M samples/s on 128 GPUs")
+        dims = f"{min(self.dims)} to {max(self.dims)}" if len(set(self.dims)) > 1 else str(self.dims[0])
+        assumed += [
+            "operations are multiply-adds",
+            f"{self.num_tables:,} tables of dimension {dims}, the k-th one with 1/k of the parameters of the first",
+            f"mean pooling factor {self.pooling:g}, {min(_POOLING):g} to {max(_POOLING):g} times this for a table",
+            "ids spread evenly over the rows",
+            f"{self.layers} layers of {self.width} × {self.width} in float32 with one number of state",
+            f"global batch {_GLOBAL_BATCH:,}",
+            "float16 in tables and on the network",
+        ]
+        return f"published ({self.source}): {', '.join(published)}", f"assumed: {', '.join(assumed)}"
+
+
+_PAPER = "arXiv 2104.05158"
+_DIMS_OF_A = (4, 64, 16, 384, 64, 32, 112, 64, 96, 92)  # from 4 to 384, 93 on average
+
+PUBLISHED: dict[str, PublishedModel] = {
+    model.name: model
+    for model in (
+        PublishedModel("zionex-a", 793 * 10**9, 638e6, 1.2e6, 1000, _DIMS_OF_A, 15, 20, 3375, _PAPER),
+        PublishedModel("zionex-i", 332 * 10**9, 60e6, 3.4e6, 100, (92,), 70, 43, 682, _PAPER),
+        PublishedModel("zionex-f", 12 * 10**12, 5e6, 1.7e6, 10, (256,), 20, 7, 490, _PAPER),
+        PublishedModel(
+            "zionex-95b", 95 * 10**9, 60e6, None, 100, (92,), 70, 43, 682, f"{_PAPER}, first version", False
+        ),
+        PublishedModel(
+            "zionex-845b", 845 * 10**9, 638e6, None, 1000, _DIMS_OF_A, 15, 20, 3375, f"{_PAPER}, first version", False
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A rank's part of a machine, beside its bandwidths. docs/published-models.md has the source of each number."""
+
+    name: str
+    memory_bytes: int
+    host_memory_bytes: int
+    operations_per_second: float  # in dense layers
+    memory_bandwidth: float
+    host_memory_bandwidth: float
+    network_bandwidth: float  # within a host
+    host_bandwidth_per_rank: float  # between hosts
+
+    def machine(self, ranks_per_host: int) -> Machine:
+        """Return the machine with this number of ranks on a host; each rank adds its network interface."""
+        between_hosts = self.host_bandwidth_per_rank * ranks_per_host
+        return Machine(
+            self.memory_bandwidth,
+            0.0,
+            self.network_bandwidth,
+            between_hosts,
+            ranks_per_host,
+            self.host_memory_bandwidth,
+        )
+
+    def facts(self) -> str:
+        """Return a line with the figures of a rank."""
+        return (
+            f"assumed: machine {self.name}, per rank:"
+            f" {self.memory_bytes / 1e9:g} GB at {self.memory_bandwidth / 1e9:g} GB/s,"
+            f" {self.host_memory_bytes / 1e9:g} GB of the host at {self.host_memory_bandwidth / 1e9:g} GB/s,"
+            f" {self.operations_per_second / 1e12:g} TFLOP/s,"
+            f" network {self.network_bandwidth / 1e9:g} GB/s in a host and"
+            f" {self.host_bandwidth_per_rank / 1e9:g} GB/s between hosts"
+        )
+
+
+ZIONEX = Accelerator(
+    name="zionex",
+    memory_bytes=32 * 10**9,  # NVIDIA V100 SXM2
+    host_memory_bytes=1_500 * 10**9 // 8,  # 1.5 TB of a node
+    operations_per_second=15e12,  # 120 TFLOP/s of a node in float32
+    memory_bandwidth=900e9,  # 7.2 TB/s of a node
+    host_memory_bandwidth=15.75e9,  # PCIe 3.0 x16, less than the 25 GB/s of its part of the node's DRAM
+    network_bandwidth=150e9,  # NVLink, one direction: 1.2 TB/s of a node
+    host_bandwidth_per_rank=12.5e9,  # 4 × 200 Gb/s of a node, one direction
+)

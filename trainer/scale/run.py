@@ -1,0 +1,86 @@
+"""A run from its start or from a checkpoint: it plans the tables, builds the trainer and trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import zmon
+from trainer.faults import raised_on_all_ranks
+from trainer.loader import Extent, Source
+from trainer.loop import Loop
+from trainer.scale.checkpoint import Checkpoints, State
+from trainer.scale.config import RunConfig
+from trainer.scale.criteo import Criteo
+from trainer.scale.planning import plan
+from trainer.scale.sharding.plan import as_text
+from trainer.scale.shards import open_criteo
+from trainer.scale.state import state_of
+from trainer.synthetic import Synthetic
+from trainer.train import Trainer
+from trainer.world import World
+
+
+def open_source(config: RunConfig, world: World) -> Source:
+    """Open the source of samples. Raises DataError, ConfigError."""
+    rows, train = config.embedding.rows, config.train
+    if config.criteo.file:
+        return open_criteo(config.criteo, rows, train.global_batch, world.warn)
+    return Synthetic(config.synthetic, rows, config.model.dense_features, train.seed)
+
+
+def extent(config: RunConfig, source: Source) -> Extent:
+    """Return the number of steps and the size of their global batches."""
+    train = config.train
+    if train.epochs and source.num_samples is not None:
+        return Extent.of_epochs(train.epochs, source.num_samples, train.global_batch)
+    return Extent.of_steps(train.steps or None, train.global_batch)
+
+
+class Run(Loop):
+    """One run from its start or from a checkpoint. The process group must exist."""
+
+    def __init__(self, config: RunConfig, world: World, source: Source) -> None:
+        with zmon.activity("init"):  # the optimizers' trial steps are not training
+            self.plan = plan(config, world)
+            with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
+                trainer = Trainer(config, world, self.plan.tables)
+        super().__init__(trainer, source, extent(config, source))
+        self.config: RunConfig = config
+        # With one number of optimizer state.
+        row_bytes = [(dim + 1) * trainer.dtype.itemsize for dim in config.embedding.dims]
+        world.say(as_text(self.plan, config.embedding.rows, row_bytes))
+        zmon.plan(ranks=self.plan.as_json())
+        if config.checkpoint.folder:
+            self.checkpoints = checkpoints = Checkpoints(config.checkpoint, self.state(), world.warn)
+            with zmon.activity("checkpoint"):
+                self.steps_done, saved = checkpoints.resume()
+            self._warn_of_changes(saved)
+            if self.steps_done:
+                world.say(f"resumed from step {self.steps_done} in {config.checkpoint.folder}")
+
+    def train(self) -> None:
+        """Train to the end of the run. Raises TrainingError, CheckpointError, DataError."""
+        super().train()
+        if isinstance(self.source, Criteo) and self.source.skipped:
+            self.world.warn(self.source.skipped)
+
+    def state(self) -> State:
+        """Return the tensors of a checkpoint: everything that a step changes."""
+        return state_of(self.trainer, self.running)
+
+    def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
+        """Warn if a setting that selects the samples has changed since the checkpoint, or if samples are skipped."""
+        for name in ("global_batch", "seed"):
+            now: int = getattr(self.config.train, name)
+            if (value := saved.get(name, now)) != now:
+                self.world.warn(
+                    f"train.{name} is {now}, but was {value:g} when step {self.steps_done} was saved: from here on the "
+                    "run trains on other samples than without the change"
+                )
+        position = self.extent.samples(self.steps_done)
+        skipped = position - saved.get("samples", position)  # older checkpoints do not have it
+        if skipped > 0 and saved["global_batch"] == self.config.train.global_batch:
+            self.world.warn(
+                f"{skipped:g} samples are skipped: step {self.steps_done} was the last step of the run that saved it, "
+                "with fewer samples, and this run continues after a full batch"
+            )

@@ -1,0 +1,88 @@
+"""An assignment of tables to options and ranks, and its score."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.scale.sharding.cost import Loads
+from trainer.scale.sharding.options import HOST, MEMORY, ROWS, Option
+from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.sharding import Placement
+
+Score = tuple[int, list[int], int]  # bytes that do not fit, nanoseconds of the ranks from the slowest on, bytes sent
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The bytes that a rank has for tables: of its own memory, and of its host's."""
+
+    room: int
+    host_room: int = 0
+
+    def excess(self, loads: Loads) -> Loads:
+        """Return the bytes of loads (…, 6, R) that do not fit (…, R)."""
+        memory_excess: Loads = np.maximum(loads[..., MEMORY, :] - self.room, 0)
+        return memory_excess + np.maximum(loads[..., HOST, :] - self.host_room, 0)
+
+
+@dataclass
+class Assignment:
+    """The option and the group of each table, with the loads of all ranks (6, R)."""
+
+    options: list[Option]
+    groups: list[int]
+    loads: Loads
+
+    def copy(self) -> Assignment:
+        """Return a copy that can be changed."""
+        return Assignment(list(self.options), list(self.groups), self.loads.copy())
+
+    def placements(self) -> list[Placement]:
+        """Return the placement of each table."""
+        return [option.placement(group) for option, group in zip(self.options, self.groups, strict=True)]
+
+    def ranks(self, table: int) -> list[int]:
+        """Return the ranks of the shards of a table."""
+        ranks: list[int] = self.options[table].groups[self.groups[table]].tolist()
+        return ranks
+
+    def without(self, table: int) -> Loads:
+        """Return the loads without a table."""
+        option = self.options[table]
+        loads = self.loads - option.everywhere
+        loads[:, option.groups[self.groups[table]]] -= option.shards
+        return loads
+
+
+def assigned(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
+    """Return the assignment of each table to this group of its option."""
+    loads = np.zeros((ROWS, options[0].everywhere.shape[1]), dtype=np.int64)
+    for option, group in zip(options, groups, strict=True):
+        loads += option.everywhere
+        loads[:, option.groups[group]] += option.shards
+    return Assignment(list(options), list(groups), loads)
+
+
+def best(stacked: Loads, step: Step, limits: Limits) -> tuple[Score, int]:
+    """Return the lowest score of several loads (M, 6, R), and its number; the first one of several equal ones."""
+    excess, times = limits.excess(stacked).sum(axis=-1), nanoseconds(stacked, step)
+    slowest = times.max(axis=-1)
+    numbers = np.flatnonzero(excess == excess.min())
+    numbers = numbers[slowest[numbers] == slowest[numbers].min()]
+    sent = stacked[numbers, :ALL_TO_ALLS].sum(axis=(-1, -2)).tolist()
+    ordered = (-np.sort(-times[numbers], axis=-1)).tolist()
+    times_of_best, sent_of_best, number = min(zip(ordered, sent, numbers.tolist(), strict=True))
+    return (int(excess[number]), times_of_best, sent_of_best), number
+
+
+def score(assignment: Assignment, step: Step, limits: Limits) -> Score:
+    """Return the score of an assignment; a lower one is better."""
+    return best(assignment.loads[None], step, limits)[0]
+
+
+def nanoseconds(loads: Loads, step: Step) -> Loads:
+    """Return the nanoseconds of the ranks (…, R); plans that differ by less are equal."""
+    return np.rint(step.seconds(loads) * 1e9).astype(np.int64)

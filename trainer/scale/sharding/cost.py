@@ -1,0 +1,274 @@
+"""The cost of a table for each rank in a step, by kind and ranks: lookups, bytes, seconds and memory.
+
+For a table with pooling factor P (mean ids of a sample) of which a rank holds the share s of the rows; p ranks, B
+samples of the global batch, b samples of a rank, D columns:
+
+    lookups      B · P · s on the rank of the rows; b · P for a copy
+    all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
+    merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
+                 shards have fewer columns each: the squares of the rows' gradients, if its shards share moments. Their
+                 seconds count as work
+    all-reduce   rows · D, the gradient of a copy
+    work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
+                 backward, a distinct row is read and written once, a vector and its gradient once
+    memory       rows and one number of state for each; tensors of a batch, see `_shard_batch` and `_sample_batch`
+
+Kinds and their communication are those of ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the
+rows, and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+
+A cost is an array of whole numbers (LOADS, R): a row for each load, such as the bytes of ids, a column for each rank.
+Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.sharding import Kind, Merge, Shard
+
+INDEX_BYTES = 4  # bytes of an id and of a length, on the network and in lookups
+PER_SECOND = 10**12  # work is in picoseconds
+_LONGEST = 10.0**14  # picoseconds; a longer work counts as this, so that no sum overflows
+
+# The rows of a cost. The first three are the all-to-alls, one after the other: bytes that the shards of a rank exchange
+# with the samples of all ranks, including its own. WORK is in picoseconds, RAIL in numbers, the rest in bytes. MERGED
+# are exchanged by the shards of a table with each other and with themselves: NEAR of them with other ranks of the host,
+# FAR with other hosts. RAIL are the numbers in vectors that go to samples of the rail only (see
+# trainer/scale/host_reduction.py).
+IDS, POOLED, GRADIENTS, WORK, LOOKUPS, REDUCED, WEIGHTS, STATE, BATCH, HOST_MEMORY, MERGED, NEAR, FAR, RAIL = range(14)
+LOADS = 14
+
+Loads = NDArray[np.int64]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The size and use of a table."""
+
+    rows: int
+    dim: int
+    pooling: float  # mean ids of a sample; a missing value counts as 0
+    host_share: float = 0.0  # share of the rows of each shard that are in the memory of the host, not of the rank
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The input of a step: tables, samples and element sizes."""
+
+    tables: tuple[Table, ...]
+    samples: tuple[int, ...]  # samples of each rank
+    element_bytes: int = 4  # bytes of a weight, and of an element of a vector in computation
+    forward_bytes: int = 4  # bytes of an element of a pooled vector on the network
+    backward_bytes: int = 4  # bytes of an element of its gradient on the network
+    shared_moments: bool = True  # the shards of a column-wise table exchange the squares of their gradients
+
+    @property
+    def num_ranks(self) -> int:
+        return len(self.samples)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The hardware of a rank; bandwidths in bytes per second."""
+
+    memory_bandwidth: float
+    lookup_seconds: float  # seconds of an id, in addition to reading its row
+    network_bandwidth: float  # from a rank to other ranks of its host
+    host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
+    ranks_per_host: int
+    host_memory_bandwidth: float = float("inf")  # from the memory of the host to a rank
+
+    def all_reduce_seconds(self, size: Array | float, num_ranks: int) -> Array | float:
+        """Return the seconds of an all-reduce of `size` bytes: 2 (p - 1) / p of them cross the slowest link.
+
+        In a ring, which visits one host after the other, a single rank of a host sends to the next host
+        (nccl-tests, PERFORMANCE.md).
+        """
+        slowest = min(self.network_bandwidth, self.host_bandwidth)
+        bandwidth = self.network_bandwidth if num_ranks <= self.ranks_per_host else slowest
+        return 2 * (num_ranks - 1) / num_ranks * size / bandwidth
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """The cost of a table of one kind, on any of several groups of ranks: the shards of each group cost the same."""
+
+    choices: Sequence[tuple[int, ...]]  # the G groups
+    groups: NDArray[np.int64]  # (G, W) the ranks of the W shards
+    shards: Loads  # (LOADS, W)
+    everywhere: Loads  # (LOADS, R) in addition, the cost on the ranks of the samples or of the copies
+
+
+def layouts(kind: Kind, table: Table, workload: Workload, machine: Machine) -> list[Layout]:
+    """Return the layouts of a table, one for each number of ranks that may hold it, and each division by hosts."""
+    alike: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
+    for ranks in kind.choices(workload.num_ranks, machine.ranks_per_host):
+        first_host = ranks[0] // machine.ranks_per_host
+        hosts = tuple(rank // machine.ranks_per_host - first_host for rank in ranks)
+        alike.setdefault(hosts, []).append(tuple(ranks))
+    return [_layout(kind, choices, table, workload, machine) for choices in alike.values()]
+
+
+def table_cost(kind: Kind, ranks: Sequence[int], table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost (LOADS, R) of a table of this kind on these ranks."""
+    layout = _layout(kind, [tuple(ranks)], table, workload, machine)
+    cost = layout.everywhere.copy()
+    cost[:, layout.groups[0]] += layout.shards
+    return cost
+
+
+def _layout(
+    kind: Kind, choices: Sequence[tuple[int, ...]], table: Table, workload: Workload, machine: Machine
+) -> Layout:
+    samples = np.array(workload.samples, dtype=np.float64)
+    if kind.replicated:
+        nowhere = np.empty((len(choices), 0), dtype=np.int64)
+        return Layout(
+            choices, nowhere, np.empty((LOADS, 0), dtype=np.int64), _copies(samples, table, workload, machine)
+        )
+    shards = kind.shards(0, table.rows, table.dim, choices[0])
+    position_of = {rank: position for position, rank in enumerate(choices[0])}
+    groups = np.array(choices, dtype=np.int64)[:, [position_of[shard.rank] for shard in shards]]
+    return Layout(
+        choices, groups, _shards(shards, table, workload, machine), _senders(samples, shards, table, workload)
+    )
+
+
+def _shards(shards: Sequence[Shard], table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost of the W shards of a table, which are looked up for the samples of all ranks."""
+    num_rows, columns = (
+        np.array([getattr(shard, name) for shard in shards], dtype=np.float64) for name in ("num_rows", "num_columns")
+    )
+    row_bytes, num_bags = columns * workload.element_bytes, float(sum(workload.samples))
+    num_ids = num_bags * table.pooling * (num_rows / table.rows)
+    distinct = np.minimum(num_ids, num_rows)
+    rows_read = num_ids * row_bytes + 2 * distinct * (row_bytes + workload.element_bytes)
+    vectors = (num_ids + 2 * num_bags) * row_bytes
+    memory = num_rows * (row_bytes + workload.element_bytes)
+    cost = np.zeros((LOADS, len(num_rows)))
+    cost[IDS] = (num_ids + num_bags) * INDEX_BYTES
+    vectors_sent = _vectors_sent(shards, workload) * columns
+    cost[POOLED] = vectors_sent * workload.forward_bytes
+    cost[GRADIENTS] = vectors_sent * workload.backward_bytes
+    cost[MERGED], cost[NEAR], cost[FAR] = _merged(shards, distinct, workload, machine)
+    if shards[0].merge is Merge.HOST:
+        cost[RAIL] = vectors_sent
+    merging = cost[NEAR] / machine.network_bandwidth + cost[FAR] * machine.ranks_per_host / machine.host_bandwidth
+    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + merging * PER_SECOND, _LONGEST)
+    cost[LOOKUPS] = num_ids
+    cost[WEIGHTS] = num_rows * row_bytes * (1 - table.host_share)
+    cost[STATE] = num_rows * workload.element_bytes * (1 - table.host_share)
+    cost[BATCH] = _shard_batch(num_ids, num_bags, distinct, columns, workload)
+    cost[HOST_MEMORY] = memory * table.host_share
+    return _whole(cost)
+
+
+def _vectors_sent(shards: Sequence[Shard], workload: Workload) -> Array:
+    """Return the vectors (W,) that each shard exchanges with samples: of all ranks, or of those of its rail."""
+    samples, number = workload.samples, len(shards)
+    if shards[0].merge is Merge.HOST:
+        return np.array([sum(samples[position::number]) for position in range(number)], dtype=np.float64)
+    return np.full(number, sum(samples), dtype=np.float64)
+
+
+def _merged(shards: Sequence[Shard], distinct: Array, workload: Workload, machine: Machine) -> Array:
+    """Return the bytes (3, W) that a shard sends to the shards of its table: to all, to near ones, to far ones.
+
+    Near ones are on other ranks of its host. It receives as many.
+    """
+    number, nothing = len(shards), np.zeros(len(shards))
+    if shards[0].merge is Merge.HOST:  # vectors of all samples forward; gradients of its rail, to each shard, backward
+        vector_bytes = shards[0].num_columns * workload.element_bytes
+        of_rail = _vectors_sent(shards, workload) * vector_bytes
+        of_all = float(sum(workload.samples) * vector_bytes)
+        return np.array([of_all + number * of_rail, of_all + (number - 2) * of_rail, nothing])
+    if shards[0].merge is Merge.COLUMNS and workload.shared_moments:  # a sum of squares for each row, to each shard
+        hosts = np.array([shard.rank // machine.ranks_per_host for shard in shards])
+        on_host = (hosts[:, None] == hosts).sum(axis=1)
+        squares = distinct * workload.element_bytes
+        return np.array([number * squares, (on_host - 1) * squares, (number - on_host) * squares])
+    return np.array([nothing] * 3)
+
+
+def _senders(samples: Array, shards: Sequence[Shard], table: Table, workload: Workload) -> Loads:
+    """Return the cost on the ranks of the samples, for all shards of a table: the memory of a batch."""
+    columns = table.dim if shards[0].merge is Merge.HOST else sum(shard.num_columns for shard in shards)
+    cost = np.zeros((LOADS, len(samples)))
+    cost[BATCH] = _sample_batch(samples, len(shards), columns, table, workload)
+    return _whole(cost)
+
+
+def _copies(samples: Array, table: Table, workload: Workload, machine: Machine) -> Loads:
+    """Return the cost of a copy on each rank: lookups of its samples, all-reduce and update of all rows."""
+    row_bytes = table.dim * workload.element_bytes
+    num_ids, gradient = samples * table.pooling, float(table.rows * row_bytes)
+    rows_read = num_ids * row_bytes + 2 * gradient + 2.0 * table.rows * workload.element_bytes
+    vectors = (num_ids + 2 * samples) * row_bytes + 2 * gradient
+    reduction = machine.all_reduce_seconds(gradient, len(samples))
+    cost = np.zeros((LOADS, len(samples)))
+    cost[WORK] = np.minimum(_work(rows_read, vectors, num_ids, table, machine) + reduction * PER_SECOND, _LONGEST)
+    cost[LOOKUPS] = num_ids
+    cost[REDUCED] = gradient
+    cost[WEIGHTS] = gradient * (1 - table.host_share)
+    cost[STATE] = table.rows * workload.element_bytes * (1 - table.host_share)
+    cost[BATCH] = (
+        gradient
+        + (num_ids + 2 * samples) * row_bytes  # a gradient for each id, vectors and their gradients
+        + num_ids * (_BATCH_OF_IDS + INDEX_BYTES)
+    )
+    cost[HOST_MEMORY] = table.rows * (row_bytes + workload.element_bytes) * table.host_share
+    return _whole(cost)
+
+
+def _work(rows_read: Array, vectors: Array, num_ids: Array, table: Table, machine: Machine) -> Array:
+    """Return the picoseconds of lookups and updates: bytes of rows, in one of two memories, and bytes of vectors."""
+    of_rank = (rows_read * (1 - table.host_share) + vectors) / machine.memory_bandwidth
+    of_host = rows_read * table.host_share / machine.host_memory_bandwidth
+    seconds: Array = of_rank + of_host + num_ids * machine.lookup_seconds
+    return np.minimum(seconds * PER_SECOND, _LONGEST)
+
+
+def _whole(cost: Array) -> Loads:
+    return np.rint(cost).astype(np.int64)
+
+
+# Tensors of a batch in the trainer. Two batches exist at a time, because the ids of the next batch are in flight.
+_SORTED = 20  # bytes per id: sorted, its former position, its bag
+_BATCH_OF_IDS = 2 * 8  # bytes per id in the batches of the source
+
+
+def _shard_batch(num_ids: Array, num_bags: float, distinct: Array, columns: Array, workload: Workload) -> Array:
+    """Return the bytes on the rank of the rows: ids, vectors to send, gradients received, gradients merged by row."""
+    ids = (num_ids + num_bags) * 2 * INDEX_BYTES + num_ids * _SORTED
+    vectors = (
+        num_bags
+        * columns
+        * (_with_wire(workload, workload.forward_bytes) + _with_wire(workload, workload.backward_bytes))
+    )
+    return ids + vectors + distinct * columns * workload.element_bytes
+
+
+def _sample_batch(samples: Array, num_shards: int, columns: int, table: Table, workload: Workload) -> Array:
+    """Return the bytes (R,) on the samples' ranks: ids as read and as sent, vectors received and merged, gradients.
+
+    `columns` are those of all vectors received for a bag.
+    """
+    element = (
+        _with_wire(workload, workload.forward_bytes)
+        + workload.element_bytes
+        + _with_wire(workload, workload.backward_bytes)
+    )
+    ids = samples * table.pooling
+    size: Array = (ids + num_shards * samples) * (_BATCH_OF_IDS + 2 * INDEX_BYTES)
+    size += samples * columns * element
+    return size
+
+
+def _with_wire(workload: Workload, wire_bytes: int) -> int:
+    """Return the bytes of an element. A lower precision on the network needs a scaled and a converted copy."""
+    return workload.element_bytes + (workload.element_bytes + wire_bytes if wire_bytes < workload.element_bytes else 0)

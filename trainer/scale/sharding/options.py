@@ -1,0 +1,184 @@
+"""The options of a table: each kind with the groups of ranks that may hold it, and the choice of kinds.
+
+A shard on one rank is indivisible, so the step is not shorter than a rank with the longest shard, nor than the mean of
+all ranks. Splitting a table makes its shards shorter and adds work in total. `balanced` tries several thresholds: each
+table takes its cheapest option whose shards are not longer, and the threshold with the lowest bound of the step is the
+best. If memory is scarce, a byte has a price in seconds, as low as possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.scale.sharding.cost import (
+    BATCH,
+    HOST_MEMORY,
+    PER_SECOND,
+    STATE,
+    WEIGHTS,
+    WORK,
+    Array,
+    Layout,
+    Loads,
+    Machine,
+    Table,
+    Workload,
+    layouts,
+)
+from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+from trainer.sharding import Kind, Placement
+
+MEMORY, HOST = WORK + 1, WORK + 2  # rows of `searched` after the four rows that the seconds depend on
+ROWS = 6  # of `searched`
+_THRESHOLDS = 16  # for shards, each shorter than the one before by the factor _SHORTER
+_SHORTER = 0.8
+_PRICES = 30  # halvings of the price of a byte
+
+
+def searched(loads: Loads) -> Loads:
+    """Return the rows that decide between plans (6, …): all-to-alls, work, memory of the rank and of its host."""
+    memory = loads[WEIGHTS] + loads[STATE] + loads[BATCH]
+    return np.concatenate([loads[: WORK + 1], memory[None], loads[HOST_MEMORY][None]])
+
+
+@dataclass(frozen=True, eq=False)
+class Option:
+    """A kind for a table, with the groups of ranks that may hold it. Times are in picoseconds."""
+
+    kind: str
+    choices: Sequence[tuple[int, ...]]
+    groups: NDArray[np.int64]  # (G, W)
+    shards: Loads  # (6, W), see `searched`
+    everywhere: Loads  # (6, R)
+    times: Loads  # (W,) of the shards: work, and bytes that cross the network
+    total: int  # time of all ranks
+    mean: Array  # (6,) loads of a rank on average
+    memory: int  # bytes of all ranks
+    most_memory: int  # bytes of the rank that needs most
+    most_host: int  # bytes in host memory for the rank that needs most
+
+    @property
+    def on_all_ranks(self) -> bool:
+        """Return True if the table is on all ranks; some of them may have no part of a small table."""
+        num_ranks: int = self.everywhere.shape[1]
+        return len(self.choices[0]) == num_ranks
+
+    @property
+    def movable(self) -> bool:
+        """Return True if there is a choice of ranks."""
+        return len(self.groups) > 1 and self.times.size > 0
+
+    @cached_property
+    def longest(self) -> int:
+        """The time of the longest shard."""
+        return int(self.times.max(initial=0))
+
+    @cached_property
+    def anywhere(self) -> bool:
+        """Return True if the table is on a single rank, which may be any."""
+        ranks = np.arange(self.everywhere.shape[1])
+        return self.groups.shape == (len(ranks), 1) and np.array_equal(self.groups[:, 0], ranks)
+
+    def placement(self, group: int) -> Placement:
+        """Return the placement on one of the groups."""
+        return Placement(self.kind, self.choices[group])
+
+
+def options_of(
+    kinds: Mapping[str, Kind], table: Table, workload: Workload, machine: Machine, step: Step
+) -> list[Option]:
+    """Return all options of a table."""
+    return [
+        _option(name, layout, step)
+        for name, kind in kinds.items()
+        for layout in layouts(kind, table, workload, machine)
+    ]
+
+
+def _option(kind: str, layout: Layout, step: Step) -> Option:
+    shards, everywhere = searched(layout.shards), searched(layout.everywhere)
+    per_byte = step.per_byte[0] * PER_SECOND  # ranks differ only where samples or hosts are uneven
+    times = np.rint(shards[:ALL_TO_ALLS].sum(axis=0) * per_byte).astype(np.int64) + shards[WORK]
+    return Option(
+        kind,
+        layout.choices,
+        layout.groups,
+        shards,
+        everywhere,
+        times,
+        int(times.sum() + everywhere[WORK].sum()),
+        (shards.sum(axis=1) + everywhere.sum(axis=1)) / everywhere.shape[1],
+        int(shards[MEMORY].sum() + everywhere[MEMORY].sum()),
+        int(everywhere[MEMORY].max() + shards[MEMORY].max(initial=0)),
+        int(everywhere[HOST].max() + shards[HOST].max(initial=0)),
+    )
+
+
+def balanced(options: Sequence[Sequence[Option]], step: Step, memory: int) -> list[Option]:
+    """Return an option for each table: the cheapest one whose shards are not too long, and that fit into memory."""
+    selected = cheapest(options, memory)
+    longest = max(option.longest for option in selected)
+    choices = [cheapest(options, memory, int(longest * _SHORTER**power)) for power in range(1, _THRESHOLDS)]
+    return min((selected, *choices), key=lambda selected: max(bounds(selected, step)))
+
+
+def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
+    """Return two lower bounds of the seconds of the slowest rank: the mean of all, and a rank with one shard alone.
+
+    The shard is the longest one that cannot be split. Its rank also has its part of the tables that are on all ranks,
+    and its samples exchange data with all shards. Ranks and hosts count as equal.
+    """
+    per_byte = float(step.per_byte[0])
+    on_all = [option for option in selected if option.on_all_ranks]
+    means = sum((option.mean for option in selected), np.zeros(ROWS))
+    of_samples = means[:ALL_TO_ALLS] * per_byte
+    base = sum((option.mean for option in on_all), np.zeros(ROWS))
+    largest = np.array([option.shards[:, option.times.argmax()] for option in selected if not option.on_all_ranks])
+    with_base = base + largest.reshape(-1, ROWS)
+    exchange = np.maximum(with_base[:, :ALL_TO_ALLS] * per_byte, of_samples)
+    alone = with_base[:, WORK] / PER_SECOND + exchange[:, 0] + exchange[:, 1] + exchange[:, 2]
+    mean = means[WORK] / PER_SECOND + of_samples[0] + of_samples[1] + of_samples[2]
+    return float(mean), float(alone.max(initial=0.0))
+
+
+def cheapest(options: Sequence[Sequence[Option]], memory: int, threshold: int | None = None) -> list[Option]:
+    """Return the option of each table with the least time in total, so that all of them need at most `memory` bytes.
+
+    Shards longer than the threshold are avoided where a table has others. If nothing fits, the options need the least
+    memory.
+    """
+    allowed = [_allowed(of_table, threshold) for of_table in options]
+
+    def at_price(price: float) -> list[Option]:
+        return [min(of_table, key=lambda option: option.total + price * option.memory) for of_table in allowed]
+
+    def fits(selected: Sequence[Option]) -> bool:
+        return sum(option.memory for option in selected) <= memory
+
+    selected = at_price(0.0)
+    if fits(selected):
+        return selected
+    low, high = 0.0, 1e9  # picoseconds per byte
+    least = at_price(high)
+    if not fits(least):
+        return [min(of_table, key=lambda option: (option.memory, option.total)) for of_table in options]
+    for _ in range(_PRICES):
+        middle = (low + high) / 2
+        selected = at_price(middle)
+        if fits(selected):
+            high, least = middle, selected
+        else:
+            low = middle
+    return least
+
+
+def _allowed(of_table: Sequence[Option], threshold: int | None) -> list[Option]:
+    if threshold is None:
+        return list(of_table)
+    allowed = [option for option in of_table if option.longest <= threshold]
+    return allowed or [min(of_table, key=lambda option: (option.longest, option.total))]

@@ -1,0 +1,223 @@
+"""The sharding plan: the kind and the ranks of each table, with the predicted cost; to print, save, edit and load.
+
+The file is YAML with a line for each table:
+
+    ranks: 4
+    tables:
+    - {table: 0, kind: row_wise, ranks: [0, 1, 2, 3]}
+    - {table: 1, kind: table_wise, ranks: [2]}
+
+A plan that does not fit the tables or the ranks raises ConfigError.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from trainer.errors import ConfigError
+from trainer.plain_yaml import parse
+from trainer.sharding import Kind, Placement
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The peak memory of a rank, in bytes."""
+
+    base: int  # the process and the dense layers, without tables
+    weights: int  # weights of the tables
+    state: int  # optimizer state of the tables
+    batch: int  # ids, vectors and gradients
+    host: int = 0  # weights and state in the memory of its host, in addition to its own
+
+
+@dataclass(frozen=True)
+class RankLoad:
+    """The predicted load of one rank in a step, and its memory."""
+
+    tables: tuple[int, ...]  # tables with rows on this rank
+    lookups: int  # ids looked up on it
+    sent_bytes: int  # bytes sent in all-to-alls, including those that the rank sends to itself
+    received_bytes: int
+    reduced_bytes: int  # gradients of replicated tables, all-reduced with the gradients of the dense layers
+    seconds: float  # time of lookups, updates, all-to-alls and that all-reduce; without the dense layers
+    memory: Memory
+
+    @property
+    def memory_bytes(self) -> int:
+        """The total memory of the rank."""
+        return self.memory.base + self.memory.weights + self.memory.state + self.memory.batch
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The placement of all tables, in their order. `predicted` has the load of each rank, and may be empty."""
+
+    num_ranks: int
+    tables: tuple[Placement, ...]
+    predicted: tuple[RankLoad, ...] = ()
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return the prediction for zmon.plan(), a mapping for each rank, which zmon compares with measurements.
+
+        It omits the seconds, because they cannot be compared: the measured self time of a rank includes the dense
+        layers and excludes communication, and the predicted seconds are the opposite.
+        """
+        return [
+            {
+                "tables": list(load.tables),
+                "lookups": load.lookups,
+                "sent_bytes": load.sent_bytes,
+                "received_bytes": load.received_bytes,
+                "memory_bytes": load.memory_bytes,
+            }
+            for load in self.predicted
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write the plan to a file that users can edit, without the prediction, which a load computes again."""
+        tables = [
+            {"table": table, "kind": placement.kind, "ranks": list(placement.ranks)}
+            for table, placement in enumerate(self.tables)
+        ]
+        lines = [f"- {yaml.safe_dump(row, default_flow_style=True, sort_keys=False).strip()}" for row in tables]
+        path.write_text("\n".join([f"ranks: {self.num_ranks}", "tables:", *lines, ""]))
+
+
+def load_plan(path: Path, kinds: Mapping[str, Kind], num_tables: int, num_ranks: int, ranks_per_host: int) -> Plan:
+    """Load a plan that was saved and perhaps edited."""
+    try:
+        content = parse(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read the plan {path}", str(error), "Check sharding.plan") from error
+    except yaml.YAMLError as error:
+        line = " ".join(str(error).split())
+        raise ConfigError(f"the plan {path} is not valid YAML", line, "Fix the file") from error
+    rows = content.get("tables") if isinstance(content, dict) else None
+    if not isinstance(rows, list):
+        raise ConfigError(f"the plan {path} has no tables", "it is not a plan", "Save one with sharding.save")
+    if content.get("ranks") != num_ranks:
+        raise ConfigError(
+            f"the plan {path} is for {content.get('ranks')} ranks",
+            f"this job has {num_ranks}",
+            "Create a new plan, or start as many ranks as the plan has",
+        )
+    placements: dict[int, Placement] = {}
+    for row in rows:
+        table, placement = _parse_placement(path, row, kinds, num_ranks, ranks_per_host)
+        if table in placements:
+            raise ConfigError(f"the plan {path} places table {table} twice", "it was edited", "Remove one of the lines")
+        placements[table] = placement
+    if sorted(placements) != list(range(num_tables)):
+        wrong = sorted(set(range(num_tables)) ^ set(placements))
+        raise ConfigError(
+            f"the plan {path} does not fit {num_tables} tables",
+            f"check table {', '.join(map(str, wrong[:8]))}",
+            "Create a new plan, or fix the file",
+        )
+    return Plan(num_ranks, tuple(placements[table] for table in range(num_tables)))
+
+
+def _parse_placement(
+    path: Path, row: Any, kinds: Mapping[str, Kind], num_ranks: int, ranks_per_host: int
+) -> tuple[int, Placement]:
+    match row:
+        case {"table": int(table), "kind": str(kind), "ranks": [*ranks]} if all(type(rank) is int for rank in ranks):
+            pass
+        case _:
+            raise ConfigError(f"the plan {path} has a line {row!r}", "it is not a table", "Write {table, kind, ranks}")
+    if kind not in kinds:
+        raise ConfigError(
+            f"the plan {path} has kind {kind} for table {table}", "it is unknown", f"Use {', '.join(kinds)}"
+        )
+    choices = kinds[kind].choices(num_ranks, ranks_per_host)
+    if tuple(ranks) not in choices:
+        examples = " or ".join(str(list(choice)) for choice in choices[:4])
+        raise ConfigError(
+            f"the plan {path} has table {table} on ranks {ranks}",
+            f"{kind} does not allow these ranks",
+            f"Write for example {examples}",
+        )
+    return table, Placement(kind, tuple(ranks))
+
+
+_MAX_RANKS = 8  # the text has at most this many ranks, those with the longest step
+
+
+def as_text(plan: Plan, rows: Sequence[int], row_bytes: Sequence[int]) -> str:
+    """Return the plan and its prediction as text: a line for each placement, then a line for each rank.
+
+    `rows` has the rows of each table, `row_bytes` the bytes of a row of each.
+    """
+    tables_of: dict[Placement, list[int]] = {}
+    for table, placement in enumerate(plan.tables):
+        tables_of.setdefault(placement, []).append(table)
+    by_kind = sorted(tables_of.items(), key=lambda item: (item[0].kind, item[0].ranks))
+    placement_rows = []
+    for placement, tables in by_kind:
+        num_rows = sum(rows[table] for table in tables)
+        size = in_bytes(sum(rows[table] * row_bytes[table] for table in tables))
+        ranks = _numbers(placement.ranks)
+        placement_rows.append((placement.kind, ranks, str(len(tables)), f"{num_rows:,}", size, _numbers(tables)))
+    lines = [f"{len(plan.tables)} tables on {plan.num_ranks} ranks"]
+    lines += columns([("kind", "ranks", "tables", "rows", "bytes", "which"), *placement_rows], left=(0, 1, 5))
+    if plan.predicted:
+        slowest = sorted(range(plan.num_ranks), key=lambda rank: (-plan.predicted[rank].seconds, rank))
+        shown = sorted(slowest[:_MAX_RANKS])
+        lines += ["", "predicted for a step, without the dense layers"]
+        head = ("rank", "tables", "lookups", "sent", "received", "all-reduced", "time", "memory")
+        lines += columns([head, *(_load_row(rank, plan.predicted[rank]) for rank in shown)], left=())
+        if len(shown) < plan.num_ranks:
+            lines.append(f"and {plan.num_ranks - len(shown)} faster ranks")
+        lines.append(_memory_line(plan.predicted))
+    return "\n".join(lines)
+
+
+def in_bytes(size: float) -> str:
+    """Format a size with three digits and a unit."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} TB" if size < 999.5 else f"{size:,.0f} TB"
+
+
+def _load_row(rank: int, load: RankLoad) -> tuple[str, ...]:
+    sizes = (load.sent_bytes, load.received_bytes, load.reduced_bytes)
+    return (
+        str(rank),
+        str(len(load.tables)),
+        f"{load.lookups:,}",
+        *map(in_bytes, sizes),
+        f"{load.seconds * 1e3:.3g} ms",
+        in_bytes(load.memory_bytes),
+    )
+
+
+def _memory_line(predicted: Sequence[RankLoad]) -> str:
+    """Return a line with the parts of the memory of the rank that needs most memory."""
+    rank = max(range(len(predicted)), key=lambda rank: (predicted[rank].memory_bytes, -rank))
+    sizes = {name: size for name, size in asdict(predicted[rank].memory).items() if size or name != "host"}
+    parts = ", ".join(f"{name} {in_bytes(size)}" for name, size in sizes.items())
+    return f"memory of rank {rank}: {parts}"
+
+
+def columns(rows: Sequence[Sequence[str]], left: Sequence[int]) -> Iterable[str]:
+    """Yield lines with aligned cells. Columns in `left` are aligned to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    """Return numbers with ranges, such as 0-3, 7."""
+    runs = groupby(enumerate(sorted(numbers)), key=lambda item: item[1] - item[0])
+    ends = [[number for _, number in run] for _, run in runs]
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in ends)

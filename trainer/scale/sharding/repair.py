@@ -1,0 +1,70 @@
+"""Local repair of an assignment: another kind, or other ranks, for a table of the slowest rank.
+
+Each round takes the slowest rank, or the one with most memory too much, and tries all options and groups of one of its
+tables after the other. It makes the first move that improves the score. It ends when no move does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from trainer.scale.sharding.assignment import Assignment, Limits, Score, best, nanoseconds, score
+from trainer.scale.sharding.cost import Loads
+from trainer.scale.sharding.options import Option
+from trainer.scale.sharding.step import Step
+from trainer.scale.sharding.swaps import swapped
+
+_WORK = 16_000_000  # times of ranks to compute, so that a large job takes no longer than a small one
+
+
+class Repair:
+    """The repair of several assignments; `options` has all options of each table."""
+
+    def __init__(self, options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> None:
+        self.options, self.step, self.limits = options, step, limits
+        self.work = _WORK  # left for all assignments
+
+    def repaired(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
+        """Yield the repaired assignments, that of the best start first."""
+        for start in sorted(starts, key=lambda start: score(start, self.step, self.limits)):
+            assignment = start.copy()
+            while self._move(assignment):
+                pass
+            yield swapped(assignment, self.step, self.limits)
+
+    def _move(self, assignment: Assignment) -> bool:
+        """Move one table of the slowest rank, in place. Return False if no move improves the score."""
+        lowest = score(assignment, self.step, self.limits)
+        for table in self._tables_of_slowest(assignment):
+            if self.work <= 0:
+                return False
+            self.work -= len(self.step.share) * sum(len(option.groups) for option in self.options[table])
+            new, option, group, loads = self._best_move(assignment, table)
+            if new < lowest:
+                assignment.options[table], assignment.groups[table], assignment.loads = option, group, loads
+                return True
+        return False
+
+    def _tables_of_slowest(self, assignment: Assignment) -> list[int]:
+        """Return the tables of the slowest rank, those with the longest shards first."""
+        excess = self.limits.excess(assignment.loads)
+        slowest = int((excess if excess.any() else nanoseconds(assignment.loads, self.step)).argmax())
+        tables = [
+            table
+            for table, option in enumerate(assignment.options)
+            if not option.times.size or slowest in assignment.ranks(table)
+        ]
+        return sorted(tables, key=lambda table: -assignment.options[table].longest)
+
+    def _best_move(self, assignment: Assignment, table: int) -> tuple[Score, Option, int, Loads]:
+        """Return the option and group of a table with the lowest score, and the loads with it."""
+        others, moves = assignment.without(table), []
+        for number, option in enumerate(self.options[table]):
+            stacked = np.repeat((others + option.everywhere)[None], len(option.groups), axis=0)
+            stacked.transpose(0, 2, 1)[np.arange(len(option.groups))[:, None], option.groups] += option.shards.T
+            lowest, group = best(stacked, self.step, self.limits)
+            moves.append((lowest, number, group, stacked[group]))
+        lowest, number, group, loads = min(moves, key=lambda move: move[:2])
+        return lowest, self.options[table][number], group, loads

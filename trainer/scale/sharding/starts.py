@@ -1,0 +1,64 @@
+"""The starts of the planner: several choices of an option for each table, and their placements by each partitioner."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from trainer.scale.sharding.assignment import Assignment, Limits, assigned
+from trainer.scale.sharding.options import MEMORY, Option, balanced, cheapest
+from trainer.scale.sharding.partition import PARTITIONERS, Indivisible
+from trainer.scale.sharding.step import Step
+
+
+def selections(options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> Iterator[list[Option]]:
+    """Yield choices of an option for each table."""
+    fitting = [[option for option in of_table if _fits(option, limits)] or of_table for of_table in options]
+    movable = [[option for option in of_table if option.movable] or of_table for of_table in fitting]
+    memory = limits.room * len(step.share)
+    first = balanced(fitting, step, memory)
+    yield first
+    least = [min(of_table, key=lambda option: option.most_memory + option.most_host) for of_table in options]
+    for selected in (cheapest(fitting, memory), cheapest(movable, memory), cheapest(fitting, 0), least):
+        if selected != first:
+            yield selected
+
+
+def _fits(option: Option, limits: Limits) -> bool:
+    return option.most_memory <= limits.room and option.most_host <= limits.host_room
+
+
+def starts(selected: Sequence[Option], limits: Limits) -> dict[str, Assignment]:
+    """Return an assignment of these options for each partitioner.
+
+    Tables on groups of several ranks come first, each to the group whose slowest rank is fastest.
+    """
+    groups = [0] * len(selected)
+    single = [table for table, option in enumerate(selected) if option.anywhere]
+    several = [table for table, option in enumerate(selected) if option.movable and not option.anywhere]
+    times, memory = np.zeros((2, *selected[0].everywhere.shape[1:]), dtype=np.int64)
+    for option in selected:
+        memory += option.everywhere[MEMORY]
+        if len(option.groups) == 1:
+            times[option.groups[0]] += option.times
+            memory[option.groups[0]] += option.shards[MEMORY]
+    for table in sorted(several, key=lambda table: -selected[table].longest):
+        option = selected[table]
+        slowest = (times[option.groups] + option.times).max(axis=1)
+        fits = (memory[option.groups] + option.shards[MEMORY]).max(axis=1) <= limits.room
+        groups[table] = int(np.lexsort((slowest, ~fits))[0])
+        times[option.groups[groups[table]]] += option.times
+        memory[option.groups[groups[table]]] += option.shards[MEMORY]
+    indivisible = Indivisible(
+        np.array([selected[table].longest for table in single], dtype=np.int64),
+        np.array([int(selected[table].shards[MEMORY, 0]) for table in single], dtype=np.int64),
+        times,
+        limits.room - memory,
+    )
+    assignments = {}
+    for name, partitioner in PARTITIONERS.items():
+        for table, rank in zip(single, partitioner(indivisible), strict=True):
+            groups[table] = rank
+        assignments[name] = assigned(selected, groups)
+    return assignments

@@ -1,0 +1,100 @@
+"""The seconds and bytes of a step for each rank, from the loads of all ranks (cost.py).
+
+Data that stays on a rank does not cross the network: (p - 1) / p of an all-to-all crosses. A rank sends and receives at
+the same time, so an all-to-all lasts as long as the slower of its two directions. The three all-to-alls, of ids, pooled
+vectors and gradients, follow one another.
+
+The vectors of a table-row-wise table stay on its rank, or go to other hosts. Their seconds are an upper bound: they are
+those of vectors that go to all samples of the rank's host and of other hosts. Bytes within and between hosts are exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Array, Loads, Machine, Workload
+
+ALL_TO_ALLS = 3
+
+
+class Step:
+    """The network of a job and the samples of its ranks.
+
+    Loads are (…, LOADS, R). Their first four rows are enough for seconds, and for the bytes sent and received.
+    """
+
+    def __init__(self, workload: Workload, machine: Machine) -> None:
+        ranks, samples = np.arange(workload.num_ranks), np.array(workload.samples)
+        self.host, self.first_ranks = ranks // machine.ranks_per_host, ranks[:: machine.ranks_per_host]
+        self.near, self.far = 1 / machine.network_bandwidth, machine.ranks_per_host / machine.host_bandwidth
+        total = max(1, sum(workload.samples))
+        self.share = samples / total  # of the samples of a step, on each rank
+        self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
+        self.position = ranks % machine.ranks_per_host
+        self.rail_share = samples / np.maximum(1, np.bincount(self.position, samples)[self.position])  # of its rail
+        self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])  # of a number
+        self.per_byte = self.near * (self.host_share - self.share) + self.far * (1 - self.host_share)
+
+    def seconds(self, loads: Loads) -> Array:
+        """Return the seconds of a step (…, R): lookups, updates, all-reduce of copies, and the all-to-alls."""
+        ids, pooled, gradients = np.moveaxis(self.exchanges(loads), -2, 0)
+        seconds: Array = loads[..., WORK, :] / PER_SECOND + (ids + pooled + gradients)
+        return seconds
+
+    def exchanges(self, loads: Loads) -> Array:
+        """Return the seconds of the three all-to-alls (…, 3, R)."""
+        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.of_samples(loads))
+
+    def sent(self, loads: Loads) -> Array:
+        """Return the bytes of a rank in the all-to-alls (3, R), including what it sends to itself."""
+        sent, _ = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
+        return sent
+
+    def received(self, loads: Loads) -> Array:
+        """Return the bytes that a rank receives in the all-to-alls (3, R), including those from itself."""
+        _, received = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
+        return received
+
+    def within_hosts(self, loads: Loads) -> Array:
+        """Return the bytes that a rank sends to other ranks of its host in the all-to-alls (3, R)."""
+        to_all, _ = self._by_reach(loads)
+        of_host, _ = self._totals(to_all)
+        sent, _ = self._directions(to_all * (self.host_share - self.share), self.share * (of_host - to_all))
+        return sent
+
+    def crossing_hosts(self, loads: Loads) -> Array:
+        """Return the bytes that a rank sends to other hosts in the all-to-alls (3, R)."""
+        to_all, to_rail = self._by_reach(loads)
+        of_host, of_all = self._totals(to_all)
+        of_rail = np.array([np.bincount(self.position, row)[self.position] for row in to_rail])
+        from_shards = to_all * (1 - self.host_share) + to_rail * (1 - self.rail_share)
+        of_samples = self.share * (of_all - of_host) + self.rail_share * (of_rail - to_rail)
+        sent, _ = self._directions(from_shards, of_samples)
+        return sent
+
+    def of_samples(self, loads: Loads) -> Array:
+        """Return the seconds of the bytes that the samples of a rank exchange with shards on other ranks (…, 3, R)."""
+        exchanged = loads[..., :ALL_TO_ALLS, :]
+        of_host, of_all = self._totals(exchanged)
+        seconds: Array = self.share * (self.near * (of_host - exchanged) + self.far * (of_all - of_host))
+        return seconds
+
+    def _by_reach(self, loads: Loads) -> tuple[Loads, Loads]:
+        """Return the bytes that shards exchange with the samples of all ranks, and of their rails only (3, R)."""
+        to_rail = self.vector_bytes * loads[RAIL]
+        return loads[:ALL_TO_ALLS] - to_rail, to_rail
+
+    def _by_samples(self, loads: Loads) -> Array:
+        by_samples: Array = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
+        return by_samples
+
+    def _totals(self, exchanged: Loads) -> tuple[Loads, Loads]:
+        """Return the bytes of all shards of a rank's host, and of all shards (…, 3, R or 1)."""
+        by_host = np.add.reduceat(exchanged, self.first_ranks, axis=-1)
+        return by_host[..., self.host], by_host.sum(axis=-1, keepdims=True)
+
+    def _directions(self, of_shards: Array, of_samples: Array) -> tuple[Array, Array]:
+        """Return what is sent and received: ids and gradients go from samples to shards, pooled vectors back."""
+        sent, received = of_samples.copy(), of_shards.copy()
+        sent[POOLED], received[POOLED] = of_shards[POOLED], of_samples[POOLED]
+        return sent, received

@@ -1,0 +1,90 @@
+"""Local repair of tables on single ranks: moves and swaps between the slowest rank and another one.
+
+Each round looks at all swaps of a table of the slowest rank with a table of another rank, or with nothing. It makes the
+swap after which the slower of the two ranks is fastest. It ends when no swap makes the slowest rank faster.
+
+A swap changes the seconds of its two ranks. It also changes, by little, what the other ranks of their hosts exchange
+with near and far ranks; a pass takes this as constant, and the next pass computes it again.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.scale.sharding.assignment import Assignment, Limits, score
+from trainer.scale.sharding.cost import PER_SECOND, WORK, Array
+from trainer.scale.sharding.options import HOST, MEMORY
+from trainer.scale.sharding.step import ALL_TO_ALLS, Step
+
+_SECONDS_PER_BYTE = 1e-3  # of memory that a rank does not have: memory first, then time
+_MOST_ROUNDS = 10_000
+
+
+class _Ranks:
+    """The seconds of each rank as a function of its own loads (…, 6) alone."""
+
+    def __init__(self, assignment: Assignment, step: Step, limits: Limits) -> None:
+        loads = assignment.loads
+        self.per_byte, self.limits = step.per_byte[:, None], limits
+        self.shares = (step.share * step.near)[:, None]
+        self.of_samples = step.of_samples(loads).T + self.shares * loads[:ALL_TO_ALLS].T
+
+    def seconds(self, loads: NDArray[np.int64], ranks: NDArray[np.int64] | slice | int) -> Array:
+        """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
+        exchanged = loads[..., :ALL_TO_ALLS]
+        exchange = np.maximum(exchanged * self.per_byte[ranks], self.of_samples[ranks] - exchanged * self.shares[ranks])
+        excess = np.maximum(loads[..., MEMORY] - self.limits.room, 0)
+        excess += np.maximum(loads[..., HOST] - self.limits.host_room, 0)
+        seconds: Array = loads[..., WORK] / PER_SECOND + excess * _SECONDS_PER_BYTE
+        return seconds + exchange[..., 0] + exchange[..., 1] + exchange[..., 2]
+
+
+def swapped(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+    """Return an assignment after swaps until they no longer improve it. Only tables of single ranks are swapped."""
+    lowest = score(assignment, step, limits)
+    while True:
+        improved = _swapped_once(assignment, step, limits)
+        new = score(improved, step, limits)
+        if new >= lowest:
+            return assignment
+        assignment, lowest = improved, new
+
+
+def _swapped_once(assignment: Assignment, step: Step, limits: Limits) -> Assignment:
+    num_ranks = assignment.loads.shape[1]
+    tables = [table for table, option in enumerate(assignment.options) if option.anywhere]
+    held_by = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
+    shards = np.zeros((len(held_by), len(assignment.loads)), dtype=np.int64)  # the last R are nothing, one on each rank
+    for number, table in enumerate(tables):
+        shards[number] = assignment.options[table].shards[:, 0]
+    ranks, loads = _Ranks(assignment, step, limits), assignment.loads.T.copy()
+    seconds = ranks.seconds(loads, slice(None))
+    for _ in range(_MOST_ROUNDS):
+        slowest = int(seconds.argmax())
+        given = np.flatnonzero(held_by[: len(tables)] == slowest)
+        taken = np.flatnonzero(held_by != slowest)
+        if not len(given) or not len(taken):
+            break
+        partners = held_by[taken]
+        moved = shards[given, None] - shards[None, taken]
+        slower = np.maximum(
+            ranks.seconds(loads[slowest] - moved, slowest), ranks.seconds(loads[partners] + moved, partners)
+        )
+        best = int(slower.argmin())
+        if slower.flat[best] >= seconds[slowest]:
+            break
+        gives, takes = divmod(best, len(taken))
+        partner, load, other = int(partners[takes]), int(given[gives]), int(taken[takes])
+        loads[slowest] -= moved[gives, takes]
+        loads[partner] += moved[gives, takes]
+        held_by[load] = partner
+        if other < len(tables):
+            held_by[other] = slowest
+        pair = np.array([slowest, partner])
+        seconds[pair] = ranks.seconds(loads[pair], pair)
+    result = assignment.copy()
+    for number, table in enumerate(tables):
+        result.groups[table] = int(held_by[number])
+    result.loads = np.ascontiguousarray(loads.T)
+    return result

@@ -1,0 +1,194 @@
+"""Prepared Criteo rows on disk: the files that trainer.prepare writes and every rank reads.
+
+    DIR/manifest.json           the number of rows of each file; written last
+    DIR/train-00000.bin …       rows of dtype ROW, back to back; all files but the last have the same number of rows
+    DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
+
+Only the rows of the current batch are memory-mapped, so files occupy neither resident memory nor descriptors of a rank.
+A file that is truncated during a run raises an error instead of SIGBUS.
+"""
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import accumulate
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from trainer.errors import DataError, require
+from trainer.scale.criteo import BITS, DENSE_FEATURES, ROW, SPARSE_FEATURES, Criteo, CriteoConfig, read_tsv
+from trainer.scale.disk import sync_file
+
+FORMAT, VERSION = "criteo rows", 1
+MANIFEST = "manifest.json"
+TRAIN, HELD_OUT = "train", "held_out"
+DENSE_NAMES = tuple(f"I{feature}" for feature in range(1, DENSE_FEATURES + 1))
+SPARSE_NAMES = tuple(f"C{feature}" for feature in range(1, SPARSE_FEATURES + 1))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The content of a prepared directory."""
+
+    train: tuple[int, ...]  # rows of each shard
+    held_out: tuple[int, ...]
+    skipped: str  # a message with the number of skipped rows; empty if none
+    columns: dict[str, dict[str, float]]  # by column: its maximum; for categories also the number of rows with a value
+
+
+def shard_name(part: str, number: int) -> str:
+    return f"{part}-{number:05d}.bin"
+
+
+class PartWriter:
+    """Writes the rows of one part, one shard after the other."""
+
+    def __init__(self, directory: Path, part: str, rows_per_shard: int) -> None:
+        self.directory, self.part, self.rows_per_shard = directory, part, rows_per_shard
+        self.shards: list[int] = []  # rows of each shard
+        self.file: BinaryIO | None = None
+
+    def write(self, rows: NDArray[np.void]) -> None:
+        while len(rows):
+            if self.file is None or self.shards[-1] == self.rows_per_shard:
+                self.close()
+                self.file = (self.directory / shard_name(self.part, len(self.shards))).open("wb")
+                self.shards.append(0)
+            fitting, rows = np.split(rows, [self.rows_per_shard - self.shards[-1]])
+            self.file.write(fitting.tobytes())
+            self.shards[-1] += len(fitting)
+
+    def close(self) -> None:
+        """Flush the current shard to the disk and close it."""
+        if self.file is not None:
+            sync_file(self.file)
+            self.file.close()
+            self.file = None
+
+
+class Columns:
+    """The maximum of each column, and the number of rows that have a value of each categorical feature."""
+
+    def __init__(self) -> None:
+        self.maxima = np.zeros(1 + DENSE_FEATURES + SPARSE_FEATURES)
+        self.present = np.zeros(SPARSE_FEATURES, np.int64)
+
+    def add(self, rows: NDArray[np.void]) -> None:
+        if len(rows):
+            values = [rows["label"][:, None], rows["dense"], rows["categories"]]
+            np.maximum(self.maxima, np.concatenate([part.max(axis=0) for part in values]), out=self.maxima)
+            self.present += (rows["present"][:, None] >> BITS & 1).sum(axis=0, dtype=np.int64)
+
+    def summary(self) -> dict[str, dict[str, float]]:
+        columns = {
+            name: {"maximum": value}
+            for name, value in zip(("label", *DENSE_NAMES, *SPARSE_NAMES), self.maxima.tolist(), strict=True)
+        }
+        for name, present in zip(SPARSE_NAMES, self.present.tolist(), strict=True):
+            columns[name]["present"] = present
+        return columns
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Write the manifest, the last file of a directory; it marks the directory as complete."""
+    header = {"format": FORMAT, "version": VERSION, "row": ROW.descr, "rows": sum(manifest.train + manifest.held_out)}
+    with (directory / MANIFEST).open("wb") as file:
+        file.write(json.dumps(header | asdict(manifest), indent=1).encode())
+        sync_file(file)
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read the manifest. Raises DataError unless all files exist and have the size that the manifest says."""
+    next_step = "Prepare it again with  python -m trainer.prepare"
+    try:
+        content = json.loads((directory / MANIFEST).read_bytes())
+    except FileNotFoundError as error:
+        cause = f"it has no {MANIFEST}, so trainer.prepare did not create or did not finish it"
+        raise DataError(f"{directory} is not a prepared directory", cause, next_step) from error
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {directory / MANIFEST}", str(error), next_step) from error
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{directory} is not a prepared directory", f"its {MANIFEST} has another format", next_step)
+    if content.get("version") != VERSION:
+        cause = f"it has version {content.get('version')}, but this trainer reads version {VERSION}"
+        raise DataError(f"cannot read {directory}", cause, next_step)
+    try:
+        shards = {part: tuple(int(rows) for rows in content[part]) for part in (TRAIN, HELD_OUT)}
+        manifest = Manifest(shards[TRAIN], shards[HELD_OUT], str(content["skipped"]), content["columns"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{directory / MANIFEST} is damaged", f"it has no valid {error}", next_step) from error
+    if not sum(manifest.train):
+        raise DataError(f"{directory / MANIFEST} is damaged", "it has no row to train on", next_step)
+    for part, counts in shards.items():
+        for number, rows in enumerate(counts):
+            _check_size(directory / shard_name(part, number), rows * ROW.itemsize, next_step)
+    return manifest
+
+
+def _check_size(file: Path, expected: int, next_step: str) -> None:
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise DataError(f"cannot read {file}", str(error.strerror), next_step) from error
+    if size != expected:
+        raise DataError(f"{file} is damaged", f"it has {size:,} bytes instead of {expected:,}", next_step)
+
+
+class MappedRows:
+    """The rows of one part; a slice maps and copies only its own rows."""
+
+    def __init__(self, directory: Path, part: str, shards: Sequence[int]) -> None:
+        self.directory, self.part = directory, part
+        self.first = [0, *accumulate(shards)]  # first row of each shard; the last item is the number of rows
+
+    def __len__(self) -> int:
+        return self.first[-1]
+
+    def __getitem__(self, span: slice) -> NDArray[np.void]:
+        """Return rows `span.start` to `span.stop`, both within the part. Raises DataError if a file has changed."""
+        pieces, start = [np.empty(0, ROW)], span.start
+        while start < span.stop:
+            shard = bisect_right(self.first, start) - 1
+            stop = min(span.stop, self.first[shard + 1])
+            pieces.append(self._piece(shard, start - self.first[shard], stop - start))
+            start = stop
+        return np.concatenate(pieces)
+
+    def _piece(self, shard: int, first: int, size: int) -> NDArray[np.void]:
+        file = self.directory / shard_name(self.part, shard)
+        try:
+            return np.memmap(file, ROW, "r", offset=first * ROW.itemsize, shape=(size,))
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read {file}", str(error), "The file was complete when the run started") from error
+
+
+def open_shards(config: CriteoConfig, table_rows: Sequence[int], global_batch: int) -> Criteo:
+    """Open a prepared directory as a source. Raises DataError if it is incomplete."""
+    directory = Path(config.file)
+    must = "0 for a prepared directory, which has its own held-out rows"
+    require(config.held_out == 0, "criteo.held_out", config.held_out, must)
+    manifest = read_manifest(directory)
+    if config.strict and manifest.skipped:
+        next_step = "Prepare it again with --strict, or leave out --strict"
+        raise DataError(f"{directory} was prepared without malformed rows", manifest.skipped, next_step)
+    train = MappedRows(directory, TRAIN, manifest.train)
+    held_out = MappedRows(directory, HELD_OUT, manifest.held_out)
+    return Criteo(str(directory), train, held_out, table_rows, global_batch, manifest.skipped)
+
+
+def open_criteo(
+    config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]
+) -> Criteo:
+    """Open `criteo.file`, a TSV or a prepared directory, as a source. Raises DataError, ConfigError."""
+    if Path(config.file).is_dir():
+        source = open_shards(config, table_rows, global_batch)
+    else:
+        source = read_tsv(config, table_rows, global_batch, warn)
+    if len(source.rows) < global_batch:
+        few = f"{config.file} has {len(source.rows)} valid rows"
+        warn(f"{few}, fewer than the global batch of {global_batch}: rows repeat")
+    return source

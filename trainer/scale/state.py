@@ -1,0 +1,50 @@
+"""The tensors of a checkpoint: everything that a step changes."""
+
+from collections import Counter
+
+from torch import Tensor
+
+from trainer.quality import RunningQuality
+from trainer.scale.checkpoint import Part, Rows, State, whole
+from trainer.sharding import Merge, Shard
+from trainer.train import Trainer
+
+
+def state_of(trainer: Trainer, running: RunningQuality) -> State:
+    """Return the tensors by name, with the parts that this rank holds.
+
+    A tensor of a table does not depend on its sharding, so that a run with other shards can load it. The exception are
+    the moments of column-wise tables if `optimizer.column_moments` is separate: there is one for each shard of a row.
+    """
+    embedding, optimizer = trainer.config.embedding, trainer.config.optimizer
+    tensors = {"dense": whole(trainer.flat.parameter.data)}
+    tensors |= {f"{optimizer.dense}.{name}": whole(tensor) for name, tensor in trainer.optimizer.state().items()}
+    tensors |= {f"quality.{name}": whole(tensor) for name, tensor in running.state().items()}
+    weights: list[list[Part]] = [[] for _ in embedding.rows]
+    states: list[list[Part]] = [[] for _ in embedding.rows]
+    num_moments = _separate_moments(trainer)
+    for shard, weight, state in trainer.tables.parts():
+        weights[shard.table].append(Part(shard.first_row, weight, shard.first_column))
+        states[shard.table].append(_moments(shard, state, num_moments[shard.table], embedding.dims[shard.table]))
+    for table, weight, state in trainer.replicated.parts():
+        weights[table].append(Part(0, weight))
+        states[table].append(Part(0, state))
+    for table, (rows, dim) in enumerate(zip(embedding.rows, embedding.dims, strict=True)):
+        tensors[f"table.{table}.weight"] = Rows(rows, weights[table], dim)
+        tensors[f"table.{table}.{optimizer.embedding}"] = Rows(rows, states[table], num_moments[table] or None)
+    return tensors
+
+
+def _separate_moments(trainer: Trainer) -> Counter[int]:
+    """Return the number of moments of a row of each table that has several, one for each shard of its columns."""
+    optimizer = trainer.config.optimizer
+    if optimizer.embedding != "rowwise_adagrad" or optimizer.shares_moments:
+        return Counter()
+    return Counter(shard.table for shard in trainer.shards if shard.merge is Merge.COLUMNS)
+
+
+def _moments(shard: Shard, state: Tensor, num_moments: int, dim: int) -> Part:
+    """Return the moments of a shard: one column of its table's moments, or all of them."""
+    if not num_moments:
+        return Part(shard.first_row, state)
+    return Part(shard.first_row, state[:, None], shard.first_column * num_moments // dim)

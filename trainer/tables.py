@@ -1,0 +1,113 @@
+"""The table shards of this rank: looked up for the samples of all ranks, updated by the gradients of all ranks.
+
+The shards of a group are concatenated in one weight, so lookup and update are one call each for any number of tables
+(as in FBGEMM's table-batched embedding). Most plans have one group.
+
+Shapes: G bags of a group, D columns.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainer.errors import require
+from trainer.kernel import Bags, Kernel, TorchKernel
+from trainer.optimizers import OptimizerConfig
+from trainer.registry import KERNELS, Moments
+from trainer.sharding import Group, Merge, Shard
+
+_BLOCK_ROWS = 8_192  # initial rows generated at a time; they need a few MB of memory in double precision
+
+
+@dataclass(frozen=True)
+class EmbeddingConfig:
+    rows: tuple[int, ...]  # rows of each table; one table per sparse feature
+    dim: int | tuple[int, ...] = 16  # columns of every table, or of each; model.interaction dot needs equal ones
+    kernel: str = "auto"  # torch, fbgemm, or auto: fbgemm on GPUs if it is installed, torch otherwise
+
+    def __post_init__(self) -> None:
+        require(len(self.rows) > 0, "embedding.rows", self.rows, "at least one table")
+        require(min(self.rows) > 0, "embedding.rows", self.rows, "1 or more for each table")
+        require(max(self.rows) < 2**31, "embedding.rows", max(self.rows), "below 2^31: ids are sent in 32 bits")
+        fits = isinstance(self.dim, int) or len(self.dim) == len(self.rows)
+        require(fits, "embedding.dim", self.dim, f"one number, or a list of {len(self.rows)}, one for each table")
+        require(min(self.dims) > 0, "embedding.dim", self.dim, "1 or more")
+        require(self.kernel in KERNELS, "embedding.kernel", self.kernel, " or ".join(KERNELS))
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The columns of each table."""
+        return (self.dim,) * len(self.rows) if isinstance(self.dim, int) else self.dim
+
+
+class ShardedTables:
+    """The table shards of one rank, in groups."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        optimizer: OptimizerConfig,
+        groups: Sequence[Group],
+        moments: Moments | None,
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        """`moments` are to be shared by the ranks that have columns of one table; None: no table needs it."""
+        self._groups, self._moments = groups, moments
+        self._num_rows = [[shard.num_rows for shard in group.shards] for group in groups]
+        self._kernels: list[Kernel] = []
+        self._sharing: list[tuple[int, TorchKernel]] = []  # groups whose moments are shared; FBGEMM cannot do this
+        for number, group in enumerate(groups):
+            shape = sum(self._num_rows[number]), group.width
+            if moments is not None and group.merge is Merge.COLUMNS:
+                kernel = TorchKernel(optimizer, shape, dtype, device)
+                self._sharing.append((number, kernel))
+                self._kernels.append(kernel)
+            else:
+                self._kernels.append(KERNELS[config.kernel](optimizer, shape, dtype, device))
+        for shard, weight, _ in self.parts():
+            fill(weight, seed, shard, config.rows[shard.table], config.dims[shard.table])
+
+    def set_rate(self, learning_rate: float) -> None:
+        """Set the learning rate of the update that follows the next lookup."""
+        for kernel in self._kernels:
+            kernel.set_rate(learning_rate)
+
+    def lookup(self, bags: Sequence[Bags]) -> list[Tensor]:
+        """Return the sum of the rows of each bag (G, D), by group."""
+        return [kernel.lookup(of_group) for kernel, of_group in zip(self._kernels, bags, strict=True)]
+
+    def update(self, bags: Sequence[Bags], gradients: Sequence[Tensor], learning_rate: float) -> None:
+        """Update each row of the last lookup once and exactly, given the gradients (G, D) of the sums, by group."""
+        merged = [kernel.merge(bags[number], gradients[number]) for number, kernel in self._sharing]
+        exchange = self._moments.send([gradient for _, gradient in merged]) if self._moments is not None else None
+        sharing = {number for number, _ in self._sharing}
+        for number, kernel in enumerate(self._kernels):
+            if number not in sharing:
+                kernel.update(bags[number], gradients[number], learning_rate)
+        if exchange is not None:
+            for (_, sharer), of_table, mean_squares in zip(self._sharing, merged, exchange.wait(), strict=True):
+                sharer.apply(of_table, learning_rate, mean_squares)
+
+    def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
+        """Return each shard with views of its weight (rows, D) and its optimizer state (rows,)."""
+        for group, kernel, num_rows in zip(self._groups, self._kernels, self._num_rows, strict=True):
+            yield from zip(group.shards, kernel.weight.split(num_rows), kernel.state.split(num_rows), strict=True)
+
+
+def fill(weight: Tensor, seed: int, shard: Shard, num_rows: int, dim: int) -> None:
+    """Fill `weight` with the initial values of a shard of a table of `num_rows` and `dim` columns.
+
+    The values are uniform within ±1/√rows, as in facebookresearch/dlrm. Each table has its own generator, which can
+    jump to any row because it draws one number for each element.
+    """
+    bound = num_rows**-0.5
+    bits = np.random.PCG64(np.random.SeedSequence([seed, 1, shard.table]))  # 1: a stream that no other generator uses
+    generator = np.random.Generator(bits.advance(shard.first_row * dim))
+    for block in weight.split(_BLOCK_ROWS):
+        values = torch.from_numpy(generator.uniform(-bound, bound, (len(block), dim)))
+        block.copy_(values.narrow(1, shard.first_column, shard.num_columns))
