@@ -1,7 +1,7 @@
 """Say when something happened to a rank, how exactly that is known, and which of two facts came first. Pure.
 
 A fact has a time for "at the earliest" and one for "at the latest", in seconds relative to the snapshot: -3.0 is three
-seconds ago. They differ by how the fact was observed, so nobody who compares two facts needs a tolerance of his own:
+seconds ago. They differ by how the fact was observed, so nobody who compares two facts needs another tolerance:
 
 - The rank stamps its last words itself, and the kernel its signals: their time is exact.
 - An agent looks at locks, process states and launchers, so such a fact is seen `LOOK_SECONDS` late at most.
@@ -12,7 +12,7 @@ seconds ago. They differ by how the fact was observed, so nobody who compares tw
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from zmon.job.connection_errors import is_broken_connection
@@ -55,6 +55,9 @@ class FactKind(Enum):
     LAUNCHER_GONE = "launcher ended"
     SILENT = "agent fell silent"
     SUSPENDED = "host was suspended"
+
+
+_KIND_OF_WORDS = {"exception": FactKind.RAISED, "signal": FactKind.SIGNALLED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +105,14 @@ class Earliest:
 
 
 def last_words(state: RankState) -> Fact | None:
-    """Return the fact that a rank left its last words, whose time is exact; None if it left none."""
+    """Return the fact that a rank left its last words, whose time is exact; None if it left none.
+
+    `facts_of` tells a lost connection from other exceptions, which takes too long for each of thousands of ranks.
+    """
     words = state.last_words
     if words is None or state.last_words_seconds is None:
         return None
-    if words.kind == "exception":
-        kind = FactKind.CONNECTION_LOST if is_broken_connection(words) else FactKind.RAISED
-    else:
-        kind = FactKind.SIGNALLED if words.kind == "signal" else FactKind.LEFT
-    text = f"{words.type}: {words.message}" if words.message else words.type or words.kind
-    return Fact(kind, state.host, -state.last_words_seconds, rank=state.rank, text=text)
+    return Fact(_KIND_OF_WORDS.get(words.kind, FactKind.LEFT), state.host, -state.last_words_seconds, rank=state.rank)
 
 
 def ended(state: RankState) -> Fact:
@@ -147,8 +148,10 @@ def launcher_lead(state: RankState) -> float | None:
 def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
     """Yield what is known about these ranks of a job, and about the agents that do not answer, in no order."""
     for state in ranks:
-        if words := last_words(state):
-            yield words
+        if (fact := last_words(state)) and (words := state.last_words):
+            is_lost = words.kind == "exception" and is_broken_connection(words)
+            text = f"{words.type}: {words.message}" if words.message else words.type or words.kind
+            yield replace(fact, kind=FactKind.CONNECTION_LOST if is_lost else fact.kind, text=text)
         if not state.alive:
             yield ended(state)
         if state.stopped_seconds is not None:
@@ -157,8 +160,9 @@ def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
             text = state.launcher_status or ""
             yield Fact(FactKind.LAUNCHER_GONE, state.host, -state.launcher_gone_seconds, LOOK_SECONDS, text=text)
         if state.unobserved_seconds:
-            text = f"{state.unobserved_seconds:.0f} s"
+            text = f"{state.unobserved_seconds:.0f} s since its last progress"
             yield Fact(FactKind.SUSPENDED, state.host, 0.0, state.state_seconds, state.rank, text)
+    unwatched = {r.host for r in snapshot.unwatched}
     for agent in snapshot.agents:
-        if agent.host is not None and agent.host in {r.host for r in snapshot.unwatched}:
+        if agent.host is not None and agent.host in unwatched:
             yield Fact(FactKind.SILENT, agent.host, -agent.silent_seconds)

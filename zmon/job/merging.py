@@ -51,7 +51,7 @@ def raised(finding: Finding, severity: str) -> Finding:
     if severity_order(severity) <= severity_order(finding.severity):
         return finding
     silence, summary = finding.evidence_of(StallEvidence).silence, finding.summary
-    if silence and severity == "critical":  # the time after which silence is critical does not matter any more
+    if silence and silence.reason and severity == "critical":  # the time until it is critical does not matter
         summary = summary.replace(f"; {silence.reason}", "")
     return replace(finding, severity=severity, summary=summary)
 

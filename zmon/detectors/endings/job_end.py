@@ -38,7 +38,7 @@ class JobEnd:
     @cached_property
     def ended(self) -> list[RankState]:
         """The ranks that have ended."""
-        return [end.rank for end in self.ends]
+        return ended_ranks(self.snapshot.ranks)  # the ways in which they ended take longer to tell
 
     def of(self, *ways: Way) -> list[RankState]:
         """Return the ranks that ended in one of these ways, the first to begin first."""
