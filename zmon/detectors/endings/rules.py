@@ -1,7 +1,7 @@
 """Diagnose the end of a job: which rank ended first, why, and whether the launcher will restart the job.
 
-The rules of `_FAULTS`, then those of `_CONSEQUENCES` are tried in order; the first that applies decides. An end is
-quiet only if the owner of the job caused it, or if all ranks finished.
+The rules of `_FAULTS`, those about signals, then `_CONSEQUENCES` are tried in order; the first that applies decides. An
+end is quiet only if the owner of the job caused it, or if all ranks finished.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from zmon.detectors.endings.launcher import launcher_took_ranks
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
+from zmon.detectors.endings.signal_reach import Signals
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding
 from zmon.detectors.endings.storage_errors import disk_steps
@@ -44,7 +45,15 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
         return None
-    rules = _FAULTS if is_owners_end(end) else (*_FAULTS, *_CONSEQUENCES)
+    if fault := _first_of(_FAULTS, end):
+        return fault
+    signals = Signals(end)
+    if is_owners_end(signals):
+        return None
+    return partial_signal(signals) or _first_of(_CONSEQUENCES, end)
+
+
+def _first_of(rules: tuple[Rule, ...], end: JobEnd) -> Finding | None:
     return next((finding for rule in rules if (finding := rule(end))), None)
 
 
@@ -127,7 +136,6 @@ _FAULTS: tuple[Rule, ...] = (
     mismatch_finding,  # its victims raise, so it comes before the exceptions
     _first_fault,
     launcher_took_ranks,  # its ranks look as if they had been cancelled
-    partial_signal,
 )
 # What ended a job in which no rank failed by itself, and which its owner did not end.
 _CONSEQUENCES: tuple[Rule, ...] = (

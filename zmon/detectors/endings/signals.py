@@ -22,23 +22,21 @@ from zmon.schema.rank import RankState
 _BUSY_RATIO = 0.3
 
 
-def is_owners_end(end: JobEnd) -> bool:
+def is_owners_end(signals: Signals) -> bool:
     """Return True if the owner ended the job: a signal reached a launcher or all ranks before any rank failed."""
-    return not end.culprits and _is_owners(Signals(end))
-
-
-def _is_owners(signals: Signals) -> bool:
-    if not signals.ranks or signals.is_interrupt:
-        return bool(signals.ranks)
+    if not signals.ranks or signals.end.culprits:
+        return False
+    if signals.is_interrupt:
+        return True
     if lone_target(signals.ranks) or not signals.first:
         return False
     return not signals.is_alone and signals.reach is Reach.ALL
 
 
-def partial_signal(end: JobEnd) -> Finding | None:
+def partial_signal(signals: Signals) -> Finding | None:
     """Return a finding about a signal that reached one rank or one launcher only, after which the job ended."""
-    signals = Signals(end)
-    if not signals.ranks or end.culprits or _is_owners(signals):
+    end = signals.end
+    if not signals.ranks or end.culprits:
         return None
     if target := lone_target(signals.ranks):
         return _lone_signal(end, target, signals.ranks, is_proven=True)
