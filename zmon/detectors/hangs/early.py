@@ -55,7 +55,7 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
     moving = movers(snapshot)
     diagnosis = diagnose(snapshot, limits)
     if diagnosis.proven and all(map(_has_learned, moving)):
-        return True
+        return min(map(_seconds, moving)) >= limits.conflict_seconds
     awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
     if not awaited or (len(awaited) == len(moving) and all(map(_has_learned, moving))):
         return False  # nobody waits for them
