@@ -103,13 +103,17 @@ class FakeAgent:
 
     def evidence_requests(self):
         """Return the requests for evidence but looks, in their order, as `<rank>?stacks=<0 or 1>`."""
-        return [f"{rank}?stacks={query.get('stacks', '1')}" for rank, query in self._asked() if "flights" not in query]
+        return [
+            f"{rank}?stacks={query.get('stacks', '1')}"
+            for rank, query in self._evidence_paths()
+            if "flights" not in query
+        ]
 
     def looks(self):
         """Return the ranks that were looked at, in this order."""
-        return [int(rank) for rank, query in self._asked() if query.get("flights") == "0"]
+        return [int(rank) for rank, query in self._evidence_paths() if query.get("flights") == "0"]
 
-    def _asked(self):
+    def _evidence_paths(self):
         paths = [urlsplit(path) for path in self.requests if "evidence" in path]
         return [(url.path.rpartition("/")[2], dict(parse_qsl(url.query))) for url in paths]
 

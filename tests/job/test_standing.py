@@ -1,4 +1,4 @@
-"""What looks at a rank show: the table of two looks, a second apart, and what they say about the rank."""
+"""Two looks at a rank, a second apart, and what they show about it."""
 
 from dataclasses import asdict
 
@@ -23,10 +23,10 @@ def evidence(stack, wchan="futex_wait_queue", **work):
 
 def standing_after(*answers, every=1.0):
     """Return what looks at these answers, so many seconds apart, show."""
-    seen = None
+    history = None
     for number, answer in enumerate(answers):
-        seen = looks(seen, look(answer, 50.0 + number * every))
-    return seen.standing
+        history = looks(history, look(answer, 50.0 + number * every))
+    return history.standing
 
 
 AT_FIRST = evidence(MAIN.format(8))

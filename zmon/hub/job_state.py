@@ -41,7 +41,7 @@ MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detecto
 
 @dataclass(frozen=True, slots=True)
 class SeenStanding(Generic[T]):
-    """What was seen of a rank; it holds while the rank stands still."""
+    """A thing seen of a rank, which holds while the rank stands still."""
 
     value: T
     steps: int  # steps that the rank had finished
@@ -110,7 +110,7 @@ class JobState:
             not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
             frames=_held(self.frames, snapshot.ranks),
-            standing={rank: seen.standing for rank, seen in _held(self.looks, snapshot.ranks).items()},
+            standing={rank: history.standing for rank, history in _held(self.looks, snapshot.ranks).items()},
             plan=self.plan,
         )
 
@@ -140,11 +140,11 @@ class JobState:
         return utilization(total, source, self.peaks, self.account.flops_ratio, uncounted)
 
 
-def _held(seen: Mapping[int, SeenStanding[T]], ranks: Iterable[RankState]) -> dict[int, T]:
+def _held(things: Mapping[int, SeenStanding[T]], ranks: Iterable[RankState]) -> dict[int, T]:
     """Return what was seen of the ranks that have not gone on since then."""
-    if not seen:
+    if not things:
         return {}
-    return {r.rank: seen[r.rank].value for r in ranks if r.rank in seen and seen[r.rank].holds(r)}
+    return {r.rank: things[r.rank].value for r in ranks if r.rank in things and things[r.rank].holds(r)}
 
 
 class JobStates:

@@ -65,17 +65,17 @@ class StandingRanks:
         seconds, numbers = self._config.evidence_seconds, [r.rank for r in ranks]
         began = time.monotonic()
         answers = await client.evidence(session, targets, numbers, seconds, self._config.max_requests, flights=False)
-        seen: dict[int, SeenStanding[Looks]] = {}
+        histories: dict[int, SeenStanding[Looks]] = {}
         for state in ranks:
             answer = answers.get(state.rank)
             if not isinstance(answer, RankEvidence) or (now := look(answer, began)) is None:
                 continue
             earlier = launch.looks.get(state.rank)
             before = earlier.value if earlier and earlier.holds(state) else None
-            seen[state.rank] = SeenStanding.of(state, looks(before, now))
+            histories[state.rank] = SeenStanding.of(state, looks(before, now))
             if frame := standing_frame(state, answer):
                 launch.frames[state.rank] = frame
-        launch.looks = seen
-        first = min((s.value.number for s in seen.values()), default=0)
+        launch.looks = histories
+        first = min((s.value.number for s in histories.values()), default=0)
         pause = _FAST_SECONDS if first < _FAST_LOOKS else _SLOW_SECONDS
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zmon.job.job_frame import frames, main_functions
 from zmon.schema.api.agent import RankEvidence
-from zmon.schema.standing import ProcessWork, Standing, Work
+from zmon.schema.standing import ProcessWork, Standing, WorkSigns
 
 # Background threads of torch, loggers and monitors move less than this: heartbeats, events, readings of /proc.
 _LEAST_READ_BYTES_PER_SECOND = 1 << 20
@@ -106,7 +106,7 @@ def _is_asleep(last: Look, now: Look) -> bool:
     return bool(now.wait_channel) and same and switches is not None and switches == last.work.switches
 
 
-def _work(recent: tuple[Look, ...]) -> Work | None:
+def _work(recent: tuple[Look, ...]) -> WorkSigns | None:
     """Return what shows in recent looks that the rank works; None if nothing does."""
     first, now = recent[0], recent[-1]
     seconds = now.time - first.time
@@ -120,7 +120,7 @@ def _work(recent: tuple[Look, ...]) -> Work | None:
     written = rate(first.work.written_bytes, now.work.written_bytes)
     network = rate(first.work.network_bytes, now.work.network_bytes)
     known = [each.functions for each in recent if each.functions]
-    work = Work(
+    work = WorkSigns(
         read_bytes_per_second=read if read >= _LEAST_READ_BYTES_PER_SECOND else 0.0,
         written_bytes_per_second=written if written >= _LEAST_WRITTEN_BYTES_PER_SECOND else 0.0,
         network_bytes_per_second=network if network >= _LEAST_WRITTEN_BYTES_PER_SECOND else 0.0,

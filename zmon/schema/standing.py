@@ -1,4 +1,4 @@
-"""What a rank that makes no progress does meanwhile, from the looks of its agent. Frozen data only.
+"""The work of a rank that makes no progress, as its agent sees it. Frozen data only.
 
 A hang and a pause look the same from outside. They differ in what the process does: one that saves moves bytes, one
 that waits for a lock does nothing at all.
@@ -28,7 +28,7 @@ _SERVER_WAITS = (
 
 
 class ProcessWork(msgspec.Struct, frozen=True):
-    """What the process of a rank and its children have done so far, and what they wait for now."""
+    """The work of a process and its children so far, and the places where their threads wait now."""
 
     cpu_seconds: Seconds
     # Read and written by system calls or through mapped files, and by TCP; None: the agent may not read it.
@@ -44,8 +44,8 @@ class ProcessWork(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What shows that a rank works, although it makes no progress."""
+class WorkSigns:
+    """The signs that a rank works, although it makes no progress."""
 
     read_bytes_per_second: float = 0.0
     written_bytes_per_second: float = 0.0
@@ -56,7 +56,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a rank that makes no progress has done since the hub looked at it first."""
+    """The behaviour of a rank that makes no progress, since the hub looked at it first."""
 
     # For so long all its stacks have been the same, and it and its children have used hardly any processor time and
     # moved no data.
@@ -65,7 +65,7 @@ class Standing:
     asleep_seconds: float = 0.0  # for so long its main thread has been in one sleep
     waits: tuple[str, ...] = ()  # see `ProcessWork`
     wait_channel: str | None = None  # the kernel function in which its main thread waits
-    work: Work | None = None  # what it did in the last seconds; None: nothing shows that it works
+    work: WorkSigns | None = None  # what it did in the last seconds; None: nothing shows that it works
 
     @property
     def waits_for_its_host(self) -> bool:

@@ -6,12 +6,12 @@ from functools import partial
 
 from tests.build import waiting
 from tests.detectors.stalls import Row, job, outside, stopped
-from zmon.schema.standing import Standing, Work
+from zmon.schema.standing import Standing, WorkSigns
 
 LOCK = ("futex_wait_queue", "futex_do_wait")
-SAVES = Standing(waits=("",), work=Work(written_bytes_per_second=310e6, file="/ckpt/rank-2.pt"))
-DOWNLOADS = Standing(waits=("",), work=Work(network_bytes_per_second=9e5))
-TOKENIZES = Standing(waits=("",), work=Work(in_other_code=True))
+SAVES = Standing(waits=("",), work=WorkSigns(written_bytes_per_second=310e6, file="/ckpt/rank-2.pt"))
+DOWNLOADS = Standing(waits=("",), work=WorkSigns(network_bytes_per_second=9e5))
+TOKENIZES = Standing(waits=("",), work=WorkSigns(in_other_code=True))
 SPINS = Standing(same_code_seconds=60.0, waits=("",))
 SLEEPS = Standing(60.0, 60.0, 60.0, ("hrtimer_nanosleep",), "hrtimer_nanosleep")
 HUNG = "compute_hang, {}, rank 2"

@@ -59,10 +59,10 @@ def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
     awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
     if not awaited or (len(awaited) == len(moving) and all(map(_has_learned, moving))):
         return False  # nobody waits for them
-    seen = looked_at(snapshot, awaited)
-    return bool(seen) and all(
+    known = looked_at(snapshot, awaited)
+    return bool(known) and all(
         standing.waits_for_its_host and standing.unchanged_seconds >= _unchanged_seconds(r, limits)
-        for r, standing in seen
+        for r, standing in known
     )
 
 

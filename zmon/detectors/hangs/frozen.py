@@ -28,7 +28,8 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     evidence, reason = StallEvidence(pids=tuple(r.pid for r in frozen)), ""
     if stopped:  # a stopped process goes on only if somebody wakes it
         seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
-        severity, reason = _severity_of_stop(snapshot, frozen, seconds_ago, limits)
+        reason = _purpose(snapshot, frozen, seconds_ago, limits)
+        severity = "warning" if reason else "critical"
         summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
         detail = (
             f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
@@ -60,20 +61,17 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     )
 
 
-def _severity_of_stop(
-    snapshot: Snapshot, stopped: list[RankState], seconds: float, limits: HangLimits
-) -> tuple[Severity, str]:
-    """Return how severe it is that these ranks are stopped, and the reason if somebody seems to have wanted it.
+def _purpose(snapshot: Snapshot, stopped: list[RankState], seconds: float, limits: HangLimits) -> str:
+    """Return who seems to have stopped these ranks on purpose; empty if nobody, or if it has lasted for too long.
 
     A scheduler suspends all ranks of a launch at once (`scontrol suspend`, gang scheduling), and so does Ctrl-Z. A
     debugger holds one process in state t (ptrace(2)).
     """
-    if _are_suspended(snapshot, stopped):
-        if seconds < limits.moving_at_most_seconds:
-            return "warning", "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"
-    elif all(r.process_state == "t" for r in stopped) and seconds < limits.critical_at_most_seconds:
-        return "warning", "; a debugger or tracer holds it"
-    return "critical", ""
+    if _are_suspended(snapshot, stopped) and seconds < limits.moving_at_most_seconds:
+        return "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"
+    if all(r.process_state == "t" for r in stopped) and seconds < limits.critical_at_most_seconds:
+        return "; a debugger or tracer holds it"
+    return ""
 
 
 def _are_suspended(snapshot: Snapshot, stopped: list[RankState]) -> bool:

@@ -19,7 +19,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.pause import Place, Silence
 from zmon.schema.rank import RankState
-from zmon.schema.standing import Standing, Work
+from zmon.schema.standing import Standing, WorkSigns
 
 # The time after the end of a lease in which the stacks of the awaited ranks arrive. py-spy takes 20 ms, the worker
 # server up to 2 s.
@@ -45,15 +45,15 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     def judged(severity: Severity, reason: str) -> tuple[Severity, Silence]:
         return severity, Silence(round(seconds, 3), critical, places, healed, reason)
 
-    seen = looked_at(snapshot, awaited)
-    waiting = min((_proof_seconds(standing) for _, standing in seen), default=0.0)
+    looks = looked_at(snapshot, awaited)
+    waiting = min((_proof_seconds(standing) for _, standing in looks), default=0.0)
     if waiting >= limits.proof_seconds:
-        what = "a server or driver has not answered" if seen[0][1].waits_for_server else _UNCHANGED
+        what = "a server or driver has not answered" if looks[0][1].waits_for_server else _UNCHANGED
         return judged("critical", f"critical, because {what} for {duration(waiting)}")
     unchanged = min((r.state_seconds for r in awaited), default=seconds)
     if overdue >= limits.moving_at_most_seconds:
         return judged("critical", f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases")
-    if seconds >= critical and (at_work := [(r, work) for r, standing in seen if (work := standing.work)]):
+    if seconds >= critical and (at_work := [(r, work) for r, standing in looks if (work := standing.work)]):
         state, work = at_work[0]
         return judged("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
     if min(seconds, unchanged) >= critical:
@@ -77,7 +77,7 @@ def _proof_seconds(standing: Standing) -> float:
     return standing.unchanged_seconds if standing.waits_for_its_host else 0.0
 
 
-def work_text(work: Work) -> str:
+def work_text(work: WorkSigns) -> str:
     """Return what a rank does that shows that it works, such as `writes 310 MB/s, last to /ckpt/rank-0.pt`."""
     rates = [
         ("writes", work.written_bytes_per_second, f", last to {work.file}" if work.file else ""),
