@@ -5,7 +5,7 @@ from dataclasses import asdict
 import msgspec
 import pytest
 
-from zmon.job.standing import RECENT_SECONDS, look, looks
+from zmon.job.standing import CODE_SECONDS, RECENT_SECONDS, look, looks
 from zmon.schema.api import RankEvidence
 from zmon.schema.standing import ProcessWork, Standing
 
@@ -84,7 +84,9 @@ def test_bytes_show_work_and_processor_time_does_not(changes, shown):
 def test_other_functions_show_work_and_other_lines_do_not():
     """An endless loop is in the same functions at each look."""
     assert standing_after(AT_FIRST, evidence(MAIN.format(9))).work is None
-    assert standing_after(AT_FIRST, evidence(OTHER)).work.in_other_code
+    later = [evidence(OTHER)] * int(CODE_SECONDS + 1)
+    assert standing_after(AT_FIRST, *later).work.in_other_code
+    assert standing_after(AT_FIRST, *later, evidence(OTHER)).work is None
 
 
 def test_work_of_a_while_ago_shows_nothing_about_now():

@@ -21,11 +21,14 @@ _IDLE_BYTES = 64 << 10  # moved between two looks: a heartbeat, a line in a log
 # What happened in so many seconds is what the rank does now. A save writes in bursts, because the kernel holds writes
 # back for some seconds.
 RECENT_SECONDS = 6.0
+# The main thread gets into other functions again within this time. Looks every few seconds find a loop over short calls
+# in the same one several times in a row.
+CODE_SECONDS = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What an agent said about one rank at one time."""
+    """The answer of an agent about one rank at one time."""
 
     time: float  # seconds of the hub's monotonic clock
     stack: str | None  # without states of threads; None: unknown
@@ -42,11 +45,12 @@ class Looks:
     number: int  # of all looks
     unchanged_since: float
     same_code_since: float
+    other_code_at: float | None  # when its main thread was last found in other functions; None: never
     asleep_since: float
 
     @property
     def standing(self) -> Standing:
-        """What the rank has done since the first look."""
+        """The behaviour of the rank since the first look."""
         now = self.recent[-1]
         return Standing(
             unchanged_seconds=now.time - self.unchanged_since,
@@ -54,7 +58,7 @@ class Looks:
             asleep_seconds=now.time - self.asleep_since,
             waits=now.work.waits,
             wait_channel=now.wait_channel,
-            work=_work(self.recent),
+            work=_work(self.recent, self.other_code_at),
         )
 
 
@@ -70,14 +74,16 @@ def look(answer: RankEvidence, time: float) -> Look | None:
 def looks(earlier: Looks | None, now: Look) -> Looks:
     """Return the looks with one more."""
     if earlier is None:
-        return Looks((now,), 1, now.time, now.time, now.time)
+        return Looks((now,), 1, now.time, now.time, None, now.time)
     last = earlier.recent[-1]
+    changed_code = bool(last.functions and now.functions and last.functions != now.functions)
     recent = (*(each for each in earlier.recent if now.time - each.time <= RECENT_SECONDS), now)
     return Looks(
         recent=recent if len(recent) > 1 else (last, now),
         number=earlier.number + 1,
         unchanged_since=earlier.unchanged_since if _is_unchanged(last, now) else now.time,
         same_code_since=earlier.same_code_since if _is_same_code(last, now) else now.time,
+        other_code_at=now.time if changed_code else earlier.other_code_at,
         asleep_since=earlier.asleep_since if _is_asleep(last, now) else now.time,
     )
 
@@ -106,7 +112,7 @@ def _is_asleep(last: Look, now: Look) -> bool:
     return bool(now.wait_channel) and same and switches is not None and switches == last.work.switches
 
 
-def _work(recent: tuple[Look, ...]) -> WorkSigns | None:
+def _work(recent: tuple[Look, ...], other_code_at: float | None) -> WorkSigns | None:
     """Return what shows in recent looks that the rank works; None if nothing does."""
     first, now = recent[0], recent[-1]
     seconds = now.time - first.time
@@ -119,13 +125,12 @@ def _work(recent: tuple[Look, ...]) -> WorkSigns | None:
     read = rate(first.work.read_bytes, now.work.read_bytes)
     written = rate(first.work.written_bytes, now.work.written_bytes)
     network = rate(first.work.network_bytes, now.work.network_bytes)
-    known = [each.functions for each in recent if each.functions]
     work = WorkSigns(
         read_bytes_per_second=read if read >= _LEAST_READ_BYTES_PER_SECOND else 0.0,
         written_bytes_per_second=written if written >= _LEAST_WRITTEN_BYTES_PER_SECOND else 0.0,
         network_bytes_per_second=network if network >= _LEAST_WRITTEN_BYTES_PER_SECOND else 0.0,
         file=now.work.file,
-        in_other_code=len(set(known)) > 1,
+        in_other_code=other_code_at is not None and now.time - other_code_at <= CODE_SECONDS,
     )
     moves = work.read_bytes_per_second or work.written_bytes_per_second or work.network_bytes_per_second
     return work if moves or work.in_other_code else None
