@@ -3,7 +3,7 @@
 import asyncio
 import time
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -33,6 +33,7 @@ class FakeAgent:
         self.rank_behind = 2  # it did not enter the collective
         self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
+        self.work = None  # of each rank
 
     @asynccontextmanager
     async def serve(self):
@@ -96,13 +97,25 @@ class FakeAgent:
         pending = [] if rank == self.rank_behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
-            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}
-        )
+            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
+             "work": self.work}
+        )  # fmt: skip
 
     def evidence_requests(self):
-        """Return the requests for evidence, in their order, as `<rank>?stacks=<0 or 1>`."""
+        """Return the requests for evidence but looks, in their order, as `<rank>?stacks=<0 or 1>`."""
+        return [
+            f"{rank}?stacks={query.get('stacks', '1')}"
+            for rank, query in self._evidence_paths()
+            if "flights" not in query
+        ]
+
+    def looks(self):
+        """Return the ranks that were looked at, in this order."""
+        return [int(rank) for rank, query in self._evidence_paths() if query.get("flights") == "0"]
+
+    def _evidence_paths(self):
         paths = [urlsplit(path) for path in self.requests if "evidence" in path]
-        return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in paths]
+        return [(url.path.rpartition("/")[2], dict(parse_qsl(url.query))) for url in paths]
 
 
 def stopped(rank, **changes):

@@ -106,7 +106,7 @@ def test_finding_other_than_a_stall_gathers_no_flight_records(run_scenario):
 
 def test_flight_records_are_gathered_before_the_leases_end(run_scenario):
     """On a GPU they are the best evidence: with them the first diagnosis has the rank that the others wait for."""
-    agent = FakeAgent(*(rank_state(rank, device="cuda:0", step_seconds=1.2) for rank in range(4)))
+    agent = FakeAgent(*(rank_state(rank, device="cuda:0", step_seconds=1.2, state_seconds=1.2) for rank in range(4)))
 
     async def scenario(hub_client):
         async def flights():
@@ -124,7 +124,7 @@ def test_flight_records_are_gathered_before_the_leases_end(run_scenario):
 
 
 def test_flight_records_are_forgotten_when_a_rank_goes_on(run_scenario):
-    agent = FakeAgent(*(rank_state(rank, step_seconds=1.2) for rank in range(4)))
+    agent = FakeAgent(*(rank_state(rank, step_seconds=1.2, state_seconds=1.2) for rank in range(4)))
 
     async def scenario(hub_client):
         async def flights():

@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, data_dir):
         config = HubConfig((), data_dir)
         self.journal = Journal(data_dir / "findings.jsonl")
-        stall_evidence = EvidenceGatherer(config, [], self.journal, JobStates(data_dir))
+        stall_evidence = EvidenceGatherer(config, [], self.journal, JobStates(data_dir), lambda snapshot: False)
         self.incidents = Incidents(config, [], self.journal, stall_evidence)
 
     async def update(self, time):
