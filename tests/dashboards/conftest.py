@@ -7,7 +7,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from tests.dashboards.recorded import recorded
-from tests.dashboards.world import FakeServer, World
+from tests.dashboards.world import World
+from tests.http_server import FakeServer
 
 PAGE = (
     "from dashboards.views import frame, {view}\nframe.show({view}.show, [], '{view}', shows_one_job={shows_one_job})\n"

@@ -9,7 +9,8 @@ from dashboards.views import banner
 from dashboards.views.pauses import MAX_PAUSES
 from tests.build import ended_job
 from tests.dashboards.recorded import EMPTY, NOW, SILENT, SILENT_SELDOM, UNUSABLE
-from tests.dashboards.world import JOB, STALL, FakeServer, banner_value, changed, page_text, selectbox
+from tests.dashboards.world import JOB, STALL, banner_value, changed, page_text, selectbox
+from tests.http_server import FakeServer
 from zmon.job.headline import with_headline
 from zmon.schema.pause import HealedPause, Place
 

@@ -11,7 +11,7 @@ import pytest
 from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.asking import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
-from tests.dashboards.world import FakeServer
+from tests.http_server import FakeServer
 from zmon.schema.api import JobList, RanksRequest
 
 NOWHERE = "http://me:secret@127.0.0.1:9"

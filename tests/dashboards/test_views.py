@@ -12,7 +12,8 @@ from dashboards.side import Side
 from dashboards.views import compare, hosts
 from tests.build import rank_state
 from tests.dashboards.recorded import EMPTY, NOW
-from tests.dashboards.world import INCIDENT, JOB, STALL, FakeServer, changed, page_text, selectbox
+from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
+from tests.http_server import FakeServer
 from tests.places import REPOSITORY
 from zmon.detectors.new_finding import rank_row
 from zmon.schema.evidence import Evidence, StallEvidence

@@ -1,13 +1,8 @@
 """A fake hub, and the recorded Prometheus, over HTTP. A test sets what the hub reports, and the moment of its pages."""
 
-import contextlib
 import re
-import threading
-from collections.abc import Callable
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeVar
-from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import urllib3
@@ -54,36 +49,6 @@ STALL = Finding(
 def changed(value: T, **fields: object) -> T:
     """Return a copy with these fields changed."""
     return msgspec.structs.replace(value, **fields) if isinstance(value, msgspec.Struct) else replace(value, **fields)
-
-
-class FakeServer:
-    """A JSON server on loopback. `answers` returns the answer to a path and its query, or a status and the answer."""
-
-    def __init__(self, answers: Callable[[str, dict[str, str]], object]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                split = urlsplit(self.path)
-                answer = answers(split.path, {key: values[0] for key, values in parse_qs(split.query).items()})
-                status, content = (
-                    answer if isinstance(answer, tuple) else (404 if isinstance(answer, Problem) else 200, answer)
-                )
-                body = content if isinstance(content, bytes) else msgspec.json.encode(content)
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                with contextlib.suppress(ConnectionError):  # a page whose request timed out
-                    self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 RANKS = [
