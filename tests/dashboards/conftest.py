@@ -32,7 +32,7 @@ def recorded_prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
 
 @pytest.fixture
 def world(recorded_prometheus: str) -> World:
-    """What the servers report, which a test may change before it opens a page."""
+    """The state that the servers report, which a test may change before it opens a page."""
     return World(recorded_prometheus)
 
 

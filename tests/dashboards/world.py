@@ -79,7 +79,7 @@ INCIDENT = IncidentSummary(
 
 
 class World:
-    """What a page sees: the state of a hub, and a recorded Prometheus. A test changes it, then opens a page."""
+    """The state that a page sees: of a hub and a recorded Prometheus. A test changes it, then opens a page."""
 
     def __init__(self, recorded: str) -> None:
         self.moment = NOW  # one of those of the recorded Prometheus

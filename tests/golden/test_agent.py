@@ -76,16 +76,16 @@ def no_rank(rank, job_id=JOB):
 
 def rows(version, plan_uid):
     """Return the rows of a node whose plans have this version and come from this start of a rank."""
-    told, untold = [plan_uid], []
+    plans, no_plans = [plan_uid], []
     return (
-        Row(SNAPSHOT, 200, AgentReport, contents, (RANKS, {}, told, version, True)),
-        Row(f"{SNAPSHOT}?plans={version}", 200, AgentReport, contents, (RANKS, {}, untold, version, True)),
+        Row(SNAPSHOT, 200, AgentReport, contents, (RANKS, {}, plans, version, True)),
+        Row(f"{SNAPSHOT}?plans={version}", 200, AgentReport, contents, (RANKS, {}, no_plans, version, True)),
         Row(f"{SNAPSHOT}?since=0", 200, AgentReport, contents,
-            (RANKS, {JOB: [10] * 5, "other": [34]}, told, version, True)),
+            (RANKS, {JOB: [10] * 5, "other": [34]}, plans, version, True)),
         Row(f"{SNAPSHOT}?since=0&about=4&job_id=other", 200, AgentReport,
             lambda report: (contents(report), [(r.step, r.mean is None) for r in only_records(*report.steps["other"])]),
-            (([("other", 0)], {"other": [2]}, untold, "", True), [(16, True), (32, False)])),
-        Row(f"{SNAPSHOT}?job_id=none", 200, AgentReport, contents, ([], {}, untold, "", True)),
+            (([("other", 0)], {"other": [2]}, no_plans, "", True), [(16, True), (32, False)])),
+        Row(f"{SNAPSHOT}?job_id=none", 200, AgentReport, contents, ([], {}, no_plans, "", True)),
         Row(f"{SNAPSHOT}?since=x", 400, str, str, "since='x' is not a number\n"),
         Row("/api/v1/suspects?wait=0.01&since=2", 200, Suspects,
             lambda answer: (answer.version, answer.leaving, [(s.job_id, s.rank, s.reason) for s in answer.suspects]),
