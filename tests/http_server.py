@@ -13,6 +13,10 @@ import msgspec
 from zmon.schema.api import Problem
 
 
+class _Server(ThreadingHTTPServer):
+    request_queue_size = 64  # a page connects many times at once, and what finds no place tries again after a second
+
+
 class FakeServer:
     """A server that answers each path and its query with bytes, or with the JSON of a value.
 
@@ -37,7 +41,7 @@ class FakeServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+        self._server = _Server(("127.0.0.1", port), Handler)
         self.address = f"127.0.0.1:{self._server.server_port}"
         self.url = f"http://{self.address}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
