@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
 import json
 import os
 import select
@@ -24,6 +26,8 @@ from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 
+ASYNC_SECONDS = 40.0  # the longest time of a test that is an `async def`, on a busy machine
+
 # Tests that run in the background or under nohup ignore these signals, and so do their children: ranks and launchers
 # would never receive a Ctrl-C. A signal that a process handles is at its default again in its children. So the tests
 # handle both signals, and go on when their terminal is closed, as nohup intends.
@@ -44,6 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: {error}") from None
         if kind not in marked:
             item.add_marker(kind)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is an `async def` in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), ASYNC_SECONDS))
+    return True
 
 
 class Zygote:
