@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.sources.nvml import Stub
+from tests.agent.sources.trees import FakeSys
 from tests.boxes import Box, Clock
 from zmon.agent.sources.boxes import Boxes
 
@@ -63,3 +65,22 @@ def scan_during(boxes, clock):
         return suspects
 
     return scan
+
+
+@pytest.fixture
+def fake_nvml(tmp_path, monkeypatch):
+    """A driver with a card; each card is near the network card of its own address."""
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: (f"mlx5_0 of {pci}",))
+    return Stub(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def old_nvml(tmp_path, monkeypatch):
+    """A driver whose library lacks the functions of newer ones."""
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ())
+    return Stub(tmp_path, monkeypatch, "-DOLD")
+
+
+@pytest.fixture
+def fake_sys(tmp_path):
+    return FakeSys(tmp_path)
