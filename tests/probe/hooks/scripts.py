@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 WATCHED = """
-import copy, gc, io, json, os, pickle, sys, time, warnings
+import copy, gc, io, json, os, pickle, sys, threading, time, warnings
 import torch, zmon
 from torch import nn
 from zmon import probe
@@ -41,6 +41,11 @@ def train(model=model):
     optimizer.zero_grad()
     model(batch).sum().backward()
     optimizer.step()
+
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 """
 
 JOINED = """
@@ -88,7 +93,7 @@ class Case:
     def check(self, start_rank):
         """Run the script and compare what it prints."""
         printed = run_script(start_rank, self.script, self.joined, self.ranks)
-        assert printed == (self.lines if self.ranks == 1 else [self.lines] * self.ranks)
+        assert printed == (self.lines if self.ranks == 1 else [self.lines] * self.ranks), printed
 
 
 def cases(table, start="", joined=False, ranks=1):
