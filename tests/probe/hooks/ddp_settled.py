@@ -203,24 +203,3 @@ def settled_unseen():
         train(module, 1)
     train(module, 2)
     return {"unseen": 5}
-
-
-ALL = (
-    settled,
-    settled_static_graph,
-    settled_static_graph_with_unused,
-    settled_accumulated,
-    settled_checkpointed,
-    settled_explicit_gradients,
-    settled_hook,
-    settled_copied,
-    settled_released,
-    settled_joined,
-    settled_raising,
-    settled_late_peer,
-    settled_reentrant,
-    settled_callback,
-    settled_threads,
-    settled_groups,
-    settled_unseen,
-)
