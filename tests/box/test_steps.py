@@ -93,8 +93,11 @@ def test_totals_are_the_sum_of_the_records(box):
     assert totals.step_seconds == pytest.approx(sum(record.duration for record in each))
     assert totals.measures.samples == sum(record.measures.samples for record in each) == 190
     assert totals.measures.lookups is None
-    sent = [record.measures.ops["all_to_all"].sent_bytes for record in each]
-    assert totals.measures.ops["all_to_all"].sent_bytes == sum(sent) == 2000
+    whole, ops = totals.measures.ops["all_to_all"], [record.measures.ops["all_to_all"] for record in each]
+    assert (whole.count, whole.sent_bytes, whole.received_bytes) == (20, 2000, 1200)
+    assert whole.sent_bytes == sum(op.sent_bytes for op in ops)
+    assert whole.exposed_seconds == pytest.approx(sum(op.exposed_seconds for op in ops), abs=1e-9)
+    assert whole.inflight_seconds == pytest.approx(whole.exposed_seconds, abs=1e-9)
 
 
 def test_unknown_values_are_none_not_zero(box):

@@ -109,7 +109,9 @@ ENDINGS = {
     "SIGTERM beside handlers of others": terminated(ATTACH + "signal.signal(signal.SIGUSR1, lambda *_: None)\n" + WAIT),
     "SIGTERM without the C module": terminated(HIDE_C_MODULE + ATTACH + WAIT, sender=""),
     "SIGTERM in a system call": terminated_at_once("time.sleep(60)"),
-    "SIGTERM in native code that holds the GIL": terminated_at_once("import ctypes\nctypes.PyDLL(None).usleep(60_000_000)"),
+    "SIGTERM in native code that holds the GIL": terminated_at_once(
+        "import ctypes\nctypes.PyDLL(None).usleep(60_000_000)"
+    ),
     "SIGTERM at work": terminated_at_once("while True: pass"),
     "handler of before attach that raises": exception(
         HEAD + HANDLERS["raises"] + "assert probe.attach_box()\n" + WAIT, "RuntimeError", "preempted",
