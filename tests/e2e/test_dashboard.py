@@ -31,13 +31,6 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
         yield job
 
 
-@pytest.mark.slow  # tests/dashboards/test_views.py has views without jobs
-def test_banner_of_an_unknown_job_is_not_healthy(stack: RunningStack, page: Page) -> None:
-    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
-    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
-
-
 @pytest.mark.slow  # the two clicks below show a stopped rank as well
 def test_job_view_updates_the_step_time_and_names_a_stopped_rank(
     stack: RunningStack, training: Job, page: Page

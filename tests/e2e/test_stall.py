@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -65,43 +64,6 @@ def test_rank_stopped_during_initialization_is_the_culprit(stack: RunningStack, 
         assert frozen["ranks"] == [0]
         assert_paged(stack, job, 0, struck)
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
-
-
-@pytest.mark.slow  # a drill kills a rank in every run
-def test_killed_rank_is_the_only_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
-    job = start_job(*UNHURRIED, ranks=3)
-    stack.await_steps(job)
-    os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
-    struck = time.time()
-    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), FINDING_SECONDS)
-    assert exited["ranks"] == [1]
-    assert exited["severity"] == "critical"  # no restart left
-    assert "SIGKILL" in exited["summary"]
-    assert_paged(stack, job, 1, struck)
-    time.sleep(3)  # the peers are gone by now as well
-    assert [f["ranks"] for f in stack.findings(job.job_id)] == [[1]]
-
-
-@pytest.mark.slow  # a drill ends a rank in every run
-def test_finding_about_a_raising_rank_has_its_exception(
-    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Any
-) -> None:
-    script = tmp_path / "raises.py"
-    script.write_text(
-        "import time, torch, torch.distributed as dist, zmon\n"
-        "zmon.attach()\n"
-        "dist.init_process_group('gloo')\n"
-        "for step in range(10**6):\n"
-        "    with zmon.step():\n"
-        "        time.sleep(0.02)\n"
-        "        if step == 30 and dist.get_rank() == 2:\n"
-        "            raise ValueError('bad batch 17')\n"
-        "        dist.all_reduce(torch.ones(10))\n"
-    )
-    job = start_job(str(script), ranks=3)
-    exited = wait_for("rank_exited", lambda: active_finding(stack, job, "rank_exited"), 60)
-    assert exited["ranks"] == [2]
-    assert "ValueError: bad batch 17" in exited["summary"]
 
 
 @pytest.fixture(scope="module")
