@@ -1,4 +1,4 @@
-"""Runs a check on many random items: few in `make test`, many in `make test-all`, and prints the seed of the many."""
+"""Runs a check on random items, each with a limit of time and memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-import pytest
-
-from tests.fuzz.draw import NUM_LONG, NUM_QUICK, draws, seed_of_long_run
+from tests.fuzz.draw import draws
 
 QUICK_SEED = 19
 MAX_SECONDS = 10.0  # of one item, on a busy machine
@@ -34,16 +32,3 @@ def check_items(check: Callable[[random.Random], None], seed: int, number: int) 
                 tracemalloc.stop()
         assert peak < MAX_BYTES, f"{name}: {peak:,} bytes"
         assert time.process_time() - begin < MAX_SECONDS, name
-
-
-def check_few(check: Callable[[random.Random], None]) -> None:
-    """Check the items that `make test` checks."""
-    check_items(check, QUICK_SEED, NUM_QUICK)
-
-
-def check_many(check: Callable[[random.Random], None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Check many items with a new seed, or the one of the environment, and print it."""
-    seed = seed_of_long_run()
-    with capsys.disabled():
-        print(f"FUZZ_SEED={seed}, {NUM_LONG:,} items")
-    check_items(check, seed, NUM_LONG)
