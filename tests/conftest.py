@@ -27,7 +27,7 @@ from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 
-ASYNC_SECONDS = 40.0  # the longest time of a test that is an `async def`, on a busy machine
+ASYNC_SECONDS = 60.0  # the longest time of a test that is an `async def`, on a busy machine
 
 # Tests that run in the background or under nohup ignore these signals, and so do their children: ranks and launchers
 # would never receive a Ctrl-C. A signal that a process handles is at its default again in its children. So the tests

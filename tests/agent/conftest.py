@@ -46,7 +46,7 @@ def serve(tmp_path):
     async def run(*sources, box_dir=tmp_path, **config):
         agent = Agent(AgentConfig(box_dir, "node-a", **{"scan_interval_seconds": 0.02, **config}), sources)
         async with TestClient(TestServer(agent.app())) as client:
-            client.agent = agent
+            client.agent, client.url = agent, str(client.make_url("")).rstrip("/")
             yield client
 
     return run
