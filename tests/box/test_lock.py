@@ -1,5 +1,6 @@
 """Tests of the lock on a box, which shows whether the rank is alive. Forked workers do not change the answer."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -17,11 +18,8 @@ IDLE = """
 
 
 def read_lock_holder(rank):
-    reader = BoxReader(rank.box)
-    try:
+    with contextlib.closing(BoxReader(rank.box)) as reader:
         return reader.holder()
-    finally:
-        reader.close()
 
 
 def test_lock_holder_is_the_pid_of_a_living_rank_and_none_after_death(start_rank):

@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from tests.boxes import Box, read
+from tests.boxes import Box, read, read_part
 from tests.steps import OpTotals
 from zmon.box import layout
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.measures import UNKNOWN
@@ -18,50 +17,7 @@ MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
 TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
 # -- the round trip ----------------------------------------------------------------------------------------
-
-
-def read_last_collectives(box):
-    """Return the last two collectives."""
-    reader = BoxReader(box.path)
-    try:
-        return reader.entered()
-    finally:
-        reader.close()
-
-
-def test_every_field_of_the_identity_is_read(tmp_path):
-    box = Box(
-        tmp_path,
-        identity={
-            "pid": 4711, "run_uid": bytes(range(16)).hex(), "start_ns": 12_345, "start_unix": 1_700_000_000.5,
-            "launcher_pid": 4000, "launcher_start": 987, "rank": 5, "local_rank": 1, "world_size": 8,
-            "local_world_size": 4, "attempt": 2, "restart_count": 3, "max_restarts": 7, "job_id": "dlrm-17",
-            "device": "GPU-1234", "backend": "nccl", "socket": "/run/x.sock", "labels": {"owner": "ann"},
-        },
-    )  # fmt: skip
-    identity = read(box)["identity"]
-    assert (identity.pid, identity.run_uid, identity.start_ns, identity.start_unix) == (
-        4711,
-        bytes(range(16)).hex(),
-        12_345,
-        1_700_000_000.5,
-    )
-    assert (identity.launcher_pid, identity.launcher_start) == (4000, 987)
-    assert (identity.rank, identity.local_rank, identity.world_size, identity.local_world_size) == (5, 1, 8, 4)
-    assert (identity.attempt, identity.restart_count, identity.max_restarts) == (2, 3, 7)
-    assert (identity.job_id, identity.device, identity.backend, identity.socket) == (
-        "dlrm-17",
-        "GPU-1234",
-        "nccl",
-        "/run/x.sock",
-    )
-    assert identity.labels == {"owner": "ann"}
 
 
 def test_missing_max_restarts_and_backend_are_unknown(tmp_path):
@@ -100,12 +56,12 @@ def test_collective_of_a_group_without_number_has_no_sequence(box):
 def test_last_two_collectives_are_read_after_they_ended(box):
     """If the peers notice an error first, the collective that failed may be the previous collective."""
     group = box.timeline.group("0", 2)
-    assert read_last_collectives(box) == []
+    assert read_part(box, "entered") == []
     for num_bytes in (10, 20, 30):
         box.timeline.enter_op(OP_NUMBER["all_reduce"], group, num_bytes, num_bytes)
         box.timeline.leave_op()
     all_reduce = OP_NUMBER["all_reduce"]
-    assert read_last_collectives(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
+    assert read_part(box, "entered") == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
 
 
 def test_send_and_recv_are_not_among_the_last_collectives(box):
@@ -114,7 +70,7 @@ def test_send_and_recv_are_not_among_the_last_collectives(box):
     box.timeline.leave_op()
     box.timeline.enter_op(OP_NUMBER["send"], group, 7, 0)
     assert (read(box)["now"].op, read(box)["now"].sequence) == ("send", 0)
-    assert read_last_collectives(box) == [(OP_NUMBER["all_reduce"], group, 1, 16)]
+    assert read_part(box, "entered") == [(OP_NUMBER["all_reduce"], group, 1, 16)]
 
 
 @pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 2048, 10**9])
@@ -125,7 +81,7 @@ def test_sequence_is_restored_from_its_low_bits(box, count):
     assert read(box)["now"].sequence == count
     box.timeline.leave_op()
     box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, 400)
-    assert read_last_collectives(box)[0][2] == count
+    assert read_part(box, "entered")[0][2] == count
     box.timeline.wait_op(OP_NUMBER["all_reduce"], group, 16)
     assert read(box)["now"].sequence == count + 401
 

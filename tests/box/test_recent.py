@@ -1,8 +1,10 @@
 """Tests of recent steps and of a sample of them. Sampled steps are multiples of a power of two, so ranks share some."""
 
+import contextlib
+
 import pytest
 
-from tests.boxes import Box, all_ends, records_between
+from tests.boxes import all_ends, records_between
 from tests.steps import only_records
 from zmon.box import layout
 from zmon.box.reader import BoxReader
@@ -13,18 +15,6 @@ from zmon.schema.names import ACTIVITIES, OPS
 
 SECOND = 1_000_000_000
 TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
 
 
 def step_numbers(ends):
@@ -57,27 +47,21 @@ def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
 # -- a sample ----------------------------------------------------------------------------------------------
 
 
-def sample_steps(box, seconds, about, until=None):
-    reader = BoxReader(box.path)
-    until = box.clock.ns if until is None else until
-    ends = reader.steps_spread(until - round(seconds * SECOND), until, about)
-    reader.close()
-    return step_numbers(ends)
+def sample_steps(box, seconds, about):
+    with contextlib.closing(BoxReader(box.path)) as reader:
+        return step_numbers(reader.steps_spread(box.clock.ns - round(seconds * SECOND), box.clock.ns, about))
 
 
 def test_few_steps_are_all_returned(box):
+    assert sample_steps(box, 10.0, about=8) == []
     box.steps(20, seconds=0.25)
     assert sample_steps(box, 0.9, about=8) == [17, 18, 19, 20]
 
 
-def test_sampled_step_numbers_are_multiples_of_a_power_of_two(box):
-    box.steps(500, seconds=0.02)
-    assert sample_steps(box, 1.0, about=8) == [456, 464, 472, 480, 488, 496]
-
-
-def test_ranks_with_different_powers_have_steps_in_common(box):
+def test_sampled_step_numbers_are_multiples_of_a_power_of_two_so_ranks_have_steps_in_common(box):
     box.steps(500, seconds=0.02)
     often, seldom = sample_steps(box, 1.0, about=8), sample_steps(box, 1.0, about=4)
+    assert often == [456, 464, 472, 480, 488, 496]
     assert 1 < len(seldom) < len(often)
     assert set(seldom) <= set(often)
 
@@ -104,9 +88,8 @@ def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
 
 
 def sample_means(box, about):
-    reader = BoxReader(box.path)
-    ends = reader.steps_spread(0, box.clock.ns, about)
-    reader.close()
+    with contextlib.closing(BoxReader(box.path)) as reader:
+        ends = reader.steps_spread(0, box.clock.ns, about)
     return {record.step: record.mean for record in sampled_records(ends)}
 
 
@@ -168,10 +151,6 @@ def test_number_of_records_is_bounded_when_steps_become_much_shorter(box):
     box.steps(100, seconds=1.0)
     box.steps(1000, seconds=0.001)
     assert 0 < len(sample_steps(box, 60.0, about=4)) <= 8
-
-
-def test_box_without_steps_has_no_records(box):
-    assert sample_steps(box, 10.0, about=8) == []
 
 
 def test_steps_at_a_damaged_boundary_are_left_out(box):

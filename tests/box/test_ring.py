@@ -5,24 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.boxes import Box, all_ends, records_between
+from tests.boxes import all_ends, records_between
 from zmon.box import layout, ring
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.probe.rank import EVAL
 from zmon.schema.measures import NS
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
 
 
 def step_ends(reader):

@@ -2,14 +2,8 @@
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import read_steps
 from zmon.probe.rank import CHECKPOINT, DONE, EVAL, TRAIN
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):

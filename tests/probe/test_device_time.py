@@ -5,7 +5,6 @@ The times of a step are written in a later step, without waiting for the device.
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.device_time import DeviceTime
@@ -71,8 +70,7 @@ def device():
 
 
 @pytest.fixture
-def box(tmp_path, device):
-    box = Box(tmp_path)
+def box(box, device):
     box.timeline.turn_to(TRAIN)
     box.timeline.device = box.ledger.device = device.time()
     return box

@@ -5,8 +5,8 @@ An invalid amount loses no later step.
 
 import pytest
 
-from tests.boxes import ALL, Box
-from tests.probe.reading import read_gauges, read_steps
+from tests.boxes import ALL, read_part
+from tests.probe.reading import read_steps
 from zmon.box.reader import BoxReader
 from zmon.box.steps import StepEnds, aligned_steps, totals, whole_steps
 from zmon.probe.interface import JobInterface
@@ -16,11 +16,6 @@ from zmon.schema.steps import MEAN
 
 # The arguments of `zmon.work`.
 DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def test_only_a_complete_checkpoint_has_a_time(box):
@@ -36,13 +31,13 @@ def test_report_stores_four_keys_and_counts_the_others(box):
     box.ledger.report({"loss": 0.5, "auc": 0.6, "lr": 0.1, "ne": 0.9})
     box.ledger.report({"fifth": 1.0, "sixth": 2.0, "loss": 0.4})
     box.steps(1)
-    assert read_gauges(box) == {"loss": 0.4, "auc": 0.6, "lr": 0.1, "ne": 0.9}
+    assert read_part(box, "report") == {"loss": 0.4, "auc": 0.6, "lr": 0.1, "ne": 0.9}
     assert read_steps(box)[1].dropped_records == 2
 
 
 def test_report_stores_nan(box):
     box.ledger.report({"loss": float("nan")})
-    assert read_gauges(box)["loss"] != read_gauges(box)["loss"]
+    assert read_part(box, "report")["loss"] != read_part(box, "report")["loss"]
 
 
 @pytest.mark.parametrize("samples", [-1, 2**62, 2**70, float("nan"), float("inf"), "many", object(), [3]])

@@ -7,18 +7,12 @@ import contextlib
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import current_state, ms, parts_sum_to_duration, read_sequences, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
 from zmon.schema.names import PHASES
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 # -- a step is the sum of its parts ------------------------------------------------------------------------

@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import read_steps
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, TRAIN
 
 
 @pytest.fixture
-def box(tmp_path):
-    box = Box(tmp_path)
+def box(box):
     box.timeline.turn_to(TRAIN)
     return box
 

@@ -2,19 +2,11 @@
 
 from threading import Barrier, Thread
 
-import pytest
-
-from tests.boxes import Box
 from tests.probe.reading import current_state, parts_sum_to_duration, read_steps, time_by_part
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def start_threads(number, work):
