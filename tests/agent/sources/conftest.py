@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.sources.nvml import Stub
+from tests.agent.sources.tcp_host import FakeHost
 from tests.agent.sources.trees import FakeSys
 from tests.boxes import Box, Clock
 from zmon.agent.sources.boxes import Boxes
@@ -84,3 +85,9 @@ def old_nvml(tmp_path, monkeypatch):
 @pytest.fixture
 def fake_sys(tmp_path):
     return FakeSys(tmp_path)
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A fake host with ranks and TCP connections."""
+    return FakeHost(tmp_path)

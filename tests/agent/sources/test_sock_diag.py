@@ -44,90 +44,78 @@ def read_connection(end):
     return parsed
 
 
-def test_connection_shows_its_peer_and_a_measured_round_trip(connect):
+def test_connection_shows_its_peer_and_values_that_are_known_once_they_were_measured(connect):
     near, far = connect("127.0.0.2")
-    parsed = read_connection(near)
-    assert (parsed.inode, parsed.peer) == (inode_of(near), "127.0.0.2")
-    assert (parsed.send_queue_bytes, parsed.receive_queue_bytes, parsed.retransmitted_segments) == (0, 0, 0)
-    assert 0 < parsed.round_trip_seconds < 1
-    assert read_connection(far).peer == "127.0.0.1"
-
-
-def test_delivery_rate_is_known_only_after_data_was_sent(connect):
-    near, far = connect()
-    assert read_connection(near).delivery_bytes_per_second is None
+    before = read_connection(near)
+    assert (before.inode, before.peer, read_connection(far).peer) == (inode_of(near), "127.0.0.2", "127.0.0.1")
+    assert (before.send_queue_bytes, before.receive_queue_bytes, before.retransmitted_segments) == (0, 0, 0)
+    assert 0 < before.round_trip_seconds < 1
+    assert before.delivery_bytes_per_second is None
     for _ in range(20):
         near.sendall(bytes(100_000))
         far.recv(100_000, socket.MSG_WAITALL)
-    assert read_connection(near).delivery_bytes_per_second > 1e6
+    after = read_connection(near)
+    assert after.delivery_bytes_per_second > 1e6
+    assert after.acked_bytes - before.acked_bytes == 2_000_000
 
 
-def test_peer_that_does_not_read_lets_both_queues_grow(connect):
+def test_peer_that_does_not_read_lets_both_queues_grow_and_keeps_no_connection_busy(connect):
     near, far = connect()
     near.setblocking(False)
     sent = 0
-    while True:
-        try:
+    with contextlib.suppress(BlockingIOError):
+        while True:
             sent += near.send(bytes(65536))
-        except BlockingIOError:
-            break
-    waiting, unread = read_connection(near).send_queue_bytes, read_connection(far).receive_queue_bytes
-    assert waiting > 0
-    assert unread > 0
-    assert waiting + unread >= sent  # received data may not be acknowledged yet
+    before = read_connection(near)
+    unread = read_connection(far).receive_queue_bytes
+    assert min(before.send_queue_bytes, unread) > 0
+    assert before.send_queue_bytes + unread >= sent  # received data may not be acknowledged yet
     time.sleep(0.5)  # longer than the first timeout
-    assert read_connection(near).num_timeouts == 0
+    after = read_connection(near)
+    assert after.num_timeouts == 0
+    assert after.busy_seconds - before.busy_seconds < 0.1  # of the 0.6 s and more between the reads
 
 
-def test_ipv4_in_ipv6_is_shown_as_ipv4(connect):
-    near, far = connect("::", "::ffff:127.0.0.3", socket.AF_INET6)
-    assert (read_connection(near).peer, read_connection(far).peer) == ("127.0.0.3", "127.0.0.1")
-
-
-def test_ipv6_peer_is_shown_in_ipv6_notation(connect):
-    assert read_connection(connect("::1", family=socket.AF_INET6)[0]).peer == "::1"
+@pytest.mark.parametrize(
+    ("server", "client", "family", "peers"),
+    [
+        ("::", "::ffff:127.0.0.3", socket.AF_INET6, ("127.0.0.3", "127.0.0.1")),
+        ("::1", None, socket.AF_INET6, ("::1", "::1")),
+    ],
+    ids=["IPv4 in IPv6 as IPv4", "IPv6"],
+)
+def test_peer_is_shown_in_its_own_notation(connect, server, client, family, peers):
+    assert tuple(read_connection(end).peer for end in connect(server, client, family)) == peers
 
 
 def test_sockets_not_asked_for_are_only_counted(connect):
     near, far = connect()
-    pack_connection = dump({inode_of(near)})
-    assert [c.inode for c in pack_connection.connections] == [inode_of(near)]
-    assert inode_of(far) in pack_connection.others
-    assert inode_of(near) not in pack_connection.others
+    answer = dump({inode_of(near)})
+    assert [c.inode for c in answer.connections] == [inode_of(near)]
+    assert inode_of(far) in answer.others
+    assert inode_of(near) not in answer.others
 
 
-def test_listening_socket_is_not_a_connection(connect):
+def test_listening_socket_and_connection_without_a_process_are_left_out(connect):
     _, listener = connect(accepts=False)
-    pack_connection = dump({inode_of(listener)})
-    assert pack_connection.connections == []
-    assert inode_of(listener) not in pack_connection.others
+    answer = dump({inode_of(listener)})
+    assert answer.connections == []
+    assert not {inode_of(listener), 0} & answer.others
 
 
-def test_connection_without_a_process_is_left_out(connect):
-    near, _ = connect(accepts=False)
-    assert 0 not in dump({inode_of(near)}).others
+PLACES = {  # offset and code of each value of a struct tcp_info
+    "timeouts": (2, "B"), "probes": (3, "B"), "under_way": (24, "I"), "round_trip_us": (68, "I"),
+    "retransmitted": (100, "I"), "acked": (120, "Q"), "delivery_rate": (160, "Q"), "busy_us": (168, "Q"),
+    "no_room_us": (176, "Q"),
+}  # fmt: skip
 
 
-def pack_tcp_info(
-    length=248,
-    round_trip_us=0,
-    retransmitted=0,
-    delivery_rate=0,
-    acked=0,
-    busy_us=0,
-    no_room_us=0,
-    timeouts=0,
-    under_way=0,
-    probes=0,
-):
+def pack_tcp_info(length=248, **values):
     """Return a struct tcp_info; kernels differ only in its length."""
     info = bytearray(248)
-    struct.pack_into("=BB", info, 2, timeouts, probes)
-    struct.pack_into("=I", info, 24, under_way)
-    struct.pack_into("=I", info, 68, round_trip_us)
-    struct.pack_into("=I", info, 100, retransmitted)
-    struct.pack_into("=Q", info, 120, acked)
-    struct.pack_into("=QQQ", info, 160, delivery_rate, busy_us, no_room_us)
+    for name, value in values.items():
+        offset, code = PLACES[name]
+        struct.pack_into(f"={code}", info, offset, value)
     return bytes(info[:length])
 
 
@@ -138,18 +126,6 @@ def pack_connection(info, peer="10.0.0.7"):
     tail = bytes(4 + 8) + struct.pack("=IIIII", 0, 300, 70_000, 1000, 4711)
     attributes = struct.pack("=HHB3x", 5, 8, 0) + struct.pack("=HH", 4 + len(info), 2) + info
     return head + addresses + tail + attributes
-
-
-@pytest.mark.parametrize(("under_way", "timeouts"), [(3, 6), (0, 0)])
-def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
-    """A reader that has no room leaves nothing under way."""
-    assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
-
-
-def test_probes_without_an_answer_count_as_timeouts_if_no_data_is_under_way():
-    """Without a route nothing is sent; a peer without room answers each probe, which resets the count."""
-    assert connection(pack_connection(pack_tcp_info(probes=4))).num_timeouts == 4
-    assert connection(pack_connection(pack_tcp_info(probes=4, timeouts=2, under_way=1))).num_timeouts == 2
 
 
 def pack_message(kind, body, flags=2):
@@ -167,41 +143,32 @@ def test_connection_is_read_in_the_kernels_layout():
     )
 
 
-def test_time_limited_by_the_receive_window_is_not_busy():
-    assert connection(pack_connection(pack_tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
+VALUES = {  # values of a struct tcp_info → fields of the connection
+    # A reader that has no room leaves nothing under way.
+    "timeouts while data is under way": ({"timeouts": 6, "under_way": 3}, {"num_timeouts": 6}),
+    "no timeouts while nothing is under way": ({"timeouts": 6}, {"num_timeouts": 0}),
+    # Without a route nothing is sent; a peer without room answers each probe, which resets the count.
+    "probes without an answer": ({"probes": 4}, {"num_timeouts": 4}),
+    "timeouts before probes": ({"probes": 4, "timeouts": 2, "under_way": 1}, {"num_timeouts": 2}),
+    "time limited by the receive window is not busy": (
+        {"busy_us": 900_000, "no_room_us": 300_000}, {"busy_seconds": 0.6}
+    ),
+    "not yet measured": ({}, {"round_trip_seconds": None, "delivery_bytes_per_second": None}),
+    "kernel without busy time": (
+        {"length": 168, "acked": 80_000, "delivery_rate": 5_000_000},
+        {"acked_bytes": None, "busy_seconds": None, "delivery_bytes_per_second": 5e6},
+    ),
+    "kernel without delivery rate": (
+        {"length": 160, "round_trip_us": 4500, "delivery_rate": 5_000_000},
+        {"round_trip_seconds": 0.0045, "delivery_bytes_per_second": None},
+    ),
+}  # fmt: skip
 
 
-def test_older_kernel_has_no_busy_time():
-    parsed = connection(pack_connection(pack_tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
-    assert (parsed.acked_bytes, parsed.busy_seconds, parsed.delivery_bytes_per_second) == (None, None, 5e6)
-
-
-def test_acknowledged_bytes_are_counted(connect):
-    near, far = connect()
-    before = read_connection(near)
-    near.sendall(bytes(100_000))
-    far.recv(100_000, socket.MSG_WAITALL)
-    assert read_connection(near).acked_bytes - before.acked_bytes == 100_000
-
-
-def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
-    near, _ = connect()
-    near.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            near.send(bytes(65536))
-    before = read_connection(near).busy_seconds
-    assert read_connection(near).busy_seconds - before < 0.05  # of the 0.1 s between the reads
-
-
-def test_value_that_the_kernel_has_not_measured_is_unknown():
-    parsed = connection(pack_connection(pack_tcp_info()))
-    assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (None, None)
-
-
-def test_older_kernel_has_no_delivery_rate():
-    parsed = connection(pack_connection(pack_tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
-    assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (0.0045, None)
+@pytest.mark.parametrize(("values", "fields"), VALUES.values(), ids=VALUES)
+def test_connection_shows(values, fields):
+    shown = connection(pack_connection(pack_tcp_info(**values)))
+    assert {name: getattr(shown, name) for name in fields} == fields
 
 
 @pytest.mark.parametrize("length", [0, 100])
@@ -215,14 +182,17 @@ def test_part_of_an_answer_is_split_into_messages():
     assert split(pack_message(20, b"one") + DONE) == ([b"one"], False)
 
 
-def test_answer_that_is_cut_short_is_refused():
-    with pytest.raises(OSError, match="cut short"):
-        split(pack_message(20, bytes(100))[:60])
-
-
-def test_answer_during_which_the_connections_changed_is_refused():
-    with pytest.raises(InterruptedError, match="changed"):
-        split(pack_message(20, b"one", flags=0x12))
+@pytest.mark.parametrize(
+    ("answer", "error", "reason"),
+    [
+        (pack_message(20, bytes(100))[:60], OSError, "cut short"),
+        (pack_message(20, b"one", flags=0x12), InterruptedError, "changed"),
+    ],
+    ids=["cut short", "connections changed meanwhile"],
+)
+def test_incomplete_answer_is_refused(answer, error, reason):
+    with pytest.raises(error, match=reason):
+        split(answer)
 
 
 @pytest.fixture
@@ -245,23 +215,23 @@ def test_answer_may_come_in_several_parts(fake_kernel):
     assert [c.peer for c in dump({4711}).connections] == ["10.0.0.7", "10.0.0.8"]
 
 
-@pytest.mark.parametrize("kind", [2, 3])
-def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(fake_kernel, kind):
-    fake_kernel.send(pack_message(kind, struct.pack("=i", -errno.ENOENT)))
-    with pytest.raises(SourceUnavailable, match="modprobe tcp_diag"):
-        dump(set())
+NO_MONITOR, NO_MEMORY = (struct.pack("=i", -code) for code in (errno.ENOENT, errno.ENOMEM))
 
 
-def test_other_netlink_error_fails_the_read(fake_kernel):
-    fake_kernel.send(pack_message(2, struct.pack("=i", -errno.ENOMEM)))
-    with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
-        dump(set())
-
-
-def test_too_many_connections_fail_the_read(fake_kernel, monkeypatch):
+@pytest.mark.parametrize(
+    ("answer", "error", "reason"),
+    [
+        (pack_message(2, NO_MONITOR), SourceUnavailable, "modprobe tcp_diag"),
+        (pack_message(3, NO_MONITOR), SourceUnavailable, "modprobe tcp_diag"),
+        (pack_message(2, NO_MEMORY), OSError, os.strerror(errno.ENOMEM)),
+        (pack_message(20, pack_connection(pack_tcp_info())), OSError, "more than 0"),
+    ],
+    ids=["no monitor for TCP", "no monitor, at the end", "other error", "too many connections"],
+)
+def test_answer_that_fails_the_read(fake_kernel, monkeypatch, answer, error, reason):
     monkeypatch.setattr(sock_diag, "MAX_OTHERS", 0)
-    fake_kernel.send(pack_message(20, pack_connection(pack_tcp_info())))
-    with pytest.raises(OSError, match="more than 0"):
+    fake_kernel.send(answer)
+    with pytest.raises(error, match=reason):
         dump(set())
 
 
