@@ -74,6 +74,7 @@ ENDINGS = {
 OWNERS_ENDS: dict[str, Callable[[Job], None]] = {
     "terminated": lambda job: job.process.send_signal(signal.SIGTERM),
     "interrupted": lambda job: os.killpg(job.process.pid, signal.SIGINT),
+    "interrupted_launcher": lambda job: job.process.send_signal(signal.SIGINT),
 }
 
 
