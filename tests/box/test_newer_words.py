@@ -55,16 +55,13 @@ def test_unknown_kind_of_last_words_becomes_text(box, reader):
     ],
 )
 def test_impossible_claim_is_refused_and_names_the_job(box, reader, claim, reason):
+    box.writer.identity(replace(IDENTITY, world_size=MAX_WORLD_SIZE))
+    assert reader.identity().world_size == MAX_WORLD_SIZE
     box.writer.identity(replace(IDENTITY, **claim))
     with pytest.raises(BoxRefused, match=reason) as caught:
         reader.identity()
     assert "in job job" in str(caught.value)
     assert isinstance(caught.value, BoxCorrupt)
-
-
-def test_largest_world_is_accepted(box, reader):
-    box.writer.identity(replace(IDENTITY, world_size=MAX_WORLD_SIZE))
-    assert reader.identity().world_size == MAX_WORLD_SIZE
 
 
 def test_texts_of_a_box_are_plain(box, reader):

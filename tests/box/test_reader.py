@@ -181,44 +181,47 @@ def test_report_groups_and_sequences_are_read(box):
     assert (answers["sequences"][0], answers["sequences"][1]) == (1, 2)
 
 
-def test_last_words_are_read_and_cut_between_characters_if_long(box):
+def test_every_field_of_last_words_is_read_and_long_ones_are_cut_between_characters(box):
     assert read(box)["words"] is None
-    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
-    answers = read(box)["words"]
-    assert (answers.kind, answers.type) == ("exception", "builtins.ValueError")
-    assert set(answers.message) == {"ж"}
-    assert len(answers.message.encode()) >= 1022
-
-
-def test_every_field_of_last_words_is_read(box):
     values = ("exception", "builtins.RuntimeError", "step failed", "train.py:88, load", "gloo: Connection reset", True)
     box.writer.last_words(1_700_000_000_500_000_000, *values)
-    words = read(box)["words"]
-    assert words == LastWords(
+    assert read(box)["words"] == LastWords(
         *values[:3], 1_700_000_000.5, where="train.py:88, load", root="gloo: Connection reset", in_collective=True
     )
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
+    message = read(box)["words"].message
+    assert set(message) == {"ж"}
+    assert len(message.encode()) >= 1022
 
 
-def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
+def append(box, data):
     with box.path.open("ab") as file:
-        file.write(TRACE + b"\n  File train.py, line 3 in main\n")
+        file.write(data)
+
+
+def test_stack_appended_by_a_signal_handler_is_read_as_last_words_unless_there_are_others(box):
+    append(box, TRACE + b"\n  File train.py, line 3 in main\n")
     words = read(box)["words"]
     assert (words.kind, words.type) == ("signal", "SIGTERM")
     assert "train.py, line 3" in words.message
     assert words.time == pytest.approx(box.path.stat().st_mtime)
-
-
-def test_last_words_take_precedence_over_a_later_signal(box):
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch")
-    with box.path.open("ab") as file:
-        file.write(TRACE)
-    assert isinstance(read(box)["words"], LastWords)
     assert read(box)["words"].type == "builtins.ValueError"
 
 
+@pytest.mark.parametrize(
+    ("sent", "sender"),
+    [(1_700_000_000, 4711), (1_699_999_000, None), (1_700_000_001, None)],
+    ids=["just before", "long before", "after"],
+)
+def test_exception_has_the_sender_of_a_signal_that_came_just_before_it(box, sent, sender):
+    append(box, layout.SENDER_LINE + b"4711 at %d.000000000\n" % sent)
+    box.writer.last_words(1_700_000_000_500_000_000, "exception", "builtins.RuntimeError", "preempted")
+    assert read(box)["words"].sender_pid == sender
+
+
 def test_tail_without_a_stack_is_ignored_and_a_long_stack_is_cut(box):
-    with box.path.open("ab") as file:
-        file.write(b"garbage")
+    append(box, b"garbage")
     assert read(box)["words"] is None
     with box.path.open("r+b") as file:
         file.seek(CURRENT.file_size)
