@@ -127,6 +127,15 @@ def test_mig_instances_have_separate_samples(fake_nvml):
     )  # fmt: skip
 
 
+def test_card_that_leaves_mig_mode_shows_all_values_again(fake_nvml):
+    in_mig_mode = (("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
+    source = GpuSource()
+    fake_nvml.set_answers(*in_mig_mode)
+    source.read()
+    fake_nvml.reset_answers(*(answer[:2] for answer in in_mig_mode))
+    assert source.read().value[0].utilization_ratio == 0.5
+
+
 def test_new_mig_instance_replaces_the_previous_instance(fake_nvml, monkeypatch):
     fake_nvml.set_answers(
         ("0", "nvmlDeviceGetMigMode", 1), *((f"0:{n}", "nvmlDeviceGetUUID", f"MIG-{n}") for n in (0, 6))
@@ -144,14 +153,6 @@ def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
         *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
-
-
-def test_card_that_leaves_mig_mode_shows_all_values_again(fake_nvml):
-    source = GpuSource()
-    fake_nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
-    source.read()
-    fake_nvml.reset_answers(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
-    assert source.read().value[0].utilization_ratio == 0.5
 
 
 def test_source_in_a_separate_process_reports_faults_and_recovery(tmp_path):

@@ -1,4 +1,4 @@
-"""Tests of asynchronous collectives.
+"""Tests of asynchronous and of functional collectives.
 
 They are exposed during the wait, and in flight from the call to the end of the wait.
 """
@@ -79,6 +79,39 @@ except (ArithmeticError, TypeError):  # torch accepts booleans only
 > False
 """
 
+# They are counted at the call; the wait is at the first use of their result.
+FUNCTIONAL = """
+== functional collectives are counted with their bytes
+import torch.distributed._functional_collectives as functional
+with zmon.step():
+    reduced = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)
+    print(works.num_flights(), float((reduced + 1)[0]), works.num_flights())
+> 1 2.0 0
+    waited = functional.wait_tensor(functional.all_reduce(torch.ones(4), "sum", group=dist.group.WORLD))
+    gather = getattr(functional, "all_gather_single", functional.all_gather_tensor)
+    print(float(gather(torch.ones(5), 0, dist.group.WORLD).sum()))
+> 5.0
+    print(float(functional.broadcast(torch.ones(6), 0, dist.group.WORLD).sum()))
+> 6.0
+print(counts("all_reduce"), counts("all_gather"), counts("broadcast"))
+> [2, 32, 32] [1, 20, 20] [1, 24, 0]
+del reduced, waited
+gc.collect()
+print(works.num_flights(), timeline.ledger.dropped)
+> 0 0
+
+== collective in a compiled function is compiled as without zmon
+from torch._dynamo.utils import counters
+@torch.compile(backend="eager")
+def reduced(x):
+    dist.all_reduce(x)
+    return x + 1
+for _ in range(3):
+    result = reduced(torch.ones(3))
+print(float(result[0]), counters["stats"]["unique_graphs"] <= 2)
+> 2.0 True
+"""
+
 OF_TWO_RANKS = """
 == batched and coalesced collectives are counted once each
 other = 1 - dist.get_rank()
@@ -104,6 +137,6 @@ print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.le
 """
 
 
-@pytest.mark.parametrize("case", [*cases(CASES, joined=True), *cases(OF_TWO_RANKS, joined=True, ranks=2)])
+@pytest.mark.parametrize("case", [*cases(CASES + FUNCTIONAL, joined=True), *cases(OF_TWO_RANKS, joined=True, ranks=2)])
 def test_works(start_rank, case):
     case.check(start_rank)
