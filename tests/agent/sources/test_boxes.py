@@ -69,7 +69,8 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
 
-def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxes, make_live_box, clock, scan_states):
+def test_killed_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, make_live_box, clock, scan_states):
+    """The hub makes up to four passes a second while there is a suspect."""
     box = make_live_box()
     box.steps(3)
     assert boxes.scan() == frozenset()
@@ -78,17 +79,8 @@ def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxe
     clock.sleep(2)
     state = scan_states()[0]
     assert (state.alive, state.exit_status, state.gone_seconds) == (False, "signal SIGKILL", pytest.approx(2.0))
-    assert state.process_state is None
-    assert state.overdue_seconds == 0
-
-
-def test_dead_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, make_live_box, clock, scan_states):
-    """The hub makes up to four passes a second while there is a suspect."""
-    box = make_live_box()
-    boxes.scan()
-    box.process.end()
-    assert boxes.scan()
-    clock.sleep(61)
+    assert (state.process_state, state.overdue_seconds) == (None, 0)
+    clock.sleep(59)
     assert boxes.scan() == frozenset()
     assert scan_states()[0].alive is False
 
