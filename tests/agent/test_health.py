@@ -21,10 +21,9 @@ from tests.agent.agent_client import (
     shows,
     source_statuses,
 )
-from zmon.agent import Agent, AgentConfig, poller
+from zmon.agent import poller
 from zmon.agent.sources import Reading
 from zmon.box.versions import CURRENT
-from zmon.errors import UsageError
 from zmon.schema.host import HostLoad
 
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
@@ -184,10 +183,15 @@ async def test_source_switched_off_is_neither_read_nor_exported(serve):
         assert gpu.num_reads == 0
 
 
-def test_unknown_source_name_is_refused_with_the_valid_names(tmp_path):
-    with pytest.raises(UsageError, match=r"no source is called gpus: the sources are .*nic.*steps") as caught:
-        Agent(AgentConfig(tmp_path, "node-a", without=frozenset({"gpus", "nic"})))
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize(("flags", "env"), [(("--without", "gpu,nics"), {}), ((), {"ZMON_WITHOUT": "nics"})])
+def test_unknown_source_name_is_refused_by_the_command_line(command, monkeypatch, flags, env):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = command("agent", *flags)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("zmon: no source is called nics: the sources are ")
+    assert all(name in line for name in ("gpu", "nic", "rdma", "tcp", "host", "kernel", "steps"))
 
 
 async def test_agent_reports_its_own_cpu_time_and_memory(serve):

@@ -46,21 +46,9 @@ def test_step_after_an_evaluation_does_not_include_the_evaluation(box):
     assert after.measures.self_seconds + after.measures.exposed_seconds == pytest.approx(after.duration)
     totals = read(box)["totals"]
     assert totals.step_seconds == pytest.approx(0.040, abs=1e-6)
-    assert (
-        totals.measures.ops["all_to_all"].count == 3
-    )  # the collective between the steps counts, but its time belongs to no step
+    # The collective between the steps counts, but its time belongs to no step.
+    assert totals.measures.ops["all_to_all"].count == 3
     assert totals.measures.exposed_seconds == pytest.approx(0.020, abs=1e-6)
-
-
-def test_time_between_last_step_and_evaluation_belongs_to_no_step(box):
-    box.steps(1)
-    box.timeline.phase(PHASE_NUMBER["data"])
-    box.clock.sleep(50)
-    box.timeline.turn_to(EVAL)
-    box.timeline.turn_to(TRAIN)
-    box.steps(1)
-    assert all("data" not in record.measures.phases for record in read_records(box))
-    assert "data" not in read(box)["totals"].measures.phases
 
 
 # -- totals ------------------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ STEPS = {  # what a rank does → milliseconds of each part of each step
     "time between steps belongs to the next step": ("step 7 step", [STEP, {"other": 7} | STEP]),
     "phase marked between steps counts for the next step": ("step data 4 step", [STEP, {"data": 4} | STEP]),
     "evaluation between steps belongs to no step": ("step eval 100000 train 1 step", [STEP, {"other": 1} | STEP]),
+    "time between a step and an evaluation belongs to no step": ("step data 50000 eval train step", [STEP, STEP]),
     "evaluation inside a step": ("begin 10 eval 1000 train 2 end", [{"other": 2}]),
     # The second of two optimizers was skipped, so the step continues until evaluation ends it.
     "pending step ends when the activity changes": ("begin 10 pending eval", [{"other": 10}]),
@@ -134,6 +135,8 @@ def test_phase_marked_inside_a_collective_is_shown_after_it(box):
     assert current_state(box).op == "all_reduce"
     act(box, "leave")
     assert current_state(box).phase == "backward"
+    act(box, "end")
+    assert current_state(box).phase == PHASES[OTHER]
 
 
 def test_change_of_activity_returns_the_activity_before(box):
@@ -191,10 +194,13 @@ def test_sequence_counts_per_group(box):
     assert (read_sequences(box)[first], read_sequences(box)[second]) == (2, 4)
 
 
-def test_waiting_for_a_collective_does_not_advance_the_sequence(box):
+def test_waiting_and_point_to_point_do_not_advance_the_sequence(box):
+    """Only two members of a group take part in a send, so the sequences of the others would differ."""
     group = box.timeline.group("0", 4)
     box.timeline.wait_op(ALL_REDUCE, group, 8)
     assert (current_state(box).op, current_state(box).num_bytes, current_state(box).sequence) == ("all_reduce", 8, 1)
+    box.timeline.leave_op()
+    box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
     box.timeline.leave_op()
     assert read_sequences(box)[group] == 0
 
@@ -206,19 +212,6 @@ def test_ninth_group_has_no_number_and_does_not_change_the_others(box):
     assert (current_state(box).group, current_state(box).op) == (None, "all_reduce")
     box.timeline.leave_op()
     assert set(read_sequences(box).values()) == {0}
-
-
-def test_point_to_point_does_not_advance_the_sequence(box):
-    """Only two members of a group take part in a send, so the sequences of the others would differ."""
-    group = box.timeline.group("0", 4)
-    box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
-    box.timeline.leave_op()
-    assert read_sequences(box)[group] == 0
-
-
-def test_phase_after_a_step_is_other(box):
-    box.steps(1)
-    assert current_state(box).phase == PHASES[OTHER]
 
 
 @pytest.mark.parametrize("number", ["seven", 1.5, 2**70, float("nan"), float("inf"), -1, object()])

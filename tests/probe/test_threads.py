@@ -40,12 +40,8 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     for thread in start_threads(1, call_timeline):
         thread.join(10)
     box.clock.sleep(0.001)
-    assert (current_state(box).phase, current_state(box).op, current_state(box).activity, current_state(box).step) == (
-        "forward",
-        None,
-        "train",
-        1,
-    )
+    state = current_state(box)
+    assert (state.phase, state.op, state.activity, state.step) == ("forward", None, "train", 1)
     box.timeline.end_step()
     assert answers == [False]
     (record,), _ = read_steps(box)

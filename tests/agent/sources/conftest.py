@@ -1,5 +1,6 @@
 """Fixtures for boxes that another process locks, as a living rank does, on a clock that the test sets."""
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,3 +92,11 @@ def fake_sys(tmp_path):
 def host(tmp_path):
     """A fake host with ranks and TCP connections."""
     return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def sleeper():
+    """Yield a process of this one that sleeps until it is killed."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
