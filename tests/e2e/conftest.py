@@ -23,7 +23,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.browser import CHROMIUM, FLAGS, open_tab
 from tests.e2e.endings import EndingJobs
-from tests.e2e.parts import part
 from tests.e2e.running_stack import (
     HOST,
     Job,
@@ -32,6 +31,7 @@ from tests.e2e.running_stack import (
     RunningStack,
     Webhook,
     assert_categories_sum_to_lifetime,
+    part,
     read_ready_file,
     wait_for,
 )

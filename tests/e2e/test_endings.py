@@ -27,8 +27,7 @@ from tests.e2e.endings import (
     await_finding,
     forked_ranks,
 )
-from tests.e2e.parts import is_up, part
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
 
 QUIET_SECONDS = 4.0  # another finding would have come within this time
 PAGE_SECONDS = 10.0
