@@ -72,7 +72,10 @@ def test_torn_boundary_loses_only_the_steps_on_both_sides(varied, reader):
 
 def test_boundaries_of_an_overwritten_ring_are_the_last_ones(box, reader):
     box.steps(layout.RING_CAPACITY + 10)
-    seconds = durations(read_in_pieces(reader, 512))
+    rows = read_in_pieces(reader, 512)
+    overwritten_next = box.ledger.boundaries + 1 - layout.RING_CAPACITY
+    assert rows[0][layout.NUMBER] == overwritten_next + 1
+    seconds = durations(rows)
     records = [record.duration for record in records_between(all_ends(reader))]
     assert seconds == pytest.approx(records[-len(seconds) :])
     assert len(seconds) > layout.RING_CAPACITY - 5

@@ -121,15 +121,19 @@ def test_columns_of_totals_are_those_of_what_ran_and_is_known(box, reader):
     box.ledger.work(32, None)
     box.timeline.begin_step(None)
     box.timeline.count_op(OP_NUMBER["send"], 0, 10, 0)
+    box.timeline.wait_op(OP_NUMBER["reduce"], 0, 8)  # a collective that something else has counted
+    box.clock.sleep(0.25)
+    box.timeline.leave_op()
     box.timeline.end_step()
     box.steps(2, seconds=0.5)
     so_far = totals(reader.last_boundary())
     of_ops = {f"{prefix}_{op}" for prefix in ("exposed", "inflight", "calls", "bytes_sent", "bytes_received")
-              for op in ("all_to_all", "send")}  # fmt: skip
+              for op in ("all_to_all", "reduce", "send")}  # fmt: skip
     assert so_far.keys() == {"samples", "phase_forward", "phase_other", *of_ops}
     assert (so_far["samples"], so_far["calls_send"], so_far["bytes_received_all_to_all"]) == (32, 1, 120)
     assert so_far["phase_forward"] == pytest.approx(0.5)
-    assert so_far["exposed_send"] == 0
+    assert so_far["exposed_send"] == so_far["calls_reduce"] == 0
+    assert so_far["exposed_reduce"] == pytest.approx(0.25)
 
 
 def test_steps_of_several_ranks_are_one_after_the_other(box, reader):

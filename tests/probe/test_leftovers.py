@@ -50,9 +50,10 @@ def make_old(folder):
             os.utime(os.path.join(parent, name), (LONG_AGO, LONG_AGO))  # noqa: PTH118
 
 
-def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets):
+@pytest.mark.parametrize("since", [int, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"])
+def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, since):
     left_box(0)
-    left_box(1)
+    left_box(1, since=since)
     sweep(root, sockets)
     assert list(root.iterdir()) == []
 

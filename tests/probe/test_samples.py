@@ -17,9 +17,9 @@ def samples_of_steps(box):
     return [record.measures.samples for record in records], totals.measures.samples
 
 
-def call_model(counter, model, samples, backward=True):
+def call_model(counter, model, samples, backward=1):
     counter.call(model, samples)
-    if backward:
+    for _ in range(backward):
         counter.end_backward()
 
 
@@ -82,11 +82,12 @@ def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
 @pytest.mark.parametrize(
     ("calls", "samples"),
     [
-        ([(1, 8, True)], 8),
-        ([(1, 8, True), (1, 8, True)], 16),  # gradient accumulation
-        ([(1, 8, False), (1, 8, True)], 8),  # two views of the same samples
-        ([(1, 8, True), (2, 64, True)], 8),  # a second model, behind the first
-        ([(1, 8, False)], None),  # nothing was trained
+        ([(1, 8, 1)], 8),
+        ([(1, 8, 2)], 8),  # two losses
+        ([(1, 8, 1), (1, 8, 1)], 16),  # gradient accumulation
+        ([(1, 8, 0), (1, 8, 1)], 8),  # two views of the same samples
+        ([(1, 8, 1), (2, 64, 1)], 8),  # a second model, behind the first
+        ([(1, 8, 0)], None),  # nothing was trained
     ],
 )
 def test_calls_of_the_model_are_counted_with_its_backward_passes(box, calls, samples):

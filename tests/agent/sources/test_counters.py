@@ -28,7 +28,7 @@ def test_total_of_a_counter(values, totals):
     assert totals_of(*values) == totals
 
 
-@pytest.mark.parametrize("last", [1000, 255, 65535, 2**31, 2**33])
+@pytest.mark.parametrize("last", [1000, 255, 65535, 2**31, 3 * 2**30, 2**33])
 def test_fall_far_from_the_32_bit_maximum_is_not_a_wrap(last):
     assert not wrapped(last, 3)
 
