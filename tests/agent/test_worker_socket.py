@@ -46,12 +46,12 @@ def refusal(socket):
 
 
 @pytest.mark.parametrize(
-    "named",
+    "path_in_box",
     ["{folder}/rank-0.sock", "/boxes/job/0/rank-0.sock", "{folder}/zmon-0123456789abcdef.sock"],
     ids=["its own", "its own by the path in the container of the job", "its short path"],
 )
-def test_own_socket_is_used(box, listen, short_folder, named):
-    path = Path(named.format(folder=short_folder))
+def test_own_socket_is_used(box, listen, short_folder, path_in_box):
+    path = Path(path_in_box.format(folder=short_folder))
     server = listen(short_folder / path.name)
     with worker_socket(box, os.geteuid(), str(path), short_folder).opened() as opened:
         socket.socket(socket.AF_UNIX).connect(str(opened))

@@ -72,7 +72,7 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
 
 @dataclass(frozen=True)
 class Store:
-    """What a store writes, how it writes again later, and what the next hub then reads."""
+    """A store: what it writes, how it writes that again later, and what the next hub then reads."""
 
     make: type
     write: Callable[[Any], Any]

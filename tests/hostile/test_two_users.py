@@ -79,7 +79,7 @@ async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
                 return await asyncio.to_thread(get_as, uid, f"{url}/{job_id}/0")
 
             status, evidence = await poll(
-                lambda own=job_id: evidence_of(own), accept=lambda answer: answer[1].get("stderr_tail")
+                lambda job_id=job_id: evidence_of(job_id), accept=lambda answer: answer[1].get("stderr_tail")
             )
             assert (status, evidence["stack_error"]) == (200, None)
             assert evidence["stderr_tail"] == f"token=[redacted] of {uid}\n"

@@ -64,7 +64,7 @@ def of_another_user(box):
 
 
 # What is left to the agent or to other ranks.
-KEPT = {
+LEFT_ALONE = {
     # The box itself is old: writes to mapped memory leave its time alone.
     "died a moment ago": ({"since": lambda: time.monotonic_ns() - 60_000_000_000}, lambda box: None),
     "something changed in its folder": ({"age": False}, lambda box: os.utime(box.path, (LONG_AGO, LONG_AGO))),
@@ -73,7 +73,7 @@ KEPT = {
 
 
 @needs_root
-@pytest.mark.parametrize(("made", "change"), KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize(("made", "change"), LEFT_ALONE.values(), ids=LEFT_ALONE)
 def test_box_is_left_alone(left_box, root, sockets, made, change):
     box = left_box(**made)
     change(box)
