@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.foreign_environment import assert_ranks_are_watched, make_environment
 from tests.probe.run_job import RANK, Job, python
 
 
@@ -181,3 +182,10 @@ def test_environment_is_restored_if_no_box_can_be_created(real_torch):
     (line,) = done.stderr.splitlines()
     assert line.startswith("zmon: cannot create the black box")
     assert "may write" in line
+
+
+@pytest.mark.e2e
+def test_ranks_in_an_environment_without_zmons_dependencies_are_watched(tmp_path):
+    """The environment of the job has torch, and none of what zmon depends on."""
+    python = make_environment(tmp_path / "foreign")
+    assert_ranks_are_watched([sys.executable, "-m", "zmon", "run"], python, tmp_path)
