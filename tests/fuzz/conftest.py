@@ -1,11 +1,7 @@
-"""Runs a check on many random items: few in `make test`, many in `make test-all`, and prints the seed of the many."""
+"""A fixture that checks many random items, or few: `make test` has few items of each kind, `make test-all` many."""
 
-from __future__ import annotations
-
-import random
 import time
 import tracemalloc
-from collections.abc import Callable
 
 import pytest
 
@@ -17,7 +13,24 @@ MAX_BYTES = 64 << 20  # that one item may allocate at a time
 _TRACED = 50  # memory is traced for one item of so many, because tracing is slow
 
 
-def check_items(check: Callable[[random.Random], None], seed: int, number: int) -> None:
+@pytest.fixture(params=["few", pytest.param("many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def amount(request, capsys):
+    """Return a seed and a number of items. The seed of the many is new, or that of the environment, and printed."""
+    if request.param == "few":
+        return QUICK_SEED, NUM_QUICK
+    seed = seed_of_long_run()
+    with capsys.disabled():
+        print(f"FUZZ_SEED={seed}, {NUM_LONG:,} items")
+    return seed, NUM_LONG
+
+
+@pytest.fixture
+def check_random(amount):
+    """Return a function that calls a check with sources of chance, few or many."""
+    return lambda check: check_items(check, *amount)
+
+
+def check_items(check, seed, number):
     """Call the check with many sources of chance. Its error names the seed and the item."""
     for index, (name, chance) in enumerate(draws(seed, number)):
         begin = time.process_time()
@@ -34,16 +47,3 @@ def check_items(check: Callable[[random.Random], None], seed: int, number: int) 
                 tracemalloc.stop()
         assert peak < MAX_BYTES, f"{name}: {peak:,} bytes"
         assert time.process_time() - begin < MAX_SECONDS, name
-
-
-def check_few(check: Callable[[random.Random], None]) -> None:
-    """Check the items that `make test` checks."""
-    check_items(check, QUICK_SEED, NUM_QUICK)
-
-
-def check_many(check: Callable[[random.Random], None], capsys: pytest.CaptureFixture[str]) -> None:
-    """Check many items with a new seed, or the one of the environment, and print it."""
-    seed = seed_of_long_run()
-    with capsys.disabled():
-        print(f"FUZZ_SEED={seed}, {NUM_LONG:,} items")
-    check_items(check, seed, NUM_LONG)
