@@ -1,10 +1,27 @@
-"""The fixture `run_scenario`, which runs a scenario against a hub over HTTP."""
+"""The fixtures `start_hub` and `run_scenario`: a hub over HTTP that asks the fake agents of a test."""
 
 import asyncio
 
 import pytest
 
 from tests.hub.fakes import contexts, hub_over
+
+
+@pytest.fixture
+def start_hub(opened, tmp_path):
+    """Return a coroutine function that starts these agents and a hub that asks them; both end after the test."""
+
+    async def start(*agents, **config):
+        await opened.enter_async_context(contexts(agents))
+        return await opened.enter_async_context(hub_over(tmp_path, *agents, **config))
+
+    return start
+
+
+@pytest.fixture
+def resolves_soon(monkeypatch):
+    """Let findings resolve after 0.3 s instead of two seconds."""
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.3)
 
 
 @pytest.fixture

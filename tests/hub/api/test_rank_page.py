@@ -96,24 +96,20 @@ def test_rank_that_waits_within_its_lease_is_waiting():
     assert summary.by_state == {"waiting": 1, "train": 1}
 
 
-def test_hub_answers_with_a_page_and_refuses_an_unknown_order(run_scenario):
-    async def scenario(hub_client):
-        await hub_client.passes()
-        answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=2&offset=1&order=-rank")
-        assert [row["rank"] for row in answer["ranks"]] == [2, 1]
-        assert (answer["num_rows"], answer["summary"]["by_state"]) == (4, {"train": 4})
-        await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?order=colour", status=400)
-
-    run_scenario(scenario, FakeAgent(*healthy()))
+async def test_hub_answers_with_a_page_and_refuses_an_unknown_order(start_hub):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes()
+    answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=2&offset=1&order=-rank")
+    assert [row["rank"] for row in answer["ranks"]] == [2, 1]
+    assert (answer["num_rows"], answer["summary"]["by_state"]) == (4, {"train": 4})
+    await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?order=colour", status=400)
 
 
-def test_culprit_of_an_open_finding_is_the_first_urgent_rank(run_scenario):
-    async def scenario(hub_client):
-        await poll(hub_client.findings)
-        answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=1&order=urgency&standing_out=1")
-        assert [row["rank"] for row in answer["ranks"]] == [2]
-
-    run_scenario(scenario, FakeAgent(*frozen()))
+async def test_culprit_of_an_open_finding_is_the_first_urgent_rank(start_hub):
+    hub_client = await start_hub(FakeAgent(*frozen()))
+    await poll(hub_client.findings)
+    answer = await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?limit=1&order=urgency&standing_out=1")
+    assert [row["rank"] for row in answer["ranks"]] == [2]
 
 
 def test_evidence_has_few_rows_the_culprits_first():
