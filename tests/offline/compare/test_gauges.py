@@ -22,11 +22,22 @@ def compare_single_gauge(before, after):
     return change
 
 
-def test_higher_loss_is_detected():
-    change = compare_single_gauge(run(1), run(2, higher=0.005))
-    assert change.result == "higher"
-    assert change.change == pytest.approx(0.005, abs=change.half_width)
-    assert compare_single_gauge(run(1, higher=0.005), run(2)).result == "lower"
+@pytest.mark.parametrize(
+    ("before", "after", "result"),
+    [
+        (run(1), run(2, higher=0.005), "higher"),
+        (run(1, higher=0.005), run(2), "lower"),
+        (run(1), run(2, shift=5, higher=0.005), "higher"),
+        (run(1), run(2, reports=800), "alike"),
+        (run(1), run(2, shift=100_000), "unknown"),
+    ],
+    ids=["higher", "lower", "reported at other steps", "up to the end of the shorter", "no common samples"],
+)
+def test_change_of_a_loss(before, after, result):
+    change = compare_single_gauge(before, after)
+    assert change.result == result
+    if result in ("higher", "lower"):
+        assert abs(change.change) == pytest.approx(0.005, abs=change.half_width)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -40,14 +51,6 @@ def test_runs_with_different_batch_sizes_are_compared_at_equal_samples():
         run(1, reports=400, every=10, samples=64, noise=0.0), run(2, reports=400, every=20, samples=32, noise=0.0)
     )
     assert change.before == pytest.approx(change.after, rel=0.02)
-
-
-def test_longer_run_is_compared_up_to_the_end_of_the_shorter_run():
-    assert compare_single_gauge(run(1, reports=200), run(2, reports=800)).result == "alike"
-
-
-def test_runs_that_report_at_different_steps_are_compared():
-    assert compare_single_gauge(run(1), run(2, shift=5, higher=0.005)).result == "higher"
 
 
 def test_gauge_with_nan_is_unknown():
@@ -65,11 +68,6 @@ def test_comparison_is_unknown_with_few_values(reports):
     change = compare_single_gauge(run(1, reports=reports), run(2, reports=reports))
     assert (change.result, change.change) == ("unknown", None)
     assert "each run needs 24 values" in change.reason
-
-
-def test_runs_without_common_samples_are_unknown():
-    late = run(2, shift=100_000)
-    assert compare_single_gauge(run(1), late).result == "unknown"
 
 
 def test_comparison_is_unknown_without_common_blocks_of_samples():

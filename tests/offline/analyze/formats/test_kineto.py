@@ -203,21 +203,22 @@ def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
     assert "traces of 2 of 8 ranks: 2, 5; they are numbered 0 to 1" in table.notes[0]
 
 
-def test_two_traces_of_a_rank_are_refused(tmp_path):
-    events = [mark("ProfilerStep#1", 0, 10)]
-    with pytest.raises(UsageError, match="are of rank 0"):
-        kineto.read([trace(tmp_path, *events), trace(tmp_path, *events, name="again.json")])
+STEP = mark("ProfilerStep#1", 0, 10)
 
 
-def test_traces_of_two_jobs_are_refused(tmp_path):
-    events = [mark("ProfilerStep#1", 0, 10)]
-    with pytest.raises(UsageError, match="several jobs: 2 ranks, 4 ranks"):
-        kineto.read([trace(tmp_path, *events, rank=rank, world_size=2 * rank + 2) for rank in (0, 1)])
-
-
-def test_trace_without_steps_says_what_to_do(tmp_path):
-    with pytest.raises(UsageError, match=r"no ProfilerStep marks: call profiler\.step\(\)"):
-        kineto.read([trace(tmp_path, event("aten::mm", 0, 1))])
+@pytest.mark.parametrize(
+    ("traces", "message"),
+    [
+        ([{"event": STEP}, {"event": STEP, "name": "again.json"}], "are of rank 0"),
+        ([{"event": STEP, "rank": r, "world_size": 2 * r + 2} for r in (0, 1)], "several jobs: 2 ranks, 4 ranks"),
+        ([{"event": event("aten::mm", 0, 1)}], r"no ProfilerStep marks: call profiler\.step\(\)"),
+    ],
+    ids=["a rank twice", "two jobs", "no steps"],
+)
+def test_traces_that_are_no_job_are_refused(tmp_path, traces, message):
+    paths = [trace(tmp_path, one.pop("event"), **one) for one in map(dict, traces)]
+    with pytest.raises(UsageError, match=message):
+        kineto.read(paths)
 
 
 def test_trace_without_a_rank_among_others_is_refused(tmp_path):
