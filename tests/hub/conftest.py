@@ -1,10 +1,11 @@
-"""The fixtures `start_hub` and `run_scenario`: a hub over HTTP that asks the fake agents of a test."""
+"""Fixtures: a hub over HTTP that asks the fake agents of a test, and a journal."""
 
 import asyncio
 
 import pytest
 
 from tests.hub.fakes import contexts, hub_over
+from zmon.hub.journal import Journal
 
 
 @pytest.fixture
@@ -16,6 +17,16 @@ def start_hub(opened, tmp_path):
         return await opened.enter_async_context(hub_over(tmp_path, *agents, **config))
 
     return start
+
+
+@pytest.fixture
+def journal_path(tmp_path):
+    return tmp_path / "data" / "findings.jsonl"
+
+
+@pytest.fixture
+def journal(journal_path):
+    return Journal(journal_path)
 
 
 @pytest.fixture

@@ -114,17 +114,6 @@ def test_cut_link_holds_the_job_until_it_heals():
     assert max(step.duration for step in made.ranks[0].steps) == pytest.approx(10.0, abs=1.0)
 
 
-def test_reset_connection_ends_both_of_its_ranks():
-    made = world(Strike("reset", 1, peer=3), launcher="none")
-    assert all("reset by peer" in rank.ending.words.message for rank in (made.ranks[1], made.ranks[3]))
-
-
-def test_job_without_rendezvous_never_trains():
-    made = world(Strike("no_rendezvous", 2, step=0, place="init"))
-    assert types(made)[2] == "torch.distributed.DistNetworkError"
-    assert not made.ranks[0].steps
-
-
 def test_paused_host_answers_nobody_and_goes_on_afterwards():
     made = world(Strike("host_pause", 0, step=40, seconds=6.0), hosts=2, seconds=15.0)
     assert [rank.stopped_since(made.time) is not None for rank in made.ranks] == [True, True, False, False]
@@ -134,26 +123,25 @@ def test_paused_host_answers_nobody_and_goes_on_afterwards():
     assert all(rank.ended is None and rank.now.step > 80 for rank in made.ranks)
 
 
-def test_exception_of_all_ranks_is_recorded_once():
-    made = world(Strike("raise_all", 0), launcher="none")
-    assert len(made.struck) == 1
-    assert types(made) == ["builtins.ValueError"] * 4
-
-
-def test_rank_that_hangs_in_its_exit_has_last_words_and_lives():
-    made = world(Strike("raise_hung", 1))
-    assert made.ranks[1].words_at is not None
-    assert statuses(made)[0] is None
-
-
 def test_second_fault_strikes_some_seconds_after_the_first_although_nothing_moves():
     made = world(Strike("block", 0), Strike("kill", 1, after=5.0), launcher="none")
     first, second = made.struck
     assert second.time == pytest.approx(first.time + 5.0)
+    gone = world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none")
+    assert len(gone.struck) == 1  # the second one cannot strike a rank that is gone
 
 
-def test_second_fault_cannot_strike_a_rank_that_is_gone():
-    assert len(world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none").struck) == 1
+def test_last_words_are_those_of_the_fault():
+    reset = world(Strike("reset", 1, peer=3), launcher="none")
+    assert all("reset by peer" in rank.ending.words.message for rank in (reset.ranks[1], reset.ranks[3]))
+    everywhere = world(Strike("raise_all", 0), launcher="none")
+    assert (len(everywhere.struck), types(everywhere)) == (1, ["builtins.ValueError"] * 4)  # it is recorded once
+    alone = world(Strike("no_rendezvous", 2, step=0, place="init"))
+    assert types(alone)[2] == "torch.distributed.DistNetworkError"
+    assert not alone.ranks[0].steps  # it never trains
+    hung = world(Strike("raise_hung", 1))  # in its exit
+    assert hung.ranks[1].words_at is not None
+    assert statuses(hung)[0] is None
 
 
 def test_stages_do_different_work_in_step():
