@@ -36,6 +36,8 @@ def last_words(kind, type_="", message="", status=None):
         (finished(0), Way.FINISHED),
         (last_words("exit"), Way.FINISHED),  # its exit code is unknown, so there is no guess
         (last_words("exit", status="exit code 3"), Way.RAISED),
+        (killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"), Way.CANCELLED),
+        (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
     ],
 )
 def test_death_follows_from_last_words_and_exit_status(state, expected):
