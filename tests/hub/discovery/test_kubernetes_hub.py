@@ -4,9 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.build import waiting
 from tests.hub.discovery.pods import count, source_of
-from tests.hub.discovery.test_agents import agents_of, watched
+from tests.hub.discovery.test_agents import watched
 from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, two_agents
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.hub.discovery import kubernetes
@@ -35,29 +34,6 @@ def start(opened, tmp_path, token_file, monkeypatch):
     return start
 
 
-async def test_agent_whose_pod_comes_is_asked(start):
-    api, hub_client, _node_a, node_b = await start()
-    await watched(hub_client, 2)
-    api.put(b=agent_pod("b", node_b))
-    await watched(hub_client, 4)
-
-
-async def test_ranks_of_a_pod_that_goes_are_unwatched_and_not_gone(start):
-    api, hub_client, node_a, node_b = await start()
-    api.put(b=agent_pod("b", node_b))
-    await watched(hub_client, 4)
-    api.delete("b")
-    await watched(hub_client, 2)
-    status = (await agents_of(hub_client))[node_b.url]
-    assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
-    node_a.ranks = [waiting(rank, 20.0) for rank in (0, 1)]  # as if they waited for the ranks of node-b
-    await hub_client.passes()
-    causes = {finding["cause"] for finding in await hub_client.findings()}
-    assert not causes & {"host_lost", "rank_exited"}, causes
-    api.put(b=agent_pod("b", node_b))
-    await watched(hub_client, 4)
-
-
 async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(tmp_path, token_file):
     agent, api, shown = FakeAgent(), FakeApi(), set()
 
@@ -75,7 +51,7 @@ async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(t
     assert set(api.authorizations) == {"Bearer token-1"}
 
 
-async def test_hub_keeps_the_agents_while_the_api_server_does_not_answer_and_says_so(start):
+async def test_hub_follows_pods_and_keeps_the_agents_while_the_api_server_does_not_answer(start):
     api, hub_client, _node_a, node_b = await start()
     await watched(hub_client, 2)
     api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}
@@ -87,3 +63,5 @@ async def test_hub_keeps_the_agents_while_the_api_server_does_not_answer_and_say
     api.put(b=agent_pod("b", node_b))
     await watched(hub_client, 4)
     assert await hub_client.health("discovery") == {}
+    api.delete("b")
+    await watched(hub_client, 2)  # tests/hub/discovery/test_agents.py: they are unwatched, and not gone
