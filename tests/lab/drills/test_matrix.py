@@ -53,18 +53,15 @@ def test_expected_evidence_contains_the_struck_rank():
     assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
 
 
-def test_pin_replaces_the_drawn_values():
-    drill = select_drills(ALL, ["rank-killed"])[0]
-    draw = pin(drill, draw_job(drill, 0, 1), Pinned("plain", 2, 0.25))
-    assert (draw.kind, draw.ranks, draw.step_seconds) == ("plain", 2, 0.25)
-    assert draw.rank < 2
-
-
-def test_pin_ignores_values_that_the_drill_does_not_support():
-    drill = select_drills(ALL, ["hot-table"])[0]
-    draw = pin(drill, draw_job(drill, 0, 1), Pinned("ddp", 2, None))
-    assert draw.kind in drill.kinds
-    assert draw.ranks in drill.ranks
+@pytest.mark.parametrize(
+    ("name", "pinned", "replaced"),
+    [("rank-killed", Pinned("plain", 2, 0.25), True), ("hot-table", Pinned("ddp", 2, None), False)],
+)
+def test_pin_replaces_the_drawn_values_that_the_drill_supports(name, pinned, replaced):
+    (drill,) = select_drills(ALL, [name])
+    draw = pin(drill, draw_job(drill, 0, 1), pinned)
+    assert ((draw.kind, draw.ranks, draw.step_seconds) == (pinned.kind, pinned.ranks, pinned.step_seconds)) is replaced
+    assert (draw.kind in drill.kinds, draw.ranks in drill.ranks, draw.rank < draw.ranks) == (True, True, True)
 
 
 def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
