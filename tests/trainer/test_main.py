@@ -49,6 +49,12 @@ def test_other_ranks_wait_before_exit_for_error_line_of_rank_0(error_line_of, mo
     assert slept == [command.RANK_0_SECONDS]
 
 
+def test_help_lists_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["trainer", "--help"])
+    command.main()
+    assert "--preset" in capsys.readouterr().out
+
+
 @pytest.mark.e2e
 def test_four_ranks_train_on_small_file_with_malformed_row(start, write_rows) -> None:
     row = ["1", *["3"] * 13, *["ff"] * 26]
