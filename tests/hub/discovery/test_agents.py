@@ -56,10 +56,10 @@ async def agents_of(hub_client):
 async def watched(hub_client, number):
     """Wait until the hub has this number of ranks of the job."""
 
-    async def seen():
+    async def ranks_seen():
         return [job["ranks_seen"] for job in await hub_client.jobs()]
 
-    assert await poll(seen, until=[number].__eq__) == [number]
+    assert await poll(ranks_seen, until=[number].__eq__) == [number]
 
 
 async def test_agent_that_comes_later_is_asked(start):
