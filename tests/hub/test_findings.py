@@ -25,6 +25,15 @@ async def test_hub_is_quiet_and_healthy_while_the_job_trains(start_hub):
     assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
 
 
+async def test_hub_goes_on_after_a_pass_that_failed(start_hub, monkeypatch, caplog):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes(1)
+    with monkeypatch.context() as broken:
+        broken.delattr(Hub, "_evaluate")
+        assert await poll(lambda: asyncio.sleep(0, "a pass of the hub failed" in caplog.text))
+    await hub_client.passes()
+
+
 async def test_finding_is_published_everywhere_with_its_stack(start_hub):
     agent = FakeAgent(*frozen())
     hub_client = await start_hub(agent)
