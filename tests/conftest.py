@@ -1,4 +1,4 @@
-"""Fixtures that start ranks as real processes or stand-ins; mark the kind of each test; reset signals."""
+"""Fixtures that start ranks as processes or stand-ins; run coroutines; mark the kind of each test; reset signals."""
 
 from __future__ import annotations
 
@@ -51,14 +51,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(kind)
 
 
+COROUTINE_SECONDS = 60.0  # none takes as long, also on a busy machine
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run a test that is an `async def` in an event loop of its own."""
+    """Run a test that is a coroutine in an event loop: that of its fixtures, if they have one."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), ASYNC_SECONDS))
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted})
+    runner = pyfuncitem.funcargs.get("event_loop_runner")
+    run = asyncio.run if runner is None else runner.run
+    run(asyncio.wait_for(test, COROUTINE_SECONDS))
     return True
+
+
+@pytest.fixture
+def event_loop_runner() -> Iterator[asyncio.Runner]:
+    """Yield the event loop of a test that is a coroutine, for fixtures that begin or end something in it."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def opened(event_loop_runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
+    """Yield a stack of what a test opens in its event loop; it is closed after the test."""
+    stack = contextlib.AsyncExitStack()
+    yield stack
+    event_loop_runner.run(stack.aclose())
 
 
 class Zygote:

@@ -1,6 +1,7 @@
 """Fake agents with scripted answers, and a hub that asks them."""
 
 import asyncio
+import inspect
 import time
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qsl, urlsplit
@@ -145,6 +146,18 @@ class HubClient:
     async def findings(self, query="?active=1"):
         return (await self.get(f"/api/v1/findings{query}"))["findings"]
 
+    async def no_findings(self):
+        """Return True if no finding is active."""
+        return not await self.findings()
+
+    async def jobs(self):
+        return (await self.get("/api/v1/jobs"))["jobs"]
+
+    async def health(self, name):
+        """Return this value of /healthz, whether the hub is healthy or not."""
+        async with self.client.get("/healthz") as answer:
+            return (await answer.json())[name]
+
     async def metric(self, start):
         """Return the values of the lines of /metrics that begin with `start`."""
         async with self.client.get("/metrics") as answer:
@@ -165,12 +178,16 @@ class HubClient:
             assert await poll(beat)
 
 
-async def poll(probe, seconds=TIMEOUT_SECONDS):
-    """Call a coroutine function until its answer is true or the time is over; return the last answer."""
+async def poll(probe, seconds=TIMEOUT_SECONDS, until=bool):
+    """Call a function or coroutine function until its answer is the wanted one or the time is over; return the last."""
     deadline = time.monotonic() + seconds
-    while not (answer := await probe()) and time.monotonic() < deadline:
+    while True:
+        answer = probe()
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if until(answer) or time.monotonic() >= deadline:
+            return answer
         await asyncio.sleep(0.02)
-    return answer
 
 
 @asynccontextmanager

@@ -16,44 +16,35 @@ def stall(seconds, lease=30.0):
     return [rank_state(2, **times), *(waiting(rank, seconds, **times) for rank in (0, 1, 3))]
 
 
-def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(run_scenario):
+async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(start_hub):
     agent = FakeAgent(*stall(11.0))
     agent.stack, agent.work = STACK, IDLE
-
-    async def scenario(hub_client):
-        (finding,) = await poll(hub_client.findings)
-        assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
-        assert "rank 2 stands in train.py:40, step" in finding["summary"]
-        assert set(agent.looks()) == {2}
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    (finding,) = await poll(hub_client.findings)
+    assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
+    assert "rank 2 stands in train.py:40, step" in finding["summary"]
+    assert set(agent.looks()) == {2}
 
 
-def test_rank_of_which_nothing_is_known_is_not(run_scenario):
+async def test_rank_of_which_nothing_is_known_is_not(start_hub):
     agent = FakeAgent(*stall(11.0))
+    hub_client = await start_hub(agent)
 
-    async def scenario(hub_client):
-        assert await poll(lambda: _async(len(agent.looks()) > 2))
-        assert not await hub_client.findings()
+    async def is_looked_at():
+        return len(agent.looks()) > 2
 
-    run_scenario(scenario, agent)
+    assert await poll(is_looked_at)
+    assert not await hub_client.findings()
 
 
-def test_looks_end_when_the_job_goes_on(run_scenario):
+async def test_looks_end_when_the_job_goes_on(start_hub):
     agent = FakeAgent(*stall(11.0))
     agent.stack, agent.work = STACK, IDLE
-
-    async def scenario(hub_client):
-        assert await poll(hub_client.findings)
-        agent.ranks = healthy()
-        await hub_client.passes(2)
-        assert not hub_client.hub.snapshots[0].standing
-        before = len(agent.looks())
-        await hub_client.passes(5)
-        assert len(agent.looks()) == before
-
-    run_scenario(scenario, agent)
-
-
-async def _async(value):
-    return value
+    hub_client = await start_hub(agent)
+    assert await poll(hub_client.findings)
+    agent.ranks = healthy()
+    await hub_client.passes(2)
+    assert not hub_client.hub.snapshots[0].standing
+    before = len(agent.looks())
+    await hub_client.passes(5)
+    assert len(agent.looks()) == before
