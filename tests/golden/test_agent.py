@@ -84,7 +84,7 @@ def rows(version, plan_uid):
             (RANKS, {JOB: [10] * 5, "other": [34]}, plans, version, True)),
         Row(f"{SNAPSHOT}?since=0&about=4&job_id=other", 200, AgentReport,
             lambda report: (contents(report), [(r.step, r.mean is None) for r in only_records(*report.steps["other"])]),
-            (([("other", 0)], {"other": [2]}, no_plans, "", True), [(16, True), (32, False)])),
+            (([("other", 0)], {"other": [2]}, no_plans, "", True), [(8, True), (28, True)])),
         Row(f"{SNAPSHOT}?job_id=none", 200, AgentReport, contents, ([], {}, no_plans, "", True)),
         Row(f"{SNAPSHOT}?since=x", 400, str, str, "since='x' is not a number\n"),
         Row("/api/v1/suspects?wait=0.01&since=2", 200, Suspects,

@@ -74,9 +74,9 @@ def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_re
     assert play(compose(829611, 305)).result == "quiet"
 
 
-@pytest.mark.parametrize(("after", "result"), [(3.0, "no effect"), (8.0, "right")])
-def test_pair_that_is_cut_has_an_effect_once_the_lease_has_ended(after, result):
-    """Without the loss of a carrier, only the missing progress shows that the job stands."""
+@pytest.mark.parametrize(("after", "result"), [(1.0, "no effect"), (3.0, "right"), (8.0, "right")])
+def test_pair_that_is_cut_has_an_effect_once_packets_timed_out(after, result):
+    """Without the loss of a carrier, only data that times out shows that the job stands, before its leases end."""
     two_hosts = replace(SHAPE, hosts=2)  # a lease of at least 3.75 s
     strikes = Strike("pair_cut", 0, peer=3, step=STRUCK), Strike("cancel", step=STRUCK, after=after)
     assert played(*strikes, shape=two_hosts).result == result
