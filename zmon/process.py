@@ -62,7 +62,7 @@ def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
 
 
 def children(pid: int, proc: Path = Path("/proc"), generations: int = 2) -> Iterator[int]:
-    """Yield the children of a process, and theirs: rank → fork server → loader worker.
+    """Yield the children of a process, and theirs down to a generation: rank → fork server → loader worker.
 
     Nothing if it has just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
     """

@@ -10,6 +10,7 @@ import pytest
 
 from tests.boxes import eventually
 from zmon.agent.process_work import process_work
+from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.process import children
 
 WRITER = """
@@ -35,7 +36,7 @@ def start():
 
     yield run
     for process in processes:
-        for child in children(process.pid):
+        for child in [*children(process.pid, generations=9)]:
             os.kill(child, 9)
         process.kill()
         process.wait()
@@ -55,6 +56,37 @@ def test_work_of_a_process_includes_its_children(start, tmp_path):
     assert work.waits == ("hrtimer_nanosleep", "hrtimer_nanosleep")
     assert work.file == str(tmp_path / "rank.pt")
     assert (work.network_bytes, work.switches > 0, work.cpu_seconds > 0) == (0, True, True)
+
+
+NESTED = """
+import subprocess, sys
+if int(sys.argv[1]):
+    print("ready", flush=True)
+    subprocess.run([sys.executable, __import__("os").environ["NESTED"], str(int(sys.argv[1]) - 1)])
+while True:
+    pass
+"""
+
+
+def test_compiler_that_a_build_started_counts(start, tmp_path, monkeypatch):
+    """All processes above it only wait for their children."""
+    (tmp_path / "nested.py").write_text(NESTED)
+    monkeypatch.setenv("NESTED", str(tmp_path / "nested.py"))
+    process = start(NESTED, "4")
+
+    def deepest():
+        work = process_work(process.pid, (process.pid,))
+        return work if len(work.processes) == 5 and "" in work.waits else None
+
+    before = eventually(deepest)
+    assert eventually(lambda: process_work(process.pid, ()).cpu_seconds > before.cpu_seconds + 0.1)
+
+
+def test_connections_of_an_old_kernel_move_unknown_bytes():
+    connection = Connection(1, "10.0.0.1", "10.0.0.2", 0, 0, 0, None, None)
+    with socket.create_server(("127.0.0.1", 0)):
+        work = process_work(os.getpid(), (), dump=lambda inodes: Dump([connection], set()))
+    assert work.network_bytes is None
 
 
 def test_lock_is_a_wait_of_its_thread(start):

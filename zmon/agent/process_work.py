@@ -1,7 +1,7 @@
 """Read what the process of a rank and its children have done so far, and what their threads wait for.
 
 Two such looks tell a pause that is work from a hang (zmon/job/standing.py). Sources: proc(5) for `stat`, `io`, `status`
-and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. It takes a few milliseconds, and
+and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not counted. It
 is read only about ranks that make no progress.
 """
 
@@ -11,9 +11,11 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Container, Iterator
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 
+from zmon.agent.redaction import redacted
 from zmon.agent.sources import sock_diag
 from zmon.agent.sources.sock_diag import Dump
 from zmon.agent.sources.tcp import socket_inodes
@@ -21,7 +23,8 @@ from zmon.format import plain
 from zmon.process import children, process_stat
 from zmon.schema.standing import ProcessWork
 
-_MAX_PROCESSES = 256  # of one rank; beyond it the others are not counted
+_MAX_PROCESSES = 256  # of one rank; of more its bytes are unknown
+_GENERATIONS = 16  # a build has six: rank → ninja → shell → compiler driver → compiler, and a launcher before
 _MAX_FILES = 1024  # open files of the rank that are looked at
 _WRITABLE = os.O_WRONLY | os.O_RDWR
 
@@ -33,7 +36,7 @@ def process_work(
     dump: Callable[[Container[int]], Dump] = sock_diag.dump,
 ) -> ProcessWork | None:
     """Return the work of a process with its children; None if it has ended. `threads`: those that run Python code."""
-    below = sorted(children(pid, proc))[: _MAX_PROCESSES - 1]
+    below = list(islice(children(pid, proc, _GENERATIONS), _MAX_PROCESSES))
     stat = process_stat(pid, proc)
     if stat is None:
         return None
@@ -41,7 +44,7 @@ def process_work(
     pids = (pid, *stats)
     counts = [_io(proc / str(each)) for each in pids]
     known = [count for count in counts if count is not None]
-    complete = len(known) == len(pids)
+    complete = len(known) == len(pids) <= _MAX_PROCESSES
     return ProcessWork(
         cpu_seconds=stat.cpu_seconds + sum(each.cpu_seconds for each in stats.values()),
         read_bytes=sum(map(itemgetter(0), known)) if complete else None,
@@ -77,7 +80,8 @@ def _network_bytes(pids: Collection[int], proc: Path, dump: Callable[[Container[
         connections = dump(inodes).connections if inodes else ()
     except OSError:
         return None
-    return sum((c.acked_bytes or 0) + (c.received_bytes or 0) for c in connections)
+    counts = [count for c in connections for count in (c.acked_bytes, c.received_bytes)]
+    return None if None in counts else sum(count for count in counts if count is not None)
 
 
 def _switches(status: Path) -> int | None:
@@ -110,7 +114,7 @@ def _written_file(folder: Path) -> str | None:
                 flags = re.search(r"^flags:\s*([0-7]+)$", info, re.M)
                 if flags and int(flags[1], 8) & _WRITABLE:
                     changed.append(((folder / "fd" / descriptor).stat().st_mtime, path))
-    return plain(max(changed)[1]) if changed else None
+    return redacted(plain(max(changed)[1])) if changed else None
 
 
 def _descriptors(folder: Path) -> Iterator[str]:

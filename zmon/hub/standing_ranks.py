@@ -1,7 +1,7 @@
 """The looks at ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
 
 Two looks tell a pause that is work from a hang (zmon/job/standing.py). They begin before the leases end, so that the
-first diagnosis has them, and go on until a rank moves. Only a few ranks are looked at: it takes an agent 30 ms each.
+first diagnosis has them, and go on until a rank moves. Only a few ranks are looked at: each takes an agent about 10 ms.
 """
 
 from __future__ import annotations
@@ -76,6 +76,6 @@ class StandingRanks:
             if frame := standing_frame(state, answer):
                 launch.frames[state.rank] = frame
         launch.looks = histories
-        first = min((s.value.number for s in histories.values()), default=0)
-        pause = _FAST_SECONDS if first < _FAST_LOOKS else _SLOW_SECONDS
+        fewest = min((s.value.number for s in histories.values()), default=0)
+        pause = _FAST_SECONDS if fewest < _FAST_LOOKS else _SLOW_SECONDS
         await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

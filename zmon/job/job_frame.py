@@ -82,7 +82,7 @@ def threads(stack: str) -> tuple[int, ...]:
     return tuple(int(number) for number in _THREAD_NUMBER.findall(stack))
 
 
-def frames(stack: str) -> str:
+def without_states(stack: str) -> str:
     """Return the text without the states that py-spy guesses for threads: equal texts are equal stacks."""
     return _STATE.sub("", stack)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from zmon.job.job_frame import frames, main_functions
+from zmon.job.job_frame import main_functions, without_states
 from zmon.schema.api.agent import RankEvidence
 from zmon.schema.standing import ProcessWork, Standing, WorkSigns
 
@@ -44,7 +44,6 @@ class Looks:
     recent: tuple[Look, ...]
     number: int  # of all looks
     unchanged_since: float
-    same_code_since: float
     other_code_at: float | None  # when its main thread was last found in other functions; None: never
     asleep_since: float
 
@@ -54,7 +53,6 @@ class Looks:
         now = self.recent[-1]
         return Standing(
             unchanged_seconds=now.time - self.unchanged_since,
-            same_code_seconds=now.time - self.same_code_since,
             asleep_seconds=now.time - self.asleep_since,
             waits=now.work.waits,
             wait_channel=now.wait_channel,
@@ -68,13 +66,13 @@ def look(answer: RankEvidence, time: float) -> Look | None:
         return None
     stack = answer.stack
     functions = main_functions(stack) if stack else ()
-    return Look(time, frames(stack) if stack else None, functions, answer.wchan, answer.work)
+    return Look(time, without_states(stack) if stack else None, functions, answer.wchan, answer.work)
 
 
 def looks(earlier: Looks | None, now: Look) -> Looks:
     """Return the looks with one more."""
     if earlier is None:
-        return Looks((now,), 1, now.time, now.time, None, now.time)
+        return Looks((now,), 1, now.time, None, now.time)
     last = earlier.recent[-1]
     changed_code = bool(last.functions and now.functions and last.functions != now.functions)
     recent = (*(each for each in earlier.recent if now.time - each.time <= RECENT_SECONDS), now)
@@ -82,7 +80,6 @@ def looks(earlier: Looks | None, now: Look) -> Looks:
         recent=recent if len(recent) > 1 else (last, now),
         number=earlier.number + 1,
         unchanged_since=earlier.unchanged_since if _is_unchanged(last, now) else now.time,
-        same_code_since=earlier.same_code_since if _is_same_code(last, now) else now.time,
         other_code_at=now.time if changed_code else earlier.other_code_at,
         asleep_since=earlier.asleep_since if _is_asleep(last, now) else now.time,
     )
@@ -101,10 +98,6 @@ def _is_unchanged(last: Look, now: Look) -> bool:
         _increase(then.network_bytes, work.network_bytes),
     ]
     return all(each is not None and each < _IDLE_BYTES for each in moved)
-
-
-def _is_same_code(last: Look, now: Look) -> bool:
-    return bool(now.functions) and now.functions == last.functions
 
 
 def _is_asleep(last: Look, now: Look) -> bool:

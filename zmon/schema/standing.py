@@ -61,7 +61,6 @@ class Standing:
     # For so long all its stacks have been the same, and it and its children have used hardly any processor time and
     # moved no data.
     unchanged_seconds: float = 0.0
-    same_code_seconds: float = 0.0  # for so long its main thread has been in the same functions
     asleep_seconds: float = 0.0  # for so long its main thread has been in one sleep
     waits: tuple[str, ...] = ()  # see `ProcessWork`
     wait_channel: str | None = None  # the kernel function in which its main thread waits

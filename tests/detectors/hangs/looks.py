@@ -12,19 +12,19 @@ LOCK = ("futex_wait_queue", "futex_do_wait")
 SAVES = Standing(waits=("",), work=WorkSigns(written_bytes_per_second=310e6, file="/ckpt/rank-2.pt"))
 DOWNLOADS = Standing(waits=("",), work=WorkSigns(network_bytes_per_second=9e5))
 TOKENIZES = Standing(waits=("",), work=WorkSigns(in_other_code=True))
-SPINS = Standing(same_code_seconds=60.0, waits=("",))
-SLEEPS = Standing(60.0, 60.0, 60.0, ("hrtimer_nanosleep",), "hrtimer_nanosleep")
+SPINS = Standing(waits=("",))
+SLEEPS = Standing(60.0, 60.0, ("hrtimer_nanosleep",), "hrtimer_nanosleep")
 HUNG = "compute_hang, {}, rank 2"
 
 
 def locked(seconds, waits=LOCK, **changes):
     """Return what looks show at a rank in which nothing changes for so long."""
-    return Standing(**{"unchanged_seconds": seconds, "same_code_seconds": seconds, "waits": waits, **changes})
+    return Standing(**{"unchanged_seconds": seconds, "waits": waits, **changes})
 
 
 def served(asleep, channel="request_wait_answer"):
     """Return what looks show at a rank that waits for the answer of a server."""
-    return Standing(0.0, asleep, asleep, (channel,), channel)
+    return Standing(0.0, asleep, (channel,), channel)
 
 
 def awaited(standing, seconds=5.0, lease=1.5, steps=300, **changes):
@@ -75,6 +75,8 @@ WAITING_FOR_ITS_HOST = (
     Row("all ranks wait for locks within their lease", "quiet",
         job(rest=partial(outside, step_seconds=12.0, state_seconds=12.0, lease_seconds=33.0, overdue_seconds=0.0),
             standing=dict.fromkeys(range(4), locked(1.0))), note="none waits for another"),
+    Row("all ranks wait for locks", "unknown, warning, nobody",
+        job(rest=outside, standing=dict.fromkeys(range(4), locked(60.0))), note="none waits for another"),
     Row("it waits for a lock in the first steps, for 130 s", HUNG.format("critical"), starting(locked(60.0), 130.0)),
     Row("it waits for a lock in the first steps, unchanged for 59 s", "quiet", starting(locked(59.0), 130.0)),
     Row("it compiles in the first steps", "quiet", starting(SPINS, 1700.0)),

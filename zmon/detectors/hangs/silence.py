@@ -14,7 +14,7 @@ from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.early import looked_at
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
-from zmon.format import duration
+from zmon.format import duration, size
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.pause import Place, Silence
@@ -46,7 +46,8 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
         return severity, Silence(round(seconds, 3), critical, places, healed, reason)
 
     looks = looked_at(snapshot, awaited)
-    waiting = min((_proof_seconds(standing) for _, standing in looks), default=0.0)
+    are_awaited = len(awaited) < len(moving)  # if all ranks wait alike, none waits for another
+    waiting = min((_proof_seconds(standing, are_awaited) for _, standing in looks), default=0.0)
     if waiting >= limits.proof_seconds:
         what = "a server or driver has not answered" if looks[0][1].waits_for_server else _UNCHANGED
         return judged("critical", f"critical, because {what} for {duration(waiting)}")
@@ -70,11 +71,11 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     return judged("warning", f"{pages}{at_place}")
 
 
-def _proof_seconds(standing: Standing) -> float:
+def _proof_seconds(standing: Standing, is_awaited: bool) -> float:
     """Return for how long a rank has been in a wait that nothing seems to end; 0 if it is in none."""
     if standing.waits_for_server:
         return standing.asleep_seconds
-    return standing.unchanged_seconds if standing.waits_for_its_host else 0.0
+    return standing.unchanged_seconds if is_awaited and standing.waits_for_its_host else 0.0
 
 
 def work_text(work: WorkSigns) -> str:
@@ -85,11 +86,7 @@ def work_text(work: WorkSigns) -> str:
         ("moves", work.network_bytes_per_second, " over TCP"),
     ]
     verb_, rate, where = max(rates, key=lambda each: each[1])
-    return f"{verb_} {_size(rate)}/s{where}" if rate else "runs other functions from look to look"
-
-
-def _size(num_bytes: float) -> str:
-    return f"{num_bytes / 1e6:.3g} MB" if num_bytes >= 1e6 else f"{num_bytes / 1e3:.3g} kB"
+    return f"{verb_} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
 
 
 def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
