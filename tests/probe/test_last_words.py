@@ -35,13 +35,13 @@ def hook(*_):
 sys.excepthook = hook
 """
 HANDLES_SIGNALS = """
-seen = []
-handler = lambda *_: seen.append(1)
+signals = []
+handler = lambda *_: signals.append(1)
 assert signal.signal(signalnum=signal.SIGTERM, handler=handler) is signal.SIG_DFL
 assert signal.getsignal(signal.SIGTERM) is handler
 os.kill(os.getpid(), signal.SIGTERM)
 os.kill(os.getpid(), signal.SIGTERM)
-assert seen == [1, 1], seen
+assert signals == [1, 1], signals
 assert signal.signal(signal.SIGTERM, signal.SIG_IGN) is handler
 os.kill(os.getpid(), signal.SIGTERM)
 """

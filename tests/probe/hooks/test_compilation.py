@@ -7,13 +7,13 @@ from tests.probe.hooks.scripts import cases
 COMPILE = """
 def compile_now():
     # Compile and call a new function; return the activity meanwhile, and that after it.
-    seen = []
+    activities = []
     def backend(graph, inputs):
-        seen.append(activity())
+        activities.append(activity())
         return graph.forward
     torch._dynamo.reset()  # this also removes all callbacks that were registered with torch
     torch.compile(lambda x: 2 * x, backend=backend)(batch)
-    return *seen, activity()
+    return *activities, activity()
 """
 
 CASES = """
@@ -36,12 +36,12 @@ print(activity())
 
 == first compilation of a rank that trains is recognized without a reset of the compiler
 train()
-seen = []
+activities = []
 def backend(graph, inputs):
-    seen.append(activity())
+    activities.append(activity())
     return graph.forward
 torch.compile(lambda x: 2 * x, backend=backend)(batch)
-print(*seen, activity())
+print(*activities, activity())
 > compile train
 
 == compilation that fails returns to training

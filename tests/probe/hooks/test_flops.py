@@ -327,7 +327,7 @@ def test_no_step_is_counted_with_zmon_flops_off(start_rank):
 
 
 def test_job_that_never_compiles_does_not_import_the_compiler(tmp_path):
-    """To import it takes a second or more, and the user may not be allowed to read its files."""
+    """The import of the compiler takes a second or more, and the user may not be allowed to read its files."""
     script = """
 import sys, torch, zmon
 assert zmon.attach("tiny")
