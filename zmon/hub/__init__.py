@@ -48,6 +48,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.schema.shard import Shard
 from zmon.web import http_client
 from zmon.web.live_config import reload_success
 from zmon.web.server import application
@@ -84,6 +85,11 @@ class Hub:
     def max_job_labels(self) -> int:
         """The most labels of a job in /metrics."""
         return self._config.max_job_labels
+
+    @property
+    def shard(self) -> Shard | None:
+        """The part of all jobs that this hub judges; None: all jobs."""
+        return self._config.shard
 
     @property
     def reload_success(self) -> float | None:

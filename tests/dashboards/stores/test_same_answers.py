@@ -109,7 +109,7 @@ ALERTS = {rule["alert"]: (rule, every) for rule, every in RULES if "alert" in ru
 RECORDS = [
     pytest.param(rule["expr"], every, id=f"{rule['record']} {'-'.join(rule.get('labels', {}).values())}".strip())
     for rule, every in RULES
-    if "record" in rule and rule["record"] != "zmon:shard_agents:count"  # of each shard
+    if "record" in rule and rule["record"] != "zmon:shard_agent:scraped_seconds"  # of each shard
 ]
 CHARTS = [
     pytest.param(panel.query(selection), id=f"{panel.key} {name}")

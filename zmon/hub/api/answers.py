@@ -174,4 +174,5 @@ class Answers:
             hub.max_job_labels,
             hub.reload_success,
             [job for job in jobs if job.job_id not in shown],
+            hub.shard,
         )
