@@ -100,7 +100,9 @@ def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
         page = answer["body"].replace(f'version="{zmon.__version__}"', 'version="<version>"')
         check_text("hub_page.txt", "".join(map(rounded, page.splitlines(keepends=True))))
 
-    run_scenario(scenario, full_hub(tmp_path))
+    hub = full_hub(tmp_path)
+    hub.job_states.accounts.save()
+    run_scenario(scenario, hub)
 
 
 def test_incident_page_has_the_golden_security_headers(run_scenario, tmp_path):

@@ -137,6 +137,7 @@ def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, 
         await hub_client.passes(2)
         assert (await hub_client.get("/healthz"))["unwritten"] == {}
         disk.full = True
+        shown = await hub_client.metric("zmon_job_time_seconds_total")
         agent.ranks = frozen()
         (fault,) = await poll(hub_client.findings)
         assert fault["cause"] == "rank_frozen"
@@ -150,6 +151,7 @@ def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, 
         assert "No space left" in health["findings_unwritten"]
         assert "No space left" in health["incidents_unwritten"]
         assert "No space left" in health["unwritten"]["time accounts"]
+        assert await hub_client.metric("zmon_job_time_seconds_total") == shown, "the next hub would not have more"
         await hub_client.passes(20)
         disk.full = False
 

@@ -5,11 +5,13 @@ import asyncio
 import pytest
 
 from tests.hub.fakes import contexts, hub_over
+from zmon.hub import accounts
 
 
 @pytest.fixture
-def run_scenario(tmp_path):
-    """Run a scenario with a hub that asks these agents."""
+def run_scenario(tmp_path, monkeypatch):
+    """Run a scenario with a hub that asks these agents, and whose counters show each pass."""
+    monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
 
     def run(scenario, *agents, **config):
         async def main():

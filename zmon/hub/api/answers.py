@@ -19,6 +19,7 @@ from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.api.rank_page import rank_page
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
+from zmon.job.time_account import Account
 from zmon.schema.api import (
     DetectorList,
     DetectorsRequest,
@@ -157,15 +158,16 @@ class Answers:
 
     async def page(self) -> bytes:
         """Return the content of /metrics."""
-        hub, histograms = self._hub, {}
+        hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
-        for snapshot in hub.snapshots:
-            account = hub.job_states.state_of(snapshot).account
-            if account.histogram and snapshot.job_id in shown:
-                histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
+        accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
         return metrics.hub_page(
-            [job for job in jobs if job.job_id in shown],
-            histograms,
+            [
+                replace(job, time=account.causes, gpu_seconds=account.gpu_seconds)
+                for job in jobs
+                if (account := accounts.get(job.job_id))
+            ],
+            {job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
             hub.journal.published(),
             hub.pass_seconds,
             hub.last_pass_time,
