@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -40,6 +41,7 @@ from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.unread_jobs import UnreadJobs
+from zmon.hub.wall_clock import WallClock
 from zmon.job.headline import with_headline
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
@@ -80,6 +82,8 @@ class Hub:
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()
+        self._clock = WallClock()
+        self._passed_at = -math.inf  # monotonic seconds
 
     @property
     def max_job_labels(self) -> int:
@@ -129,7 +133,13 @@ class Hub:
         """Run the detectors, publish what they report, and gather evidence for it."""
         if self.blind:
             return
-        now = time.time()
+        now, moved = self._clock.read()
+        if moved:
+            log.warning(
+                "the clock of this host was set by %+.1f s; times of findings before that are by the old one", moved
+            )
+            for part in (self.journal, self.incidents, self.job_states):
+                part.move_times(moved)
         self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
@@ -140,6 +150,12 @@ class Hub:
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time, self._views = now, None
+        self._passed_at = time.monotonic()
+
+    @property
+    def seconds_since_pass(self) -> float:
+        """The time since the last pass in which an agent answered; infinite before the first one."""
+        return time.monotonic() - self._passed_at
 
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""

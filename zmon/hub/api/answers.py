@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -140,9 +139,8 @@ class Answers:
     async def health(self, request: HubHealthRequest) -> HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
         hub = self._hub
-        late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
         return HubHealth(
-            healthy=not (hub.blind or late),
+            healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
