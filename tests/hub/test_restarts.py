@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.build import rank_state
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, two_agents
 from zmon.hub.agent_link import FORGET_SECONDS
@@ -43,6 +45,28 @@ def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_has_name
                     return not await hub_client.findings()
 
                 assert await poll(resolved)
+
+    asyncio.run(asyncio.wait_for(main(), 20))
+
+
+@pytest.mark.parametrize("had_job", [True, False], ids=["may have the job", "never had the job"])
+def test_restarted_hub_waits_only_for_agents_that_may_have_the_job(tmp_path, monkeypatch, had_job):
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("zmon.hub.job_agents._SAVE_SECONDS", 0.0)
+
+    async def main():
+        agent, dead = FakeAgent(*frozen()), FakeAgent(host="node-b")
+        if had_job:
+            agent.ranks, dead.ranks = agent.ranks[:2], agent.ranks[2:]
+        async with agent.serve(), dead.serve():
+            async with hub_over(tmp_path, agent, dead) as hub_client:
+                await poll(hub_client.findings)
+                await hub_client.passes(2)
+            agent.ranks, dead.down = [rank_state(0, job_id="other", world_size=1)], True
+            async with hub_over(tmp_path, agent, dead) as hub_client:
+                await hub_client.passes(5)
+                left = {finding["job_id"] for finding in await hub_client.findings()}
+                assert left == ({"job"} if had_job else set())
 
     asyncio.run(asyncio.wait_for(main(), 20))
 

@@ -5,7 +5,7 @@ answers it, which starts a pass at once. The hub keeps no history except the fin
 
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
 launch, `journal` opens and resolves findings, `stall_evidence` gathers evidence about stalls. `accounts`,
-`baseline_store`, `pause_store` and `ended_jobs` keep their records on disk.
+`baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from aiohttp import web
 from zmon.detectors import Detector
 from zmon.detectors.suppression import Remaining, suppress
 from zmon.detectors.unread import UNREAD, Unread
+from zmon.hub import job_agents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
@@ -37,6 +38,7 @@ from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
 from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
+from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import EvidenceGatherer
@@ -78,6 +80,7 @@ class Hub:
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
+        self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
         self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
@@ -143,7 +146,7 @@ class Hub:
         self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
-        if self._has_heard_all():
+        if self._knows_agents():
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
@@ -246,19 +249,22 @@ class Hub:
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
-    def _has_heard_all(self) -> bool:
-        """Return True if every source has named its agents and every agent has answered, or had an hour for it."""
-        all_known = self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
-        return all_known and all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links)
+    def _knows_agents(self) -> bool:
+        """Return True if every source has named its agents, or had an hour for it."""
+        return self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
 
-        Call it only if all have been heard: then a job that none of them reports has been pruned.
+        Call it only if all agents are known. A job that none of those reports which may have it has been pruned.
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
-        for finding in self.journal.active():
-            if finding.job_id not in reported and finding.detector != UNREAD:
+        active = [finding for finding in self.journal.active() if finding.detector != UNREAD]
+        self._job_agents.update(self.links, (finding.job_id for finding in active))
+        unreported = {finding.job_id for finding in active} - reported
+        gone = {job_id for job_id in unreported if not self._job_agents.may_have(self.links, job_id)}
+        for finding in active:
+            if finding.job_id in gone:
                 self.journal.resolve(finding.job_id, finding.detector, now)
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
@@ -268,6 +274,7 @@ class Hub:
         states = self.job_states
         errors = {
             "time accounts": states.accounts.error,
+            "agents of jobs": self._job_agents.error,
             "baselines": states.baselines.error,
             "ended jobs": self.ended_jobs.error,
             "pauses": states.pauses.error,

@@ -144,6 +144,38 @@ def test_broken_file_keeps_the_agents_and_is_told(run):
     run(scenario, agent)
 
 
+@pytest.mark.parametrize("is_whole_again", [True, False])
+def test_list_that_loses_its_agents_at_once_is_held_for_a_while_and_told(run, monkeypatch, is_whole_again):
+    monkeypatch.setattr(discovery, "HOLD_SECONDS", 1.0)
+    agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
+
+    async def scenario(hub_client, targets):
+        await hub_client.passes(2)
+        targets.replace("[]")
+
+        async def errors():
+            async with hub_client.client.get("/healthz") as answer:  # 503 once no agent is left
+                return (await answer.json())["discovery"]
+
+        (reason,) = (await poll(errors)).values()
+        assert reason.startswith("it names 0 agents instead of 1: the others are asked for 1.0 s more")
+        assert (await agents_of(hub_client))[agent.url]["reachable"]
+        if is_whole_again:
+            targets.write(agent)
+            assert await poll(lambda: _none(errors))
+            await asyncio.sleep(1.2)
+            assert (await agents_of(hub_client))[agent.url]["reachable"]
+            return
+
+        async def withdrawn():
+            return not any(status["reachable"] for status in (await agents_of(hub_client)).values())
+
+        assert await poll(withdrawn)
+        assert [*(await errors()).values()] == ["it names no agent"]
+
+    run(scenario, agent)
+
+
 def test_agents_beyond_the_limit_are_told(run, monkeypatch):
     node_a, node_b = two_agents()
     monkeypatch.setattr(config, "_MAX_DISCOVERED", 1)
