@@ -186,6 +186,7 @@ SPECS: dict[str, Spec] = {
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
     "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
+    "zmon_series_left_out": Spec("gauge", (), "Series of ranks that this page leaves out, to be within the --max-series of the agent."),
     "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
