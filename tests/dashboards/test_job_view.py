@@ -104,6 +104,12 @@ def test_stopped_heartbeat_shows_blind_later_if_the_hub_is_scraped_seldom(open_p
     assert any(f"zmon_hub_last_pass_timestamp_seconds[{seconds}s]" in promql for promql in world.queries)
 
 
+def test_prometheus_that_stores_nothing_is_shown_first(open_page, world):
+    world.stores_samples = world.heartbeat = False
+    page = page_text(open_page())
+    assert 0 <= page.index("Prometheus stores no samples") < page.index("finished no pass")
+
+
 @pytest.mark.parametrize("made_for", [{}, {"agent": 15}, {"agent": 15, "hub": 0}, {"agent": float("nan"), "hub": 2}])
 def test_rules_without_usable_intervals_count_as_those_of_one_machine(open_page, world, made_for):
     world.made_for = made_for

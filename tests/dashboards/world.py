@@ -123,7 +123,7 @@ class World:
         self.hub_is_blind = False
         self.as_of: float | None = None
         self.made_for: dict[str, float] = {}  # the scrape intervals that the rules are made for, by daemon
-        self.heartbeat = self.has_history = self.has_ranks = True
+        self.heartbeat = self.has_history = self.has_ranks = self.stores_samples = True
         self.delay_seconds = 0.0  # before Prometheus answers a query
         self.delayed_queries: list[str] = []
         self.gpu_utilization = 0.5
@@ -180,6 +180,8 @@ class World:
 
         if "zmon_hub_last_pass" in promql:
             return [sample(5)] if self.heartbeat else []
+        if promql.startswith("absent_over_time(up["):
+            return [] if self.stores_samples else [sample(1)]
         if MADE_FOR in promql:
             return [sample(seconds, daemon=daemon) for daemon, seconds in self.made_for.items()]
         if promql.startswith("count(up{"):
