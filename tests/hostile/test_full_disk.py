@@ -153,6 +153,7 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         await hub.passes(2)
         assert (await health())["unwritten"] == {}
         disk.full = True
+        counted = await hub.metric("zmon_job_time_seconds_total")
         agent.ranks = frozen()
         (fault,) = await poll(hub.findings)
         assert fault["cause"] == "rank_frozen"
@@ -160,6 +161,7 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         assert shown["healthy"]
         for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
             assert "No space left" in part
+        assert await hub.metric("zmon_job_time_seconds_total") == counted, "the next hub would not have more"
         await hub.passes(20)
         disk.full = False
         assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])

@@ -199,6 +199,7 @@ class Agent:
             self._process.memory_info().rss,
             reload_success(self._config.web),
             shown.num_left_out,
+            self._config.max_series,
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:

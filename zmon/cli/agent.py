@@ -64,6 +64,13 @@ from zmon.web.live_config import LiveConfig
     metavar="NAME,…",
     help="Users who may read the stacks and the stderr of all ranks, beside root and the user of the agent.",
 )
+@click.option(
+    "--max-series",
+    envvar="ZMON_MAX_SERIES",
+    type=click.IntRange(1000),
+    metavar="N",
+    help="Series in /metrics, if the sample_limit of Prometheus is N: metrics of ranks are left out above that.",
+)
 @leases_option
 @allowed_hosts_option
 def agent(
@@ -79,6 +86,7 @@ def agent(
     data_dir: Path,
     without: str,
     hub_users: str,
+    max_series: int | None,
     leases: Leases,
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -91,6 +99,7 @@ def agent(
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),
         leases=leases,
+        max_series=max_series,
         allowed_hosts=allowed_hosts,
         web=live,
     )

@@ -79,6 +79,14 @@ class Journal:
         """The reason why findings cannot be written, or None."""
         return self.errors.error
 
+    def move_times(self, seconds: float) -> None:
+        """Move what waits for a time, because the clock was set by these seconds."""
+        self._absent_since = {name: since + seconds for name, since in self._absent_since.items()}
+        self._candidates = {
+            name: (culprits, since + seconds, last_report + seconds)
+            for name, (culprits, since, last_report) in self._candidates.items()
+        }
+
     def retry(self, now: float) -> None:
         """Write what could not be written before, every few seconds; call it in every pass."""
         if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:

@@ -195,6 +195,10 @@ class Account:
             self._add("stall", unfinished - typical - launch.stalled, size)
             launch.stalled, launch.stalled_step = unfinished - typical, lead.step
 
+    def move_times(self, seconds: float) -> None:
+        """Move the times along with the hub's clock, which was set by these seconds."""
+        self.until = None if self.until is None else self.until + seconds
+
     def observe(self, steps: Sequence[AlignedStep], bounds: Sequence[float]) -> None:
         """Count the durations of steps in a histogram with these upper bounds and one bucket above them."""
         self.histogram = self.histogram or [0] * (len(bounds) + 1)

@@ -177,6 +177,11 @@ class RecentActivity:
         if not stalled and all(rank.activity == "train" for rank in snapshot.ranks):
             self.training.append(sample)
 
+    def move_times(self, seconds: float) -> None:
+        """Move the times along with the hub's clock, which was set by these seconds."""
+        self.due += seconds
+        self.sampled_at = None if self.sampled_at is None else self.sampled_at + seconds
+
     def activity(self, account: Account) -> GpuActivity | None:
         """Return the means over the last minute of training, and over all launches; None if unknown now."""
         if self.sampled_at is None or not self.training:

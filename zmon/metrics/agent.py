@@ -8,7 +8,7 @@ from typing import Any
 
 from zmon.metrics.names import SPECS
 from zmon.metrics.page import Page
-from zmon.metrics.ranks import add_rank
+from zmon.metrics.ranks import add_rank, least_needed
 from zmon.metrics.spec import Subject
 from zmon.schema.api.agent import UNREAD_KINDS, AgentReport
 from zmon.schema.host import HostSample, SourceStatus
@@ -20,11 +20,13 @@ def agent_page(
     resident_bytes: int | None,
     reload_success: float | None = None,
     jobs_left_out: int = 0,
+    max_series: int | None = None,
 ) -> bytes:
     """Return the page for the agent's latest report.
 
     `jobs_left_out`: the number of jobs whose ranks are not in the report, since they are too many. `reload_success`: 1
-    if `--web.config.file` is used as it is now; None without it.
+    if `--web.config.file` is used as it is now; None without it. `max_series`: the most series of a scrape, since
+    Prometheus drops a whole scrape that exceeds its `sample_limit`; None: no limit.
     """
     page = Page()
     for state in report.ranks:
@@ -44,6 +46,8 @@ def agent_page(
     page.add("zmon_build_info", 1, report.version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", reload_success)
+    left_out = 0 if max_series is None else page.leave_out(least_needed(), max_series - 1)
+    page.add("zmon_series_left_out", left_out)
     return page.render()
 
 

@@ -186,6 +186,7 @@ SPECS: dict[str, Spec] = {
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
     "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
+    "zmon_series_left_out": Spec("gauge", (), "Series of ranks that this page leaves out, to be within the --max-series of the agent."),
     "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
@@ -200,10 +201,11 @@ SPECS: dict[str, Spec] = {
     "zmon_job_memory_bandwidth_ratio": Spec("gauge", ("job_id", "source"), "Memory traffic of all ranks relative to the memory bandwidth of their devices, per recent step time."),
     "zmon_job_roofline_ratio": Spec("gauge", ("job_id",), "Floating-point operations relative to what peak and memory bandwidth allow at the job's operations per byte (roofline)."),
     "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "Expected duration of a step, recorded or predicted at the job's size."),
-    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
+    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active. A hub with --shard adds the label `shard`."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "Duration of the hub's last pass over all agents."),
-    "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered."),
+    "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered. A hub with --shard adds the label `shard`."),
+    "zmon_hub_expected_shard": Spec("gauge", ("shard",), "1 for each shard of which a hub must run; only from hubs with --shard."),
 }  # fmt: skip
 STEP_HISTOGRAM = "zmon_job_step_duration_seconds"

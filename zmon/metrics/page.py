@@ -57,6 +57,17 @@ class Page:
             buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
         family.add_metric([label[1]], buckets, total)
 
+    def leave_out(self, names: Sequence[str], max_series: int) -> int:
+        """Remove these metrics, in this order, until the page has no more series; return how many were removed."""
+        number = first = sum(len(family.samples) for family in self._families.values())
+        for name in names:
+            if number <= max_series:
+                break
+            if name in self._families:
+                number -= len(self._families[name].samples)
+                self._families[name].samples = []
+        return first - number
+
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, as prometheus_client requires of a collector."""
         yield from self._families.values()

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+from zmon.metrics.names import SPECS
 from zmon.metrics.page import Page
 from zmon.schema.measures import MEASURES, Measure, measure_of
 from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
+
+
+_LEAST_NEEDED = (  # what no alert and no recorded series reads comes first
+    "zmon_report",
+    "zmon_collective_bytes_total",
+    "zmon_collectives_total",
+    "zmon_device_memory_bytes",
+    "zmon_probe_overhead_seconds_total",
+    "zmon_probe_dropped_records_total",
+    "zmon_process_resident_bytes",
+    "zmon_tcp_send_queue_bytes",
+    "zmon_collective_seconds_total",
+    "zmon_lookups_total",
+    "zmon_tokens_total",
+    "zmon_collective_exposed_seconds_total",
+    "zmon_phase_seconds_total",
+)
+
+
+def least_needed() -> tuple[str, ...]:
+    """Return the metrics of ranks in the order in which a page that is too long loses them.
+
+    It loses a metric of all ranks at once, so that what it shows is complete: a sum over some ranks would be wrong.
+    The backstop `ZmonLeaseOverdue` compares all ranks of a job, so their leases stay.
+    """
+    of_ranks = (name for name, spec in SPECS.items() if "rank" in spec.labels and name != "zmon_lease_overdue_seconds")
+    return tuple(dict.fromkeys((*_LEAST_NEEDED, *sorted(of_ranks))))
 
 
 def add_rank(page: Page, state: RankState) -> None:

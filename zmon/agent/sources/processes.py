@@ -36,13 +36,16 @@ class ProcessSource:
         samples: list[ProcessSample] = []
         dropped: list[str] = []
         by_rank = sorted((rank, pid) for pid, rank in self._ranks().items())
-        self._reads.retain({pid for _, pid in by_rank})
+        self._reads.retain({pid: job_id for (job_id, _), pid in by_rank})
         for (job_id, rank), pid in by_rank[:MAX_PROCESSES]:
             folder = self._proc / str(pid)
             try:
                 stat = (folder / "stat").read_bytes()
                 sample = process_sample(job_id, rank, pid, stat, _text(folder / "status"), _text(folder / "wchan"))
-                samples.append(replace(sample, storage_read_bytes=self._reads.of(pid)))
+                storage_bytes = self._reads.of(pid, job_id)
+                if storage_bytes is not None and not (samples and samples[-1].job_id == job_id):
+                    storage_bytes += self._reads.of_ended_ranks(job_id)
+                samples.append(replace(sample, storage_read_bytes=storage_bytes))
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except OSError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from zmon.hub.api.privacy import may_read, without_output
 from zmon.hub.api.rank_page import rank_page
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
+from zmon.job.time_account import Account
 from zmon.schema.api import (
     DetectorList,
     DetectorsRequest,
@@ -139,9 +139,8 @@ class Answers:
     async def health(self, request: HubHealthRequest) -> HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
         hub = self._hub
-        late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
         return HubHealth(
-            healthy=not (hub.blind or late),
+            healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
@@ -157,15 +156,16 @@ class Answers:
 
     async def page(self) -> bytes:
         """Return the content of /metrics."""
-        hub, histograms = self._hub, {}
+        hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
-        for snapshot in hub.snapshots:
-            account = hub.job_states.state_of(snapshot).account
-            if account.histogram and snapshot.job_id in shown:
-                histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
+        accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
         return metrics.hub_page(
-            [job for job in jobs if job.job_id in shown],
-            histograms,
+            [
+                replace(job, time=account.causes, gpu_seconds=account.gpu_seconds)
+                for job in jobs
+                if (account := accounts.get(job.job_id))
+            ],
+            {job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
             hub.journal.published(),
             hub.pass_seconds,
             hub.last_pass_time,
@@ -174,4 +174,5 @@ class Answers:
             hub.max_job_labels,
             hub.reload_success,
             [job for job in jobs if job.job_id not in shown],
+            hub.shard,
         )
