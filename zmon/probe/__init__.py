@@ -23,7 +23,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any
 
@@ -36,9 +36,8 @@ from zmon.probe.autoload import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
-from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, read_launch
+from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
@@ -117,20 +116,11 @@ def attach_box(
     return True
 
 
-def identify(
-    *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None,
-    samples_source: str | None = None, device_name: str | None = None, flops_source: str | None = None,
-    flops_dtypes: dict[str, float] | None = None, uncounted: str | None = None,
-) -> None:  # fmt: skip
-    """Add facts to the box that became known after the rank attached."""
+def identify(**facts: Any) -> None:
+    """Add facts to the box that became known after the rank attached; the names are those of `Identity`."""
     global _identity
     if current is not None and _identity is not None:
-        facts: dict[str, Any] = {
-            "device": device, "backend": backend, "socket": socket, "role": role, "samples_source": samples_source,
-            "device_name": device_name, "flops_source": flops_source, "flops_dtypes": flops_dtypes,
-            "uncounted": uncounted,
-        }  # fmt: skip
-        _identity = replace(_identity, **{name: fact for name, fact in facts.items() if fact is not None})
+        _identity = replace(_identity, **facts)
         current.box.identity(_identity)
 
 
@@ -301,20 +291,11 @@ def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     global _identity
     _identity = Identity(
+        **asdict(launch),
         pid=os.getpid(),
         run_uid=uuid.uuid4().hex,
         start_ns=time.monotonic_ns(),
         start_unix=time.time(),
-        launcher_pid=launch.launcher_pid,
-        launcher_start=launch.launcher_start_ticks,
-        rank=launch.rank,
-        local_rank=launch.local_rank,
-        world_size=launch.world_size,
-        local_world_size=launch.local_world_size,
-        attempt=launch.attempt,
-        restart_count=launch.restart_count,
-        max_restarts=launch.max_restarts if launch.max_restarts >= 0 else None,
-        job_id=launch.job_id,
         device="cpu",
         backend=None,
         socket="",
@@ -322,9 +303,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         edge=edge.CHOSEN.name,
     )
     box.identity(_identity)
-    interface = None
-    if launch.local_rank == 0:
-        interface = job_interface(os.environ, launch.one_host, interface=edge.CHOSEN.interface)
+    interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
     timeline = edge.CHOSEN.make_timeline(box, interface, start=_identity.start_ns)
     timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()

@@ -17,8 +17,8 @@ from threading import get_ident
 from time import monotonic_ns
 
 from zmon.box import BoxWriter, layout
+from zmon.box.identity import field
 from zmon.probe.device_time import DeviceTime, Event
-from zmon.probe.groups import Groups
 from zmon.probe.ledger import Ledger, count
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -45,6 +45,31 @@ _EXPOSED, _TO_INFLIGHT = layout.EXPOSED, layout.INFLIGHT - layout.EXPOSED
 _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 
 Issued = int | Event | None  # when a collective was issued: a time of the host's clock, or an event of the device
+
+
+class Groups:
+    """The first eight process groups of a rank, with their numbers in the box; later ones have no number."""
+
+    def __init__(self, box: BoxWriter) -> None:
+        self._box = box
+        self._groups: list[tuple[str, int]] = []
+        self._write()
+
+    def number(self, name: str, size: int) -> int:
+        """Return the number of this group; a new group gets the next number, or NONE if there are eight already."""
+        if (name, size) in self._groups:
+            return self._groups.index((name, size))
+        if len(self._groups) == layout.MAX_GROUPS:
+            return layout.NONE
+        self._groups.append((name, size))
+        self._write()
+        return len(self._groups) - 1
+
+    def _write(self) -> None:
+        flat: list[bytes | int] = []
+        for name, size in self._groups:
+            flat += (field(name, 48), size)
+        self._box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
 
 
 class RankTimeline:

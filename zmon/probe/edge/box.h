@@ -24,8 +24,8 @@
     X(number) X(kind) X(step_number) X(time) X(steps) X(step_ns) X(last_step) X(overhead) \
     X(step_amounts) X(amounts) X(num_amounts) X(num_declared) X(reported) X(values) X(num_values) \
     X(times) X(num_times) X(counts) X(exposed) X(inflight) X(sent) X(received) \
-    X(samples) X(flops) X(nic_sent) X(nic_received) X(unknown) X(max_amount) \
-    X(is_step) X(memory_interval_ns) X(nic_interval_ns) \
+    X(samples) X(flops) X(unknown) X(max_amount) \
+    X(is_step) X(memory_interval_ns) X(interface_interval_ns) \
     X(other) X(forward) X(backward) X(optimizer) X(num_phases) X(num_ops) X(train) X(send) X(recv)
 
 #define DECLARE(name) int64_t name;

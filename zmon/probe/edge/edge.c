@@ -6,7 +6,7 @@
  *
  *     box.h        the layout of the black box, clocks, checksum, live words and cells
  *     objects.h    how a C type and the Python class behind it share their state
- *     samples.h · interface.h · ledger.h     what a step adds up, and its boundary
+ *     samples.h · ledger.h     what a step adds up, and its boundary
  *     timeline.h · ops.h · rank.h            phases, collectives, steps
  *     front.h      a callable in C before a wrapper in Python
  *     marks.h · collectives.h                the fronts of steps and optimizers, of collectives and waits
@@ -177,7 +177,6 @@ PyMODINIT_FUNC PyInit_native(void)
     PyObject *module = PyModule_Create(&definition);
     fill_crc_tables();
     if (module == NULL || add_type(module, &samples_spec, &samples_type, "SampleCounter") < 0
-        || add_type(module, &interface_spec, &interface_type, "JobInterface") < 0
         || add_type(module, &ledger_spec, &ledger_type, "Ledger") < 0
         || add_type(module, &timeline_spec, &timeline_type, "Timeline") < 0
         || add_type(module, &front_spec, &front_type, "Front") < 0

@@ -24,26 +24,8 @@ typedef struct {
 static PyTypeObject *front_type;
 static PyObject *probe_names, *method_type, *name_of_current; /* zmon.probe's variables; types.MethodType; "current" */
 
-static int front_traverse(Front *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->python);
-    Py_VISIT(self->shown);
-    Py_VISIT(self->original);
-    Py_VISIT(self->names);
-    Py_VISIT(self->raiser);
-    return 0;
-}
-
-static int front_clear(Front *self)
-{
-    Py_CLEAR(self->python);
-    Py_CLEAR(self->shown);
-    Py_CLEAR(self->original);
-    Py_CLEAR(self->names);
-    Py_CLEAR(self->raiser);
-    return 0;
-}
+#define FRONT_OBJECTS(X) X(python) X(shown) X(original) X(names) X(raiser)
+GARBAGE(front, Front, FRONT_OBJECTS, NOTHING)
 
 static void front_free(PyObject *self)
 {

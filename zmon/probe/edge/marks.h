@@ -77,14 +77,8 @@ static PyObject *step_exit(Step *self, PyObject *const *arguments, Py_ssize_t nu
     Py_RETURN_NONE;
 }
 
-static int step_traverse(Step *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->number);
-    return 0;
-}
-
-static int step_clear(Step *self) { Py_CLEAR(self->number); return 0; }
+#define STEP_OBJECTS(X) X(number)
+GARBAGE(step, Step, STEP_OBJECTS, NOTHING)
 static void step_free(PyObject *self) { free_object(self, (inquiry)step_clear); }
 
 static PyMemberDef step_members[] = {

@@ -89,24 +89,10 @@ static PyObject *timeline_write_place(Timeline *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *get_clock(Timeline *self, void *unused)
-{
-    (void)unused;
-    Py_XINCREF(self->clock.function);
-    return self->clock.function;
-}
-
 static int set_host_clock(Timeline *self, PyObject *function, void *unused)
 {
     (void)unused;
     return set_clock(&self->clock, function, "monotonic_ns", monotonic);
-}
-
-static PyObject *get_ledger(Timeline *self, void *unused)
-{
-    (void)unused;
-    Py_XINCREF((PyObject *)self->ledger);
-    return (PyObject *)self->ledger;
 }
 
 static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
@@ -124,8 +110,8 @@ static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
 
 static PyGetSetDef timeline_attributes[] = {
     WORDS("_live", Timeline, live),
-    {"_clock", (getter)get_clock, (setter)set_host_clock, NULL, NULL},
-    {"ledger", (getter)get_ledger, (setter)set_ledger, NULL, NULL},
+    OBJECT("_clock", Timeline, clock.function, set_host_clock),
+    OBJECT("ledger", Timeline, ledger, set_ledger),
     {NULL, NULL, NULL, NULL, NULL},
 };
 #define MEMBER(name, type, member) {name, type, offsetof(Timeline, member), 0, NULL}
@@ -149,7 +135,8 @@ static PyMethodDef timeline_methods[] = {
     NO_ARGUMENTS("acts_for_rank", timeline_acts_for_rank),
     NO_ARGUMENTS("_write_state", timeline_write_state), NO_ARGUMENTS("_write_place", timeline_write_place),
     METHOD("enter_op", timeline_enter_op), METHOD("wait_op", timeline_wait_op), METHOD("leave_op", timeline_leave_op),
-    METHOD("count_op", timeline_count_op), METHOD("_count", timeline_count), METHOD("sequence", timeline_sequence),
+    METHOD("count_op", timeline_count_op),
+    {"_count", (PyCFunction)(void (*)(void))timeline_count, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot timeline_slots[] = {

@@ -21,26 +21,8 @@ typedef struct {
 static PyTypeObject *reduction_type;
 static PyObject *reduction; /* of the only DDP module; None: there is none, or Python must count what it sends */
 
-static int reduction_traverse(Reduction *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->read_sequence);
-    Py_VISIT(self->queue_callback);
-    Py_VISIT(self->count_slowly);
-    Py_VISIT(self->name);
-    Py_VISIT(self->on_computed);
-    return 0;
-}
-
-static int reduction_clear(Reduction *self)
-{
-    Py_CLEAR(self->read_sequence);
-    Py_CLEAR(self->queue_callback);
-    Py_CLEAR(self->count_slowly);
-    Py_CLEAR(self->name);
-    Py_CLEAR(self->on_computed);
-    return 0;
-}
+#define REDUCTION_OBJECTS(X) X(read_sequence) X(queue_callback) X(count_slowly) X(name) X(on_computed)
+GARBAGE(reduction, Reduction, REDUCTION_OBJECTS, NOTHING)
 
 static void reduction_free(PyObject *self) { free_object(self, (inquiry)reduction_clear); }
 
