@@ -5,8 +5,8 @@ of a source are shown only while it answers. While the boxes cannot be read, the
 then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
-only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence`, `rank_evidence` and
-`stacks` collect evidence.
+only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence` and `rank_evidence`
+collect evidence.
 """
 
 from __future__ import annotations
@@ -237,9 +237,11 @@ class Agent:
             raise Refusal(503, str(error)) from error
         if target is None:
             raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
-        local = (0, os.geteuid(), target.owner, *self._config.hub_users)
+        local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
         if not asker.may_read_evidence and asker.uid not in local:
-            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
+            raise Refusal(
+                403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
+            )
         return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
 
     async def get_metrics(self, request: web.Request) -> web.Response:

@@ -188,4 +188,4 @@ def test_copied_run_uid_leads_to_no_process_of_another_user(places, stand_in, cl
     (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
     assert boxes.runs() == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}
     assert locate_rank(boxes, "other", "0", None).run_uid == f"{run_uid}.uid{BOB}"
-    assert locate_rank(boxes, "other", "0", run_uid).owner == ANN
+    assert locate_rank(boxes, "other", "0", run_uid).socket.owner == ANN

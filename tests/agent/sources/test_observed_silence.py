@@ -1,6 +1,6 @@
 """Tests of the silence of a rank, of which only the time counts in which its agent looked. Times are in seconds."""
 
-from zmon.agent.sources.observed_silence import ObservedSilence
+from zmon.agent.sources.rank_box import ObservedSilence
 
 SECOND = 1_000_000_000
 

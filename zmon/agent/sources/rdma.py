@@ -12,10 +12,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from zmon.agent.sources.counters import CounterTotals
 from zmon.agent.sources.pci import pci_address
-from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.agent.sources.reading import Reading, first
+from zmon.agent.sources.sysfs import Attributes, CounterTotals, link_target, names_in, sample_each
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
@@ -89,48 +88,33 @@ class RdmaSource:
 
     def read(self) -> Reading:
         """Return one sample per port, by device."""
-        ports, dropped = self._ports()
-        samples = []
-        for device, number, only_port in ports[:MAX_PORTS]:
-            name = f"{device}:{number}"
-            try:
-                with Attributes(name, f"{self._root}/{device}/ports/{number}") as files:
-                    sample = self._sample(device, number, only_port, files)
-            except FileNotFoundError:  # it disappeared after the listing
-                continue
-            except OSError as error:
-                dropped.append(f"{name}: {error.strerror}")
-                continue
-            if sample is not None:
-                samples.append(sample)
-            if files.fault is not None:
-                dropped.append(files.fault)
-        self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
-        if len(ports) > MAX_PORTS:
-            dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: at most {MAX_PORTS} are read")
+        dropped: list[str] = []
+        ports = self._ports(dropped)
+        read = dict(first(MAX_PORTS, [*ports.items()], "ports", dropped))
+        samples = sample_each({name: str(port) for name, port in read.items()}, self._sample, dropped)
+        self._totals.keep(ports)
         return Reading(tuple(samples), tuple(dropped))
 
-    def _ports(self) -> tuple[list[tuple[str, str, bool]], list[str]]:
-        """Return device, number and `only_port` of each port, and a line for each device that failed."""
+    def _ports(self, dropped: list[str]) -> dict[str, Path]:
+        """Return the folder of each port by name; `dropped` gets a line for each device that failed."""
         try:
             devices = sorted(names_in(self._root))
         except FileNotFoundError:
             devices = []
         if not devices:
             raise SourceUnavailable("there is no RDMA device", f"{self._root} has none")
-        ports: list[tuple[str, str, bool]] = []
-        faults: list[str] = []
+        ports: dict[str, Path] = {}
         for device in devices:
+            folder = self._root / device / "ports"
             try:
-                numbers = sorted(name for name in names_in(self._root / device / "ports") if name.isdecimal())
+                numbers = sorted(name for name in names_in(folder) if name.isdecimal())
             except OSError as error:
-                faults.append(f"{device}: cannot list its ports: {error.strerror}")
+                dropped.append(f"{device}: cannot list its ports: {error.strerror}")
             else:
-                ports.extend((device, number, len(numbers) == 1) for number in numbers)
-        return ports, faults
+                ports |= {f"{device}:{number}": folder / number for number in numbers}
+        return ports
 
-    def _sample(self, device: str, number: str, only_port: bool, files: Attributes) -> NicSample | None:
-        name = f"{device}:{number}"
+    def _sample(self, name: str, files: Attributes) -> NicSample | None:
         kind = transport(
             files.text("../../node_type") or "",
             files.text("link_layer") or "",
@@ -139,11 +123,11 @@ class RdmaSource:
         if kind is None:
             files.note("its transport is unknown")
             return None
-        counters = _counters(self._root / device / "ports" / number, only_port)
+        device, _, number = name.partition(":")
+        counters = _counters(self._root / device / "ports", number)
 
         def count(counter: str) -> int | None:
-            value = files.number(counters[counter]) if counter in counters else None
-            return None if value is None else self._totals.total(name, counter, value)
+            return self._totals.read(files, counters[counter]) if counter in counters else None
 
         def traffic(units: dict[str, int]) -> int | None:
             for summands, unit in units.items():
@@ -185,11 +169,12 @@ def is_up(state: str | None, phys_state: str | None) -> bool | None:
     return None if state is None else int(state) == ACTIVE
 
 
-def _counters(port: Path, only_port: bool) -> dict[str, str]:
+def _counters(ports: Path, number: str) -> dict[str, str]:
     """Return the path of each counter of the port, by name. The counters of a device belong to its only port."""
     paths: dict[str, str] = {}
+    only_port = sum(map(str.isdecimal, names_in(ports))) == 1
     for folder in ("counters", "hw_counters", "../../hw_counters") if only_port else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
-            for name in names_in(port / folder):
+            for name in names_in(ports / number / folder):
                 paths.setdefault(name, f"{folder}/{name}")
     return paths

@@ -7,10 +7,11 @@ its end is lost; the sum never falls. A process of another user needs CAP_SYS_PT
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from zmon.agent.sources.reading import number_after, text_of
 
 _GENERATIONS = 2  # rank → fork server → loader worker
 _MAX_CHILDREN = 1024  # of one rank
@@ -54,18 +55,12 @@ class StorageReads:
     def _children(self, pid: int, generations: int) -> Iterator[int]:
         if not generations:
             return
-        try:
-            children = (self._proc / str(pid) / "task" / str(pid) / "children").read_text().split()
-        except OSError:  # it has just ended, or the kernel lists no children
-            return
-        for child in map(int, children):
+        children = text_of(
+            self._proc / str(pid) / "task" / str(pid) / "children"
+        )  # empty also if the kernel lists none
+        for child in map(int, children.split()):
             yield child
             yield from self._children(child, generations - 1)
 
     def _read_bytes(self, pid: int) -> int | None:
-        try:
-            text = (self._proc / str(pid) / "io").read_text()
-        except OSError:
-            return None
-        line = re.search(r"^read_bytes: (\d+)$", text, re.M)
-        return int(line[1]) if line else None
+        return number_after("read_bytes", text_of(self._proc / str(pid) / "io"))

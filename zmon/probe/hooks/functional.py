@@ -22,8 +22,8 @@ from zmon.probe.hooks.later import when_imported
 from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OP_NUMBER, Issued, RankTimeline
 
-# Each name begins with its op. Beside it is the deprecated name, which calls the new one in a torch with both. There only
-# the new one is wrapped, so that a call counts once.
+# Each name begins with its op. Beside it is the deprecated name, which calls the new one in a torch with both: only the
+# new one is wrapped, so that a call counts once.
 _NAMES = {
     "all_reduce": "",
     "all_reduce_coalesced": "",
