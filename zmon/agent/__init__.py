@@ -94,14 +94,14 @@ class Agent:
         self._pollers = [self._box_poller, *self._sources.values()]
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
-            self._stderr = StderrTails(self._boxes.runs, config.source_timeout_seconds)
+            self._stderr = StderrTails(lambda: self._boxes.runs, config.source_timeout_seconds)
             self._pollers.append(self._stderr.poller)
         self._step_log: Poller | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
-                return Reading(None, steps.append(self._boxes.files(), self._boxes.renamed()))
+                return Reading(None, steps.append(self._boxes.files, self._boxes.renamed))
 
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)
@@ -129,7 +129,7 @@ class Agent:
 
         Empty while the boxes cannot be read: a rank may have ended unnoticed, and its pid may be another process's.
         """
-        return {} if self._box_failure() else self._boxes.pids()
+        return {} if self._box_failure() else self._boxes.pids
 
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""

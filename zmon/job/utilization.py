@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from zmon.job.time_account import Account
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.job import GpuActivity, Utilization
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import GpuActivity, Utilization
 
 _RECENT_STEPS = 256
 SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minute need no more than this

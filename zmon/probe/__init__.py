@@ -24,8 +24,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
@@ -44,6 +43,7 @@ from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.schema.names import FLOPS_SOURCES
 
+P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
@@ -61,11 +61,11 @@ def start_training() -> RankTimeline | None:
     return current
 
 
-def guarded(hook: Callable[..., None]) -> Callable[..., None]:
+def guarded(hook: Callable[P, None]) -> Callable[P, None]:
     """Wrap a hook so that its failure is counted and reported, and never reaches the job."""
 
     @functools.wraps(hook)
-    def call(*args: Any, **kwargs: Any) -> None:
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
         begin = time.monotonic_ns()
         try:
             hook(*args, **kwargs)
@@ -140,9 +140,7 @@ class _Step:
             except Exception as error:
                 _complain(error)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None:
             begin = time.monotonic_ns()
             try:
@@ -195,18 +193,14 @@ class activity:
             except Exception as error:
                 _complain(error, f"zmon.activity({self._name!r}) is unknown: use one of {', '.join(ACTIVITY_NUMBER)}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    @guarded
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None and self._previous is not None:
-            try:
-                if self._name == "checkpoint" and kind is None:
-                    current.ledger.saved()
-                if current.acts_for_rank():
-                    current.turn_to(self._previous)
-                    current.explicit_activity = self._was_explicit
-            except Exception as failure:
-                _complain(failure)
+            if self._name == "checkpoint" and kind is None:
+                current.ledger.saved()
+            if current.acts_for_rank():
+                current.turn_to(self._previous)
+                current.explicit_activity = self._was_explicit
 
 
 def work(
@@ -244,22 +238,21 @@ def _is_declared(ledger: Ledger, dtype: object) -> bool:
             "the peak of a device depends on the dtype",
             "Give the name of one dtype, such as bfloat16, or a mapping from names to shares between 0 and 1",
         )
-        _complain(error, str(error))
+        _complain(error)
         return False
     identify(flops_source=FLOPS_SOURCES[0], flops_dtypes=names, uncounted="")
     ledger.declared_dtype = dtype
     return True
 
 
+@guarded
 def report(**values: float) -> None:
     """Report gauges such as loss or normalized_entropy; a rank can report four names."""
     if current is not None:
-        try:
-            current.ledger.report(values)
-        except Exception as error:
-            _complain(error)
+        current.ledger.report(values)
 
 
+@guarded
 def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
     """Publish what the trainer predicts for a step of each rank, to compare the plan with reality.
 
@@ -267,14 +260,8 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
     (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names of the rank's tables, the most
     expensive first). `totals` are figures of the whole job. Only calls on rank 0 count, and the last one wins.
     """
-    if current is not None:
-        begin = time.monotonic_ns()
-        try:
-            if _identity is not None and _identity.rank == 0:
-                write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
-        except Exception as error:
-            _complain(error, str(error) if isinstance(error, ZmonError) else "")
-        current.overhead_ns += time.monotonic_ns() - begin
+    if current is not None and _identity is not None and _identity.rank == 0:
+        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
 
 
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
@@ -321,7 +308,7 @@ def _detach_in_child() -> None:
 def _complain(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
-    complain(hint or f"the probe could not record a call: {error!r}")
+    complain(hint or (str(error) if isinstance(error, ZmonError) else f"the probe could not record a call: {error!r}"))
 
 
 fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)

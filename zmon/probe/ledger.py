@@ -79,11 +79,6 @@ class Ledger:
         return self._numbers[layout.OVERHEAD]
 
     @property
-    def steps(self) -> int:
-        """The number of steps that have ended so far."""
-        return self._numbers[layout.STEPS]
-
-    @property
     def dropped(self) -> int:
         """The number of records that are lost."""
         return self._numbers[layout.DROPPED]

@@ -97,9 +97,9 @@ class RankTimeline:
         self._entered = 0
         self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
-        self._step = 1  # the current step
+        self.step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()
-        ledger.turn(self._step, self.since, INIT, 0, 0)
+        ledger.turn(self.step, self.since, INIT, 0, 0)
         self._write_place()
         self._write_state()
 
@@ -129,8 +129,8 @@ class RankTimeline:
             return
         if self.activity != TRAIN:
             self.turn_to(TRAIN)
-        if number is not None and number != self._step:
-            self._step = count(number)
+        if number is not None and number != self.step:
+            self.step = count(number)
             self._write_place()
         if self.current_phase != OTHER:
             self.phase(OTHER)
@@ -151,19 +151,10 @@ class RankTimeline:
         self.since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.step(self._step, now, duration, self.overhead_ns)
-        self._step += 1
+        self.ledger.step(self.step, now, duration, self.overhead_ns)
+        self.step += 1
         self._write_place()
         self._write_state()
-
-    @property
-    def _sequences(self) -> list[int]:
-        return [self._live[_SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
-
-    @property
-    def step(self) -> int:
-        """The number of the current step."""
-        return self._step
 
     def turn_to(self, activity: int) -> int:
         """Change the activity of the rank and return the previous one.
@@ -183,7 +174,7 @@ class RankTimeline:
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.turn(self._step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
+        self.ledger.turn(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()
@@ -321,4 +312,4 @@ class RankTimeline:
         self._live[slot + 1] = self._codes[self.current_phase] - self.since
 
     def _write_place(self) -> None:
-        self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
+        self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self.step)

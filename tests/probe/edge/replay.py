@@ -23,7 +23,7 @@ OPS, PHASES, ACTIVITIES, GROUPS, NO_GROUP = 11, 7, 7, 8, 15  # how many of each 
 BYTES = 10**12
 ATTRIBUTES = (
     "current_phase", "activity", "step", "since", "autograd_depth", "step_pending", "_in_op", "_op", "_slot",
-    "_entered", "_step_since", "_activity_since", "_sequences",
+    "_entered", "_step_since", "_activity_since",
 )  # fmt: skip
 
 Event = tuple[Any, ...]  # the name of a method of `Replay` and its arguments

@@ -64,6 +64,13 @@ static void assign(PyObject **slot, PyObject *value)
 typedef struct { PyObject *type, *value, *trace; } Error;
 static inline Error put_aside(void) { Error error; PyErr_Fetch(&error.type, &error.value, &error.trace); return error; }
 static inline void restore(Error error) { PyErr_Restore(error.type, error.value, error.trace); }
+static inline void drop(Error error) { Py_XDECREF(error.type); Py_XDECREF(error.value); Py_XDECREF(error.trace); }
+static Error put_aside_object(void) /* the same, with an exception object as its value */
+{
+    Error error = put_aside();
+    PyErr_NormalizeException(&error.type, &error.value, &error.trace);
+    return error;
+}
 
 /* ---- clocks ---------------------------------------------------------------------------------------------- */
 

@@ -29,19 +29,13 @@ class CTimeline(native.Timeline, RankTimeline):
     """The timeline of one rank."""
 
 
-# Numbers of the layout by their names in C, in lower case; see box.h.
-_OF_LAYOUT = (
-    "NONE", "MAX_GROUPS", "STATE_KEY", "STATE_PRIME", "LABEL_SHIFT", "LABEL_GROUP_SHIFT", "LABEL_SEQUENCE_SHIFT",
-    "SEQUENCE", "SEQUENCES", "ENTERED", "BEFORE", "MAX_BYTES", "PHASE_SHIFT", "OP_SHIFT", "GROUP_SHIFT",
-    "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "REPORTED", "VALUES", "STEPS", "STEP_NS", "LAST_STEP",
-    "OVERHEAD", "NUM_AMOUNTS", "NUM_DECLARED", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES",
-    "FLOPS", "MAX_AMOUNT", "UNKNOWN",
-)  # fmt: skip
-_PARTS = ("STEP_AMOUNTS", "AMOUNTS", "TIMES", "COUNTS")
-
 native.install(
-    {name.lower(): getattr(layout, name) for name in _OF_LAYOUT}
-    | {name.lower(): getattr(layout, name).start for name in _PARTS}
+    # All numbers of the layout by their names in lower case, of a slice its start; box.h lists those that C needs.
+    {
+        name.lower(): value.start if isinstance(value, slice) else value
+        for name, value in vars(layout).items()
+        if isinstance(value, int | slice)
+    }
     | {
         "place_offset": CURRENT.place.offset,
         "place_slot": CURRENT.place.slot_size,

@@ -134,21 +134,16 @@ static int raise_in_job(void *exception)
 /* Count and report a failure of the probe itself, which must not reach the job. An interrupt, which is no Exception, must. */
 static void complain(void)
 {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (value != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception) && Py_AddPendingCall(raise_in_job, value) == 0) {
-        Py_XDECREF(type); /* the pending call has the reference to the exception */
-        Py_XDECREF(trace);
-        return;
+    Error error = put_aside_object();
+    if (error.value != NULL && !PyErr_GivenExceptionMatches(error.type, PyExc_Exception)
+        && Py_AddPendingCall(raise_in_job, error.value) == 0) {
+        error.value = NULL; /* the pending call has the reference */
+    } else {
+        PyObject *function = PyDict_GetItemString(probe_names, "_complain");
+        if (function != NULL && error.value != NULL) Py_XDECREF(PyObject_CallFunctionObjArgs(function, error.value, NULL));
+        PyErr_Clear();
     }
-    PyObject *function = PyDict_GetItemString(probe_names, "_complain");
-    PyObject *nothing = function == NULL || value == NULL ? NULL : PyObject_CallFunctionObjArgs(function, value, NULL);
-    Py_XDECREF(nothing);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    PyErr_Clear();
+    drop(error);
 }
 
 static inline PyObject *call_behind(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
@@ -183,15 +178,10 @@ static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t nu
 static void raise_in_frame(Front *self)
 {
     if (!is_set(self->raiser)) return;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace != NULL) PyException_SetTraceback(value, trace);
-    PyObject *none = PyObject_CallFunctionObjArgs(self->raiser, value, NULL); /* it raises */
-    Py_XDECREF(none);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    Error error = put_aside_object();
+    if (error.trace != NULL) PyException_SetTraceback(error.value, error.trace);
+    Py_XDECREF(PyObject_CallFunctionObjArgs(self->raiser, error.value, NULL)); /* it raises */
+    drop(error);
 }
 
 #endif

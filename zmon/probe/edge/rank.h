@@ -118,7 +118,7 @@ static PyGetSetDef timeline_attributes[] = {
 static PyMemberDef timeline_members[] = {
     MEMBER("device", T_OBJECT, device), MEMBER("_queued_ops", T_OBJECT, queued_ops),
     MEMBER("since", T_LONGLONG, since), MEMBER("_activity_since", T_LONGLONG, activity_since),
-    MEMBER("_step_since", T_LONGLONG, step_since), MEMBER("_step", T_LONGLONG, step),
+    MEMBER("_step_since", T_LONGLONG, step_since), MEMBER("step", T_LONGLONG, step),
     MEMBER("_entered", T_LONGLONG, entered), MEMBER("overhead_ns", T_LONGLONG, overhead_ns),
     MEMBER("_thread", T_ULONG, thread), MEMBER("current_phase", T_INT, phase), MEMBER("_op", T_INT, op),
     MEMBER("_slot", T_INT, slot), MEMBER("activity", T_INT, activity),

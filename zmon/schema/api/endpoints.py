@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from zmon.schema.api import agent, findings, incidents, jobs, scaling
+from zmon.schema.api import agent, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint, Role
 from zmon.schema.incident import Capsule
@@ -58,9 +58,9 @@ DETECTORS = Endpoint(
     "For each detector, the jobs that it can judge.",
 )
 INCIDENTS = Endpoint(
-    "hub", "/api/v1/incidents", incidents.IncidentsRequest, incidents.IncidentList, "Incidents, newest first."
+    "hub", "/api/v1/incidents", findings.IncidentsRequest, findings.IncidentList, "Incidents, newest first."
 )
-INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", incidents.IncidentRequest, Capsule, "The capsule of one incident.")
+INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", findings.IncidentRequest, Capsule, "The capsule of one incident.")
 HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
