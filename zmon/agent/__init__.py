@@ -29,11 +29,10 @@ import zmon
 from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
-from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, check, is_history, node_ranks, with_history
+from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource

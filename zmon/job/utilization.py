@@ -81,10 +81,7 @@ class RecentWork:
 
 
 def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str, DevicePeaks]) -> JobPeaks | Unknown:
-    """Return the peaks of the devices of these ranks, or why they are unknown.
-
-    `measured` has the peaks of the site's own devices by name.
-    """
+    """Return the peaks of these ranks' devices, or why they are unknown; `measured`: those of the site, by name."""
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
     sharing = Counter((rank.host, rank.device) for rank in ranks)

@@ -55,10 +55,7 @@ class JobInterface:
         self._last = self.read()
 
     def since_last(self) -> tuple[int, int] | None:
-        """Return the bytes sent and received since the last reading.
-
-        Returns None if the interface is gone or its counters were reset.
-        """
+        """Return the bytes sent and received since the last reading; None if it is gone or its counters were reset."""
         before, now = self._last, self.read()
         self._last = now
         if before is None or now is None or now[0] < before[0] or now[1] < before[1]:

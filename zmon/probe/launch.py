@@ -20,8 +20,7 @@ from zmon.box.identity import LABELS_BYTES
 from zmon.errors import UsageError
 from zmon.probe.complaints import complain
 from zmon.process import process_stat
-from zmon.schema.labels import LABEL_LIMITS, bounded_labels
-from zmon.schema.names import JOB_ID, MAX_JOB_ID_LETTERS
+from zmon.schema.names import JOB_ID, LABEL_LIMITS, MAX_JOB_ID_LETTERS, bounded_labels
 
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")

@@ -29,7 +29,7 @@ from zmon.job.lease import Leases, StartTimes
 from zmon.job.shared_ids import JobOwners
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.labels import LABEL_LIMITS
+from zmon.schema.names import LABEL_LIMITS
 from zmon.schema.rank import RankState
 
 log = logging.getLogger("zmon.boxes")

@@ -26,10 +26,9 @@ from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat
 from zmon.schema.api import Suspicion
-from zmon.schema.labels import bounded_labels
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, word
+from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))

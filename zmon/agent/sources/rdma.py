@@ -22,23 +22,16 @@ MAX_PORTS = 64
 ACTIVE, LINK_UP = 4, 5  # values of `state` and of `phys_state`
 GIGABIT = 1_000_000_000 / 8
 
-# Bytes per count, by counter or sum of counters. The first entry whose counters the port has is used.
-RECEIVED = {
-    "port_rcv_data": 4,  # mlx5, mlx4, hfi1
-    "rx_bytes": 1,  # efa, bnxt_re
-    "rx_rdma_ucast_bytes": 1,  # ionic
-    "rx_bytes_cnt": 1,  # erdma
-    "hw_rx_bytes_cnt": 1,  # erdma, the vendor's own
-    "ip4InOctets ip6InOctets": 1,  # irdma
-}
-TRANSMITTED = {
-    "port_xmit_data": 4,
-    "tx_bytes": 1,
-    "tx_rdma_ucast_bytes": 1,
-    "tx_bytes_cnt": 1,
-    "hw_tx_bytes_cnt": 1,
-    "ip4OutOctets ip6OutOctets": 1,
-}
+# What is received and transmitted, each a counter or a sum of counters, and the bytes per count, by driver. The first
+# entry whose counters the port has is used.
+TRAFFIC = (
+    ("port_rcv_data", "port_xmit_data", 4),  # mlx5, mlx4, hfi1
+    ("rx_bytes", "tx_bytes", 1),  # efa, bnxt_re
+    ("rx_rdma_ucast_bytes", "tx_rdma_ucast_bytes", 1),  # ionic
+    ("rx_bytes_cnt", "tx_bytes_cnt", 1),  # erdma
+    ("hw_rx_bytes_cnt", "hw_tx_bytes_cnt", 1),  # erdma, the vendor's own
+    ("ip4InOctets ip6InOctets", "ip4OutOctets ip6OutOctets", 1),  # irdma
+)
 
 # Counters of a bad link or a congested network, by driver. Newer bnxt_re uses mlx5's names.
 ERROR_COUNTERS = frozenset(
@@ -129,8 +122,9 @@ class RdmaSource:
         def count(counter: str) -> int | None:
             return self._totals.read(files, counters[counter]) if counter in counters else None
 
-        def traffic(units: dict[str, int]) -> int | None:
-            for summands, unit in units.items():
+        def traffic(is_sent: bool) -> int | None:
+            for received, transmitted, unit in TRAFFIC:
+                summands = transmitted if is_sent else received
                 counts = [count(counter) for counter in summands.split()]
                 known = [number for number in counts if number is not None]
                 if len(known) == len(counts):
@@ -144,8 +138,8 @@ class RdmaSource:
             transport=kind,
             up=is_up(files.find("state", _STATE), files.find("phys_state", _STATE)),
             speed_bytes_per_second=None if rate is None else float(rate) * GIGABIT,
-            received_bytes=traffic(RECEIVED),
-            transmitted_bytes=traffic(TRANSMITTED),
+            received_bytes=traffic(is_sent=False),
+            transmitted_bytes=traffic(is_sent=True),
             errors={counter: number for counter, number in errors.items() if number is not None},
             pci=pci_address(link_target(f"{self._root}/{device}")),
         )

@@ -56,7 +56,6 @@ static PyObject *front_attribute(PyObject *self, void *name)
 /* As a global variable of its module, so a copy is the front itself; or as the function says by `__zmon_reduce__`. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
-    (void)unused;
     PyObject *reducer = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
     if (reducer == NULL) PyErr_Clear();
     if (reducer == NULL) return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
@@ -67,7 +66,6 @@ static PyObject *front_reduce(PyObject *self, PyObject *unused)
 
 static PyObject *front_bind(PyObject *self, PyObject *object, PyObject *type)
 {
-    (void)type;
     if (object != NULL && object != Py_None) return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
     Py_INCREF(self);
     return self;

@@ -167,7 +167,6 @@ static PyObject *ledger_work(Ledger *self, PyObject *const *arguments, Py_ssize_
 
 static int set_writer(Ledger *self, PyObject *writer, void *unused)
 {
-    (void)unused;
     close_box(&self->box);
     if (writer == NULL || open_box(&self->box, writer) < 0) return -1;
     assign(&self->writer, writer);
@@ -176,7 +175,6 @@ static int set_writer(Ledger *self, PyObject *writer, void *unused)
 
 static int set_unix_clock(Ledger *self, PyObject *function, void *unused)
 {
-    (void)unused;
     return set_clock(&self->unix_clock, function, "time_ns", unix_time);
 }
 

@@ -52,7 +52,6 @@ static PyObject *step_enter(Step *self, PyObject *unused)
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    (void)unused;
     if (!is_watched) Py_RETURN_NONE;
     if (timeline == NULL || self->number == NULL || !can_begin_step(timeline, self->number))
         return call_python(python_step, "__enter__", (PyObject *)self, NULL, 0, NULL);

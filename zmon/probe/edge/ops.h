@@ -122,7 +122,6 @@ static PyObject *timeline_count(Timeline *self, PyObject *const *arguments, Py_s
 
 static PyObject *timeline_issue(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (is_set(self->device)) return call_python(python_timeline, "issue", (PyObject *)self, NULL, 0, NULL);
     return PyLong_FromLongLong(read_clock(self));
 }

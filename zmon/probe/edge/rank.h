@@ -35,7 +35,6 @@ static int end_step(Timeline *self)
 
 static PyObject *timeline_end_step(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (!is_own_thread(self)) Py_RETURN_NONE;
     if (!can_end_step(self)) return call_python(python_timeline, "end_step", (PyObject *)self, NULL, 0, NULL);
     if (end_step(self) < 0) return NULL;
@@ -70,34 +69,29 @@ static PyObject *timeline_begin_step(Timeline *self, PyObject *number)
 
 static PyObject *timeline_acts_for_rank(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (is_own_thread(self)) Py_RETURN_TRUE;
     return call_python(python_timeline, "acts_for_rank", (PyObject *)self, NULL, 0, NULL);
 }
 
 static PyObject *timeline_write_state(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     write_state(self, layout.none, layout.none);
     Py_RETURN_NONE;
 }
 
 static PyObject *timeline_write_place(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     write_place(self);
     Py_RETURN_NONE;
 }
 
 static int set_host_clock(Timeline *self, PyObject *function, void *unused)
 {
-    (void)unused;
     return set_clock(&self->clock, function, "monotonic_ns", monotonic);
 }
 
 static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
 {
-    (void)unused;
     if (ledger == NULL || !PyObject_TypeCheck(ledger, ledger_type)) {
         PyErr_SetString(PyExc_TypeError, "the timeline needs a ledger of the same edge");
         return -1;

@@ -82,7 +82,6 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    (void)unused;
     if (timeline == NULL || !self->is_running) Py_RETURN_NONE;
     int64_t begin = read_clock(timeline);
     read_both(self);
@@ -97,9 +96,6 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 static PyObject *call_gradient(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
     Reduction *of_module = (Reduction *)((Front *)self)->raiser;
-    (void)arguments;
-    (void)number;
-    (void)keywords;
     if (!of_module->is_running || of_module->is_queued || !is_set(of_module->on_computed)) Py_RETURN_NONE;
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
