@@ -31,7 +31,7 @@ from zmon.box.identity import Identity, fits_shares
 from zmon.box.roots import prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
-from zmon.probe.autoload import switched_off
+from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface

@@ -48,12 +48,12 @@ print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], works.num_flights
 def test_wait_shows_the_awaited_collective_and_not_the_last_collective(start_rank):
     """Ranks that wait for different collectives must not seem to disagree about the last collective."""
     script = """
-from zmon.box import layout
+from zmon.box import layout, live
 tensors = [torch.ones(n) for n in (3, 4)]
 pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
 for work in pending:
     work.wait()
-    print(*layout.entered(timeline._entered, timeline._sequences)[2:])
+    print(*live.entered(tuple(timeline._live), layout.ENTERED)[2:])
 """
     assert run_script(start_rank, script, joined=True) == ["1 24", "2 32"]
 

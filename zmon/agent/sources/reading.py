@@ -1,4 +1,4 @@
-"""What sources share: the result of a read, the ranks of this host, and the reading of text files of the kernel."""
+"""The types that sources share, and the reading of text files of the kernel."""
 
 from __future__ import annotations
 

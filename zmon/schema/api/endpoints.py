@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from zmon.schema.api import agent, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
@@ -65,18 +65,9 @@ HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
 
-AGENT: tuple[Endpoint[Any, object], ...] = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
-HUB: tuple[Endpoint[Any, object], ...] = (
-    JOBS,
-    RANKS,
-    PLAN,
-    SCALING,
-    FINDINGS,
-    DETECTORS,
-    INCIDENTS,
-    INCIDENT,
-    HUB_HEALTH,
-)
+Endpoints: TypeAlias = tuple[Endpoint[Any, object], ...]
+AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
+HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, HUB_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
 ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}
