@@ -32,7 +32,7 @@ from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
-from zmon.schema.labels import MAX_LABELS
+from zmon.schema.names import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.steplog.files import lock_directory

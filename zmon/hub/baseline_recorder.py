@@ -19,7 +19,7 @@ from zmon.scaling.expected import JobSize, expected_step
 from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, sent_bytes_by_op
 from zmon.schema.curve import ON_PURPOSE, Efficiency, Point, ScalingCurve, are_similar
-from zmon.schema.expected import ExpectedStep
+from zmon.schema.job import ExpectedStep
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import JOB_ID, OPS
 from zmon.schema.unknown import Unknown

@@ -26,11 +26,11 @@ from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
+from zmon.schema.job import Utilization
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import Utilization
 from zmon.stats import quantile
 
 T = TypeVar("T")

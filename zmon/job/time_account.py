@@ -207,10 +207,7 @@ class Account:
             self.histogram_seconds += step.seconds * step.stands_for
 
     def _is_new(self, snapshot: Snapshot) -> bool:
-        """Return True if all ranks of another launch are known.
-
-        Before that, the rank that leads may be one of the missing ranks.
-        """
+        """Return True if all ranks of another launch are known; before that, the leading rank may be missing."""
         return not snapshot.missing and not any(
             self.start and r.run_uid == self.start.run_uid for r in snapshot.reported_ranks
         )

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from zmon.job.time_account import Account
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.job import GpuActivity, Utilization
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import GpuActivity, Utilization
 
 _RECENT_STEPS = 256
 SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minute need no more than this
@@ -81,10 +81,7 @@ class RecentWork:
 
 
 def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str, DevicePeaks]) -> JobPeaks | Unknown:
-    """Return the peaks of the devices of these ranks, or why they are unknown.
-
-    `measured` has the peaks of the site's own devices by name.
-    """
+    """Return the peaks of these ranks' devices, or why they are unknown; `measured`: those of the site, by name."""
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
     sharing = Counter((rank.host, rank.device) for rank in ranks)

@@ -10,8 +10,7 @@ from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
-from zmon.schema.labels import MAX_LABELS, bounded_labels
-from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, TENSOR_PIPE
+from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, MAX_LABELS, TENSOR_PIPE, bounded_labels
 from zmon.schema.shard import Shard
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zmon.scaling.fit import fit
 from zmon.scaling.predict import PredictedStep
 from zmon.schema.curve import IMBALANCE, ScalingCurve
-from zmon.schema.expected import PREDICTED, RECORDED, ExpectedStep
+from zmon.schema.job import PREDICTED, RECORDED, ExpectedStep
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 

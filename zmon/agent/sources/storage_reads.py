@@ -11,12 +11,12 @@ of them has what those that ended had read.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zmon.agent.sources.reading import number_after, text_of
 from zmon.process import children
 
 _MAX_CHILDREN = 1024  # of one rank
@@ -73,9 +73,4 @@ class StorageReads:
         return reads.total
 
     def _read_bytes(self, pid: int) -> int | None:
-        try:
-            text = (self._proc / str(pid) / "io").read_text()
-        except OSError:
-            return None
-        line = re.search(r"^read_bytes: (\d+)$", text, re.M)
-        return int(line[1]) if line else None
+        return number_after("read_bytes", text_of(self._proc / str(pid) / "io"))
