@@ -14,6 +14,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState, RankStatus
+from zmon.schema.row import row_of
 
 MAX_ROWS = 1024  # ranks in the table of a finding; 16,384 rows have 5 MB, and a finding is written at each change
 
@@ -110,16 +111,9 @@ def _checkpoint_text(seconds: float | None) -> str:
 
 def rank_row(state: RankState) -> RankStatus:
     """Return the row of one rank in the table that goes with every finding."""
-    return RankStatus(
-        rank=state.rank,
-        host=state.host,
-        pid=state.pid,
-        alive=state.alive,
-        process_state=state.process_state,
-        exit_status=state.exit_status,
-        activity=state.activity,
-        phase=state.phase,
-        step=state.step,
+    return row_of(
+        RankStatus,
+        state,
         op=state.in_flight.op if state.in_flight else None,
         sequence=state.in_flight.sequence if state.in_flight else None,
         state_seconds=round(state.state_seconds, 3),

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from msgspec import UNSET
 
 from zmon.schema.api import RankEvidence
-from zmon.schema.flight import PendingCollective
 from zmon.schema.gathered import FlightRow, PendingRow
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 
 _MAX_PENDING = 4  # collectives in flight that a row shows
@@ -30,18 +30,5 @@ def _row(answer: RankEvidence | Unknown) -> FlightRow:
     flight = answer.flight
     if flight is None:
         return FlightRow(error=answer.flight_error or "its agent is older and has no flight records")
-    pending = tuple(map(_pending, flight.pending[:_MAX_PENDING]))
+    pending = tuple(row_of(PendingRow, operation) for operation in flight.pending[:_MAX_PENDING])
     return FlightRow(pending, flight.num_pending, flight.last, error=answer.flight_error or UNSET)
-
-
-def _pending(operation: PendingCollective) -> PendingRow:
-    return PendingRow(
-        group=operation.group,
-        sequence=operation.sequence,
-        op=operation.op,
-        num_bytes=operation.num_bytes,
-        sizes=operation.sizes,
-        dtypes=operation.dtypes,
-        age_seconds=operation.age_seconds,
-        state=operation.state,
-    )

@@ -28,6 +28,7 @@ from zmon.schema.flight import FlightRecord
 from zmon.schema.gathered import RankStack, StderrTail
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 
@@ -154,19 +155,7 @@ def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRe
 
 def _stack(answer: RankEvidence | Unknown) -> RankStack:
     """Return where a rank is stuck. Flight record and stderr have other places in the evidence."""
-    if isinstance(answer, Unknown):
-        return RankStack(stack_error=answer.reason)
-    return RankStack(
-        job_id=answer.job_id,
-        rank=answer.rank,
-        run_uid=answer.run_uid,
-        alive=answer.alive,
-        pid=answer.pid,
-        wchan=answer.wchan,
-        stack=answer.stack,
-        stack_error=answer.stack_error,
-        schema=answer.schema,
-    )
+    return RankStack(stack_error=answer.reason) if isinstance(answer, Unknown) else row_of(RankStack, answer)
 
 
 def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
@@ -174,8 +163,5 @@ def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
     if isinstance(answer, Unknown):
         return StderrTail(text=None, error=answer.reason, path=None, shared=False)
     return StderrTail(
-        text=answer.stderr_tail,
-        error=answer.stderr_error,
-        path=answer.stderr_path or None,
-        shared=bool(answer.stderr_shared),
+        answer.stderr_tail, answer.stderr_error, path=answer.stderr_path or None, shared=bool(answer.stderr_shared)
     )
