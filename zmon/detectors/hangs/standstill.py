@@ -107,6 +107,7 @@ def _finding(
         culprits=diagnosis.culprits,
         hosts=diagnosis.hosts,
         seconds_ago=seconds,
+        stalled=True,
         confidence=diagnosis.confidence,
         summary=f"{beginning}; {diagnosis.summary}{places}{end}",
         detail=diagnosis.detail,

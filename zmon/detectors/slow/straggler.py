@@ -217,7 +217,6 @@ class Straggler(Thresholds):
             culprits=culprits,
             seconds_ago=seconds_ago,
             confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
-            stalled=False,
             lost_ratio=saved / seconds,
             summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
             f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "

@@ -136,7 +136,6 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         culprits=conflict.minority if has_culprits else (),
         seconds_ago=0.0,
         confidence=0.9 if has_culprits else 0.3,
-        stalled=False,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
@@ -200,7 +199,6 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         culprits=culprits,
         seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,
-        stalled=False,
         summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
         f"{ranks_text(sorted(ranks))}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
         f"{f', from {first.where}' if first.where else ''}{last_text}",
