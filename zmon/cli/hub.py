@@ -8,20 +8,14 @@ from pathlib import Path
 
 import click
 
-from zmon.cli.daemon import Listening, serve
+from zmon.cli.daemon import Listening, listening_options, serve
 from zmon.cli.options import (
     AGENT_URL,
     agents_kubernetes_option,
     allowed_hosts_option,
-    bind_option,
-    check_config_option,
     comma_separated,
     data_dir_option,
     http_config_option,
-    insecure_public_option,
-    port_option,
-    systemd_socket_option,
-    web_config_option,
 )
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
@@ -36,16 +30,10 @@ from zmon.schema.labels import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.steplog.files import lock_directory
-from zmon.web.live_config import LiveConfig
 
 
 @click.command()
-@bind_option
-@web_config_option
-@insecure_public_option
-@systemd_socket_option
-@check_config_option
-@port_option(StackConfig.hub_port)
+@listening_options(StackConfig.hub_port)
 @click.option(
     "--agents",
     envvar="ZMON_AGENTS",
@@ -88,12 +76,7 @@ from zmon.web.live_config import LiveConfig
 @detectors_option
 @allowed_hosts_option
 def hub(
-    bind: str,
-    live: LiveConfig | None,
-    insecure_public: bool,
-    systemd_socket: bool,
-    check_config: bool,
-    port: int,
+    listening: Listening,
     agents: str,
     agents_file: str,
     agents_kubernetes: str,
@@ -113,7 +96,7 @@ def hub(
     if not (words or agents or agents_file):
         words = [AGENT_URL]
     urls, sources = discovery.agents(words, scheme)
-    if check_config:
+    if listening.check_config:
         _check(sources)
     else:
         _lock(data_dir)
@@ -127,10 +110,9 @@ def hub(
         max_job_labels=max_job_labels,
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
-        web=live,
+        web=listening.live,
         http=http,
     )
-    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
     serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
 
 
