@@ -16,30 +16,25 @@ import click
 
 from zmon.errors import UsageError
 
+_NAMESAKES = (
+    "agent",
+    "analyze",
+    "check",
+    "dashboard",
+    "demo",
+    "doctor",
+    "hub",
+    "incident",
+    "status",
+    "steps",
+    "top",
+    "up",
+)
 _PLACES = {  # name → module in this room, and the command in it
-    "run": "run:run_command",
-    "demo": "demo:demo",
-    "up": "up:up",
-    "agent": "agent:agent",
-    "hub": "hub:hub",
-    "dashboard": "dashboard:dashboard",
-    "status": "status:status",
-    "top": "top:top",
-    "incident": "incident:incident",
-    "doctor": "doctor:doctor",
-    "check": "check:check",
-    "steps": "steps:steps",
-    "analyze": "analyze:analyze",
-    "compare": "compare:compare_command",
-    "predict": "predict:predict_command",
+    **{name: f"{name}:{name}" for name in _NAMESAKES},
+    **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run")},
 }
-_LABORATORY = "zmon-lab"
-_DISTRIBUTIONS = {  # name → the distribution that has the command
-    "scaling": _LABORATORY,
-    "bench-comm": _LABORATORY,
-    "bench-peak": _LABORATORY,
-    "drill": _LABORATORY,
-}
+_DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), "zmon-lab")  # by name of the command
 _GROUP = "zmon.commands"  # of entry points
 
 

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
 
 from zmon.cli.options import (
     AGENT_URL,
@@ -23,6 +21,7 @@ from zmon.cli.options import (
     stack_url,
     url_help,
 )
+from zmon.cli.render import show
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import Login, examine, examine_kubernetes
 from zmon.errors import UsageError
@@ -74,10 +73,7 @@ def doctor(
         checks = asyncio.run(examine_kubernetes(in_cluster(), agents, hub, prometheus, http))
     else:
         checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub, prometheus, login, http))
-    if as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
-    else:
-        Console().print(doctor_table(checks))
+    show(as_json, {"schema": 1, "checks": checks}, doctor_table(checks))
     sys.exit(1 if any(check.armed is False for check in checks) else 0)
 
 

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import click
 import msgspec
-from rich.console import Console
 
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
+from zmon.cli.render import show
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
@@ -91,24 +91,15 @@ def incident(
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
     source, summaries, origin = _source(hub, http, data_dir)
-    console = Console(soft_wrap=False)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
         capsule, report_location = source.capsule(_matching(incident_id, summaries))
-        if as_json:
-            click.echo(msgspec.json.encode(capsule).decode())
-        else:
-            console.print(render.incident(capsule, report_location))
+        show(as_json, capsule, render.incident(capsule, report_location))
     elif by:
         hosts = by_host(summaries)
-        if as_json:
-            click.echo(msgspec.json.encode({"schema": 1, "hosts": hosts}).decode())
-        else:
-            console.print(render.offenders(hosts))
-    elif as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "incidents": summaries}).decode())
+        show(as_json, {"schema": 1, "hosts": hosts}, render.offenders(hosts))
     else:
-        console.print(render.incidents(summaries))
+        show(as_json, {"schema": 1, "incidents": summaries}, render.incidents(summaries))
 
 
 def _source(
