@@ -6,15 +6,15 @@ import yaml
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from tests.doctor.scene import healthy, rules, target
+from zmon.doctor.prometheus import recorded_rules, scrape_intervals
 from zmon.doctor.prometheus_state import Rule
-from zmon.doctor.scrape_intervals import checks, recorded_rules
 from zmon.schema.scraping import MADE_FOR, made_for
 
 
 def scraped(agent="2s", hub="2s", **changes):
     """Return the checks of a Prometheus that scrapes an agent and a hub at these intervals."""
     targets = (target(scrape_interval=agent), target("zmon-hub", scrape_interval=hub))
-    return checks(healthy(targets=targets, **changes))
+    return scrape_intervals(healthy(targets=targets, **changes))
 
 
 @pytest.mark.parametrize("intervals", [ONE_MACHINE, CLUSTER])
@@ -60,7 +60,7 @@ def test_agents_and_hub_that_are_too_slow_are_one_check_with_one_command():
 
 def test_the_slowest_agent_decides():
     targets = (target(), target("train-zmon-agent", scrape_interval="20s"), target("zmon-hub"))
-    (check,) = checks(healthy(targets=targets))
+    (check,) = scrape_intervals(healthy(targets=targets))
     assert "agents every 20 s" in check.result
 
 
@@ -70,19 +70,19 @@ def test_scrapes_for_which_no_rules_can_be_made_get_no_such_command():
 
 
 def test_hub_without_a_target_keeps_the_interval_of_the_rules_in_the_command():
-    (check,) = checks(healthy(targets=(target(scrape_interval="30s"),), groups=rules(15, 5)))
+    (check,) = scrape_intervals(healthy(targets=(target(scrape_interval="30s"),), groups=rules(15, 5)))
     assert "--agents 30s --hub 5s" in check.next_step
 
 
 def test_hub_may_have_any_job_name():
     slow = target("training", scrape_interval="30s")
-    (check,) = checks(healthy(targets=(target(), slow), hubs=frozenset({("training", "training:1")})))
+    (check,) = scrape_intervals(healthy(targets=(target(), slow), hubs=frozenset({("training", "training:1")})))
     assert "hubs every 30 s" in check.result
 
 
 def test_targets_that_are_down_or_of_other_jobs_are_quiet():
     other, down = target("zmon-alertmanager", scrape_interval="1m"), target(scrape_interval="1m", health="down")
-    assert checks(healthy(targets=(target(), other, down))) == []
+    assert scrape_intervals(healthy(targets=(target(), other, down))) == []
 
 
 def test_rules_that_do_not_say_it_are_quiet_as_another_check_reports_them():

@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from zmon.cli.main import cli
-from zmon.doctor import torch_versions
-from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
+from zmon.doctor import installation
+from zmon.doctor.installation import TRIED, installed_torch, torch_version
 
 UNUSED_URL = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
 
@@ -54,7 +54,7 @@ def test_environment_without_torch_has_no_version(monkeypatch):
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(torch_versions, "version", missing)
+    monkeypatch.setattr(installation, "version", missing)
     assert installed_torch() is None
 
 

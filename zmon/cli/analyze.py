@@ -10,9 +10,7 @@ from rich.console import Console
 
 from zmon.cli.options import json_option
 from zmon.cli.render import show
-from zmon.cli.render.analysis import caveats, report
-from zmon.cli.render.flight_analysis import flight_document, flight_report
-from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
+from zmon.cli.render.analysis import caveats, flight_document, flight_report, report, what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError

@@ -21,9 +21,9 @@ from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
-from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
+from zmon.hub.memory import search_seldom
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.labels import MAX_LABELS

@@ -14,10 +14,10 @@ import msgspec
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
 from zmon.cli.render import show
+from zmon.cli.render.incident import by_host
 from zmon.errors import NotServed, Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
-from zmon.hub.incidents.offenders import by_host
 from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.incident import Capsule, IncidentSummary

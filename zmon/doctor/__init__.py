@@ -16,9 +16,8 @@ import aiohttp
 from zmon.box.roots import own_root
 from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
-from zmon.doctor.package import installed_distributions, package, probe_edge
+from zmon.doctor.installation import installed_distributions, installed_torch, package, probe_edge, torch_version
 from zmon.doctor.paging import Login
-from zmon.doctor.torch_versions import installed_torch, torch_version
 from zmon.schema.http_config import HttpConfig
 from zmon.web import http_client
 from zmon.web.kubernetes.agent_pods import PodSelection

@@ -31,13 +31,12 @@ from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
-from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
-from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.headline import with_headline

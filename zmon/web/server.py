@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -24,11 +25,11 @@ from zmon.web.handshake import Handshake
 from zmon.web.live_config import LiveConfig
 from zmon.web.log_rate import limit_logs
 from zmon.web.open_files import LIMITS
-from zmon.web.query import read_request
 from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
+_FALSE = ("", "0")
 
 
 def application(
@@ -96,6 +97,34 @@ def route(
             return problem(str(refusal), refusal.status)
 
     return web.get(endpoint.path, answer)
+
+
+def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
+    """Return the request in a URL, with defaults for missing parameters. Raises web.HTTPBadRequest with one line."""
+    values: dict[str, Any] = {name: request.match_info[name] for name in endpoint.in_path}
+    for field in msgspec.structs.fields(endpoint.request):
+        name = field.encode_name
+        if name not in request.query or field.name in endpoint.in_path:
+            continue
+        if isinstance(field.default, bool):
+            values[field.name] = request.query[name] not in _FALSE
+        elif isinstance(field.default, int | float):
+            values[field.name] = type(field.default)(_number(request.query, name))
+        elif isinstance(field.default, tuple):
+            values[field.name] = tuple(request.query.getall(name))
+        else:
+            values[field.name] = request.query[name]
+    return endpoint.request(**values)
+
+
+def _number(query: Mapping[str, str], name: str) -> float:
+    try:
+        number = float(query[name])
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n")
+    return number
 
 
 def check_bind(host: str, live: LiveConfig | None, insecure: bool) -> None:

@@ -13,9 +13,9 @@ from typing import ClassVar
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
-from zmon.cli.top.help import Help
 from zmon.cli.top.hub_client import Ask, connect
 from zmon.cli.top.lines import Lines, Selectable
 from zmon.cli.top.panels import (
@@ -34,6 +34,39 @@ from zmon.errors import Unreachable
 
 INTERVAL_SECONDS = 1.0
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
+TEXT = """\
+up, down   select a job             enter   show only that job, or all
+tab        go to the next panel     q       quit
+
+jobs       > selected, ! has findings
+           step time: median of the recent steps
+           most time in: largest time category of the last minute
+findings   worst first; "next" is the step to take
+ranks      ! culprit
+           phase / op: current phase or collective
+           for: time since the rank entered it
+           self: self time in the last step (own phases)
+           exposed: exposed time in the last step (collectives)
+           The others wait for the rank with the longest self time.
+
+Grey: old data. The first line says how old it is.
+unknown: no data. It does not mean zero.
+"""
+
+
+class Help(ModalScreen[None]):
+    """The help screen; q, escape, enter or ? closes it."""
+
+    CSS = """
+    Help { align: center middle; }
+    Help VerticalScroll { width: 70; height: auto; max-height: 90%; border: round; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("q,escape,question_mark", "dismiss", "back")]
+
+    def compose(self) -> ComposeResult:
+        """Yield the help text."""
+        with VerticalScroll():
+            yield Static(TEXT, markup=False)
 
 
 class Top(App[None]):

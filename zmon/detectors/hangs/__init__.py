@@ -2,8 +2,8 @@
 
 `frozen` reports processes that do not run, `standstill` all other jobs. Its `rules` infer from `awaited_ranks` and
 `flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
-that collectives can never end. `diagnosis` has the answer of a rule, and its words. `overdue` decides when a rank is
-late, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job that moves and cannot finish.
+that collectives can never end. `diagnosis` has the answer of a rule, and its words. `silence` decides how severe it is
+that nothing moves. `sequence_lag` reports a job that moves and cannot finish.
 """
 
 from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks

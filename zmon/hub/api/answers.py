@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,13 +13,12 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
-from zmon.hub.api.evidence_rows import with_few_rows
-from zmon.hub.api.exported import exported_jobs
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, without_output
-from zmon.hub.api.rank_page import rank_page
+from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
+from zmon.job.restarts import launch_start
 from zmon.schema.api import (
     DetectorList,
     DetectorsRequest,
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
     from zmon.hub import Hub
 
 _LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
+# A job has about a hundred series. A job id that changes with every start would otherwise give the page all jobs that
+# agents still know, which are those of the last 15 minutes.
+MAX_JOBS = 200
 
 
 class Answers:
@@ -175,3 +178,15 @@ class Answers:
             hub.reload_success,
             [job for job in jobs if job.job_id not in shown],
         )
+
+
+def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:
+    """Return the ids of the jobs that have series: those with a living rank, then the largest, then the newest."""
+    if len(snapshots) > max_jobs:
+        snapshots = sorted(snapshots, key=_importance, reverse=True)[:max_jobs]
+    return frozenset(snapshot.job_id for snapshot in snapshots)
+
+
+def _importance(snapshot: Snapshot) -> tuple[bool, int, float, str]:
+    ranks = snapshot.reported_ranks
+    return any(rank.alive for rank in ranks), len(ranks), launch_start(snapshot), snapshot.job_id

@@ -16,7 +16,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
-from zmon.offline.analyze.rank_states import rank_state
+from zmon.offline.analyze.rows import rank_state
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective

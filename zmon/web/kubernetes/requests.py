@@ -20,9 +20,8 @@ import msgspec
 from zmon.errors import Forbidden, Gone, NotServed, Unreachable
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.schema.api.received import Undecodable, decode
-from zmon.web.client import HEADERS, read
+from zmon.web.client import HEADERS, read, unreachable
 from zmon.web.kubernetes.resource import Resource
-from zmon.web.unreachable import unreachable
 
 T = TypeVar("T")
 ANSWER_SECONDS = 10.0  # time limit of a list, and of the first byte of a watch
