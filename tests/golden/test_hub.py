@@ -122,7 +122,7 @@ def test_answers_of_a_new_hub_equal_their_goldens(run_scenario, tmp_path):
 def test_health_of_a_hub_that_cannot_write_equals_its_golden(run_scenario, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.errors.error, hub.incidents.error = "No space left on device", "Read-only file system"
-    hub.job_states.accounts.files.errors.error = "cannot write accounts/job.json: No space left on device"
+    hub.job_states.accounts.errors.error = "cannot write accounts/job.json: No space left on device"
     hub.last_pass_time = NOW - 60.0  # and its passes are late
 
     async def scenario(client):

@@ -48,7 +48,6 @@ from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web import http_client
-from zmon.web.live_config import reload_success
 from zmon.web.server import application
 from zmon.web.work_queue import WorkQueue
 
@@ -59,7 +58,7 @@ class Hub:
     """The hub of a cluster: its state, its loops and its HTTP application."""
 
     def __init__(self, config: HubConfig) -> None:
-        self._config = config
+        self.config = config
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
@@ -78,16 +77,6 @@ class Hub:
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()
-
-    @property
-    def max_job_labels(self) -> int:
-        """The most labels of a job in /metrics."""
-        return self._config.max_job_labels
-
-    @property
-    def reload_success(self) -> float | None:
-        """1 if `--web.config.file` is used as it is now, 0 if not; None without it."""
-        return reload_success(self._config.web)
 
     @property
     def blind(self) -> bool:
@@ -111,12 +100,12 @@ class Hub:
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
             self._agents.suspected.clear()
-            interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
+            interval = self.config.alert_interval_seconds if alert else self.config.interval_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
                     await self._agents.suspected.wait()
             if alert:
-                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
+                await asyncio.sleep(self.config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
         """Run the detectors, publish what they report, and gather evidence for it."""
@@ -168,7 +157,7 @@ class Hub:
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._isolated("utilization", snapshot.job_id):
-                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks, bool(stalls))
+                self.job_states.state_of(snapshot).rate(snapshot, self.config.peaks, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
@@ -276,7 +265,7 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = application(self._config.allowed_hosts, self._config.web, lambda: self.last_pass_time is not None)
+        app = application(self.config.allowed_hosts, self.config.web, lambda: self.last_pass_time is not None)
         large = WorkQueue()
         incidents = IncidentAnswers(self.incidents.folder, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
@@ -284,7 +273,7 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with http_client.session(self._config.http, self._config.max_connections) as session:
+        async with http_client.session(self.config.http, self.config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

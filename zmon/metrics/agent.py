@@ -6,9 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from zmon.metrics.names import SPECS
+from zmon.metrics.names import SPECS, Subject
 from zmon.metrics.page import Page
-from zmon.metrics.spec import Subject
 from zmon.schema.api.agent import UNREAD_KINDS, AgentReport
 from zmon.schema.host import HostSample, SourceStatus
 from zmon.schema.measures import MEASURES, Measure, measure_of

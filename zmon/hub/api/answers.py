@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web.asker import Asker, route_for
+from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, route
 from zmon.web.shared_page import SharedPage
 from zmon.web.work_queue import WorkQueue
@@ -71,12 +72,13 @@ class Answers:
             route(endpoints.RANKS, self.ranks),
             route(endpoints.PLAN, self.plan),
             route(endpoints.SCALING, self.scaling, turn=lambda _: self._large.turn()),
-            route_for(endpoints.FINDINGS, self.findings, turn=self._findings_turn),
+            route_for(
+                endpoints.FINDINGS,
+                self.findings,
+                turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
+            ),
             route(endpoints.DETECTORS, self.detectors),
         ]
-
-    def _findings_turn(self, request: FindingsRequest) -> AbstractAsyncContextManager[None]:
-        return self._large.turn() if request.evidence else nullcontext()
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Return a view of every job, and whether the hub is blind."""
@@ -174,8 +176,8 @@ class Answers:
             hub.last_pass_time,
             zmon.__version__,
             {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
-            hub.max_job_labels,
-            hub.reload_success,
+            hub.config.max_job_labels,
+            reload_success(hub.config.web),
             [job for job in jobs if job.job_id not in shown],
         )
 

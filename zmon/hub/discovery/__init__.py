@@ -57,13 +57,8 @@ class Discovery:
 
     def note_left_out(self, number: int) -> None:
         """Record how many agents are not asked, because the hub has no open files for them."""
-        if number <= 0:
-            self.errors.pop(_LEFT_OUT, None)
-            return
-        line = f"not asked: {counted(number, 'agent')}, because a hub reserves open files for no more. Use another hub"
-        if self.errors.get(_LEFT_OUT) != line:
-            log.error("%s", line)
-        self.errors[_LEFT_OUT] = line
+        reason = "because a hub reserves open files for no more. Use another hub"
+        self._note(_LEFT_OUT, f"not asked: {counted(number, 'agent')}, {reason}" if number > 0 else "")
 
     async def _follow(
         self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
@@ -74,15 +69,20 @@ class Discovery:
                 publish(self.targets)
 
     def _record(self, source: str, answer: Answer) -> None:
-        if isinstance(answer, ZmonError):
-            if self.errors.get(source) != str(answer):
-                log.error("%s: %s", source, answer)
-            self.errors[source] = str(answer)
+        self._note(source, str(answer) if isinstance(answer, ZmonError) else "")
+        if not isinstance(answer, ZmonError):
+            if answer != self._targets.get(source):
+                log.info("%s has %s", source, counted(len(answer), "agent"))
+            self._targets[source] = answer
+
+    def _note(self, source: str, error: str) -> None:
+        """Record why the last answer of a source is not used; empty if it is."""
+        if not error:
+            self.errors.pop(source, None)
             return
-        self.errors.pop(source, None)
-        if answer != self._targets.get(source):
-            log.info("%s has %s", source, counted(len(answer), "agent"))
-        self._targets[source] = answer
+        if self.errors.get(source) != error:
+            log.error("%s: %s", source, error)
+        self.errors[source] = error
 
 
 def agents(

@@ -161,7 +161,7 @@ def _value(value: object) -> float | None:
 def rank_state(job_id: str, attempt: int, rank: int, world_size: int, host: str, role: str = "") -> RankState:
     """Return the state of a rank that trains and is never overdue."""
     return RankState(
-        job_id=job_id, attempt=attempt, run_uid=f"{attempt}-{rank}", start=0.0, rank=rank, local_rank=rank,
+        job_id=job_id, attempt=attempt, run_uid=run_uid((attempt, rank)), start=0.0, rank=rank, local_rank=rank,
         world_size=world_size, host=host, pid=0, device="unknown", backend=None, launcher="",
         restart_count=attempt, max_restarts=None, labels={}, alive=True, process_state=None, exit_status=None,
         gone_seconds=None, stopped_seconds=None, activity="train", activity_seconds=0.0, phase="other", step=0,
