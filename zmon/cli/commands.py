@@ -47,7 +47,8 @@ class Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         """Return a command, and import its module if this is the first use.
 
-        Raises UsageError, which names the distribution, if the command is that of one that is not installed.
+        Raises UsageError, which names the distribution, if the command is that of one that is not installed, and
+        KeyError if zmon has no such command.
         """
         if name not in self._loaded:
             if self.is_missing(name):
@@ -56,7 +57,8 @@ class Commands(Mapping[str, click.Command]):
                     f"the package {_DISTRIBUTIONS[name]} has this command",
                     f"Install it with {sys.executable} -m pip install, as in docs/deploy/packages.md",
                 )
-            module, _, attribute = self._place(name).partition(":")
+            place = f"zmon.cli.{_PLACES[name]}" if name not in _DISTRIBUTIONS else _entry_points()[name]
+            module, _, attribute = place.partition(":")
             command: click.Command = getattr(import_module(module), attribute)
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
@@ -74,10 +76,6 @@ class Commands(Mapping[str, click.Command]):
     def is_missing(self, name: str) -> bool:
         """Return True if the command exists, and the distribution that has it is not installed."""
         return name in _DISTRIBUTIONS and name not in _entry_points()
-
-    def _place(self, name: str) -> str:
-        """Return the module of a command, and the command in it. Raises KeyError if zmon has no such command."""
-        return f"zmon.cli.{_PLACES[name]}" if name not in _DISTRIBUTIONS else _entry_points()[name]
 
 
 @cache

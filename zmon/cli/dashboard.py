@@ -18,6 +18,7 @@ from zmon.cli.options import (
     file_option,
     insecure_public_option,
     port_option,
+    url_option,
 )
 from zmon.errors import UsageError, need
 from zmon.schema.http_config import VARIABLE
@@ -39,15 +40,8 @@ def _checked(path: Path) -> Path:
 @bind_option
 @insecure_public_option
 @port_option(StackConfig.dashboard_port)
-@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, metavar="URL", help="URL of the hub.")
-@click.option(
-    "--prometheus",
-    envvar="ZMON_PROMETHEUS_URL",
-    default=PROMETHEUS_URL,
-    show_default=True,
-    metavar="URL",
-    help="URL of Prometheus.",
-)
+@url_option("--hub", "ZMON_HUB_URL", "the hub", HUB_URL, of_stack=False)
+@url_option("--prometheus", "ZMON_PROMETHEUS_URL", "Prometheus", PROMETHEUS_URL, of_stack=False)
 @file_option("--http-config", "http_config", VARIABLE, _checked, HTTP_CONFIG_HELP)
 @click.option(
     "--certificate",

@@ -23,11 +23,6 @@ HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 
-def url_help(part: str, default: str) -> str:
-    """Return the help text of an option that takes the URL of a part of the stack."""
-    return f"URL of {part}. Default: the URL that zmon up with this --data-dir uses, otherwise {default}."
-
-
 def gathered(name: str, make: Callable[..., object], *options: Decorator) -> Callable[[Any], Callable[..., None]]:
     """Return a decorator with options whose values a command gets as one argument: what `make` returns for them."""
 
@@ -118,12 +113,22 @@ allowed_hosts_option = click.option(
     help="Names with a dot under which clients may ask this daemon, beside the name of this host and names in its "
     "search domains. Addresses and names without a dot are always allowed; others could be web sites.",
 )
-hub_option = click.option(
-    "--hub",
-    envvar="ZMON_HUB_URL",
-    metavar="URL",
-    help=url_help("the hub", HUB_URL),
-)
+
+
+def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Decorator:
+    """Return an option with the URL of a part. `of_stack`: without a value the command looks it up with `stack_url`."""
+    otherwise = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
+    return click.option(
+        flag,
+        envvar=variable,
+        default=None if of_stack else default,
+        show_default=not of_stack,
+        metavar="URL",
+        help=f"URL of {part}.{otherwise}",
+    )
+
+
+hub_option = url_option("--hub", "ZMON_HUB_URL", "the hub", HUB_URL)
 HTTP_CONFIG_HELP = (
     "Password, token or certificate with which servers are asked, with the keys of Prometheus' http_config."
 )

@@ -110,7 +110,8 @@ def _checkpoint_text(seconds: float | None) -> str:
 
 
 def rank_row(state: RankState) -> RankStatus:
-    """Return the row of one rank in the table that goes with every finding."""
+    """Return the row of one rank in the table that goes with every finding; its last words are one line."""
+    words = state.last_words  # empty if it ended normally
     return row_of(
         RankStatus,
         state,
@@ -118,11 +119,5 @@ def rank_row(state: RankState) -> RankStatus:
         sequence=state.in_flight.sequence if state.in_flight else None,
         state_seconds=round(state.state_seconds, 3),
         overdue_seconds=round(state.overdue_seconds, 3),
-        last_words=_last_words_line(state),
+        last_words=f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None,
     )
-
-
-def _last_words_line(state: RankState) -> str | None:
-    """Return the last words of a rank in one line; None if it has left none, or ended normally."""
-    words = state.last_words
-    return f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None

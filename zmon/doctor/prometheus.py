@@ -189,7 +189,7 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
     up = [target for target in state.targets if target.health == "up"]
     scraped = {
         AGENT: _longest(target for target in up if is_agent(target)),
-        HUB: _longest(target for target in up if _is_hub(target, state)),
+        HUB: _longest(t for t in up if (t.labels.get("job"), t.labels.get("instance")) in state.hubs),
     }
     slow = {daemon: seconds for daemon, seconds in scraped.items() if seconds > rules.get(daemon, seconds)}
     if not slow:
@@ -205,10 +205,6 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
         command = f"`python -m dashboards.rules --agents {agents} --hub {hub} --out DIR`"
         next_step = f"Load the rules that {command} makes, in place of these, or scrape more often."
     return [Check("scrape interval", False, result, next_step)]
-
-
-def _is_hub(target: Target, state: PrometheusState) -> bool:
-    return (target.labels.get("job"), target.labels.get("instance")) in state.hubs
 
 
 def _longest(targets: Iterable[Target]) -> float:

@@ -50,7 +50,9 @@ class PauseRecorder:
             complete = not snapshot.unwatched and steps.keys() == standstill.steps.keys()
             moved = complete and all(steps[uid] > number for uid, number in standstill.steps.items())
             if moved and all(r.alive for r in snapshot.ranks):
-                self._record(snapshot, standstill.silence)
+                ended = standstill.silence
+                if ended is not None and ended.places and isfinite(ended.seconds):
+                    self._store.record(curve_name(snapshot), ended.places, ended.seconds, snapshot.time)
             if moved or not steps.keys() & standstill.steps.keys():
                 standstill = None
         silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
@@ -75,7 +77,3 @@ class PauseRecorder:
         """Forget the jobs that are not among these."""
         retained = set(job_ids)
         self._standstills = {job_id: s for job_id, s in self._standstills.items() if job_id in retained}
-
-    def _record(self, snapshot: Snapshot, silence: Silence | None) -> None:
-        if silence is not None and silence.places and isfinite(silence.seconds):
-            self._store.record(curve_name(snapshot), silence.places, silence.seconds, snapshot.time)

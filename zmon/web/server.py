@@ -187,7 +187,8 @@ async def serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else _ignore)
+    # SIGHUP would end the process if there is no file to read again.
+    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else lambda: None)
     scheme = "https" if live is not None and live.has_tls else "http"
     print(f"zmon {name} listens on {scheme}://{host}:{port}", flush=True)
     try:
@@ -195,10 +196,6 @@ async def serve(
     finally:
         accepting.close()
         await runner.cleanup()
-
-
-def _ignore() -> None:
-    """Do nothing at SIGHUP, which would end the process: there is no file to read again."""
 
 
 __all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

@@ -22,7 +22,10 @@ def report(before: Series, after: Series, changes: Sequence[Change]) -> Renderab
     runs = {"A": before, "B": after}
     lines = [Text(headline(changes), style="bold")]
     lines += [Text(line) for line in conditions(before, after)]
-    lines += [Text(f"{letter} is {_described(run)}") for letter, run in runs.items()]
+    lines += [
+        Text(f"{letter} is {run.name}: {len(run.steps):,} complete steps of {counted(run.world_size, 'rank')}")
+        for letter, run in runs.items()
+    ]
     lines += [Text(f"({letter}: {line})", style="dim") for letter, run in runs.items() for line in run.caveats]
     return Group(*lines, Text(""), _table(changes), *_unknown(changes))
 
@@ -88,10 +91,6 @@ def _unknown(changes: Sequence[Change]) -> list[Text]:
         if change.reason:
             names[change.reason].append(change.name)
     return [Text(f"{', '.join(unknown)}: unknown, {reason}", style="dim") for reason, unknown in names.items()]
-
-
-def _described(run: Series) -> str:
-    return f"{run.name}: {len(run.steps):,} complete steps of {counted(run.world_size, 'rank')}"
 
 
 def _amount(change: Change, value: float | None) -> str:

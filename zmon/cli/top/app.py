@@ -16,20 +16,9 @@ from textual.containers import VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
+from zmon.cli.top import panels
 from zmon.cli.top.hub_client import Ask, connect
 from zmon.cli.top.lines import Lines, Selectable
-from zmon.cli.top.panels import (
-    JOB_COLUMNS,
-    RANK_COLUMNS,
-    HubState,
-    Outage,
-    findings_panel,
-    job_line,
-    job_rows,
-    rank_rows,
-    state_line,
-    still_selected,
-)
 from zmon.errors import Unreachable
 
 INTERVAL_SECONDS = 1.0
@@ -100,8 +89,8 @@ class Top(App[None]):
         super().__init__(ansi_color=True)  # uses the colours of the terminal, or none if NO_COLOR is set
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
-        self._hub_state: HubState | None = None
-        self._outage: Outage | None = None
+        self._hub_state: panels.HubState | None = None
+        self._outage: panels.Outage | None = None
         self._selected: str | None = None
         self._alone = False
         # (unix seconds, seconds by job and time category), oldest first
@@ -110,7 +99,7 @@ class Top(App[None]):
         self._state, self._findings, self._job = (
             Static(id=name, markup=False) for name in ("state", "findings", "job")
         )
-        self._jobs, self._ranks = Selectable(JOB_COLUMNS, "jobs"), Lines(RANK_COLUMNS, "ranks")
+        self._jobs, self._ranks = Selectable(panels.JOB_COLUMNS, "jobs"), Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
@@ -139,7 +128,7 @@ class Top(App[None]):
                     state = await ask(self._selected, self._clock())
                 except Unreachable as error:
                     since = self._outage.since if self._outage else self._clock()
-                    self._outage = Outage(since, str(error))
+                    self._outage = panels.Outage(since, str(error))
                 else:
                     self._hub_state, self._outage = state, None
                     self._remember(state)
@@ -148,7 +137,7 @@ class Top(App[None]):
                     async with asyncio.timeout(self._interval):
                         await self._ask_now.wait()
 
-    def _remember(self, state: HubState) -> None:
+    def _remember(self, state: panels.HubState) -> None:
         self._accounts.append((state.time, {job.job_id: job.time for job in state.jobs}))
         while len(self._accounts) > 1 and state.time - self._accounts[1][0] >= WINDOW_SECONDS:
             self._accounts.popleft()
@@ -156,16 +145,16 @@ class Top(App[None]):
     def _draw(self) -> None:
         """Update all panels."""
         state, now = self._hub_state, self._clock()
-        self._state.update(state_line(self._url, state, self._outage, now))
+        self._state.update(panels.state_line(self._url, state, self._outage, now))
         self.set_class(self._outage is not None or (state is not None and state.blind), "old")
         if state is None:
             return
         before = self._accounts[0][1] if len(self._accounts) > 1 else {}
-        self._select(still_selected(state, self._selected))
-        self._jobs.show(job_rows(state, self._selected, before, self.size.width))
-        self._findings.update(findings_panel(state, self._selected if self._alone else None))
-        self._job.update(job_line(state, self._selected, before))
-        self._ranks.show(rank_rows(state, self._selected))
+        self._select(panels.still_selected(state, self._selected))
+        self._jobs.show(panels.job_rows(state, self._selected, before, self.size.width))
+        self._findings.update(panels.findings_panel(state, self._selected if self._alone else None))
+        self._job.update(panels.job_line(state, self._selected, before))
+        self._ranks.show(panels.rank_rows(state, self._selected))
 
     def _select(self, job_id: str | None) -> None:
         if job_id != self._selected:

@@ -19,14 +19,6 @@ import aiohttp
 
 from zmon.doctor.check import Check, unreadable
 from zmon.doctor.kubernetes import agents, monitoring, objects
-from zmon.doctor.kubernetes.objects import (
-    ClusterObjects,
-    DaemonSet,
-    Monitor,
-    Namespace,
-    PrometheusObject,
-    PrometheusRule,
-)
 from zmon.errors import Forbidden, Unreachable, UsageError
 from zmon.web.kubernetes.agent_pods import Pod, PodSelection
 from zmon.web.kubernetes.api_server import ApiServer
@@ -52,7 +44,7 @@ async def checks_of(server: ApiServer, selection: PodSelection | None) -> list[C
 T = TypeVar("T")
 
 
-async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection | None) -> ClusterObjects:
+async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection | None) -> objects.ClusterObjects:
     """Send all requests at once, and return the answers. `agents`: where their pods are, if that is known."""
 
     async def objects_of(resource: Resource, kind: type[T], selector: str = "") -> tuple[T, ...] | Unreachable:
@@ -64,17 +56,17 @@ async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection 
     async def of_agents(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
         return await objects_of(resource.of(agents.namespace), kind, agents.selector) if agents else ()
 
-    return ClusterObjects(
+    return objects.ClusterObjects(
         agents,
         *await asyncio.gather(
             of_agents(objects.PODS, Pod),
-            of_agents(objects.DAEMON_SETS, DaemonSet),
-            objects_of(objects.NAMESPACES, Namespace),
-            objects_of(objects.PROMETHEUSES, PrometheusObject),
+            of_agents(objects.DAEMON_SETS, objects.DaemonSet),
+            objects_of(objects.NAMESPACES, objects.Namespace),
+            objects_of(objects.PROMETHEUSES, objects.PrometheusObject),
         ),
         *await asyncio.gather(
-            objects_of(objects.POD_MONITORS, Monitor),
-            objects_of(objects.SERVICE_MONITORS, Monitor),
-            objects_of(objects.RULES, PrometheusRule),
+            objects_of(objects.POD_MONITORS, objects.Monitor),
+            objects_of(objects.SERVICE_MONITORS, objects.Monitor),
+            objects_of(objects.RULES, objects.PrometheusRule),
         ),
     )

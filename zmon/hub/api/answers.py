@@ -19,24 +19,8 @@ from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
 from zmon.job.restarts import launch_start
-from zmon.schema.api import (
-    DetectorList,
-    DetectorsRequest,
-    DetectorState,
-    FindingList,
-    FindingsRequest,
-    HubHealth,
-    HubHealthRequest,
-    JobList,
-    JobsRequest,
-    PlanRequest,
-    PlanTable,
-    RankList,
-    RanksRequest,
-    ScalingAnswer,
-    ScalingRequest,
-    endpoints,
-)
+from zmon.schema import api
+from zmon.schema.api import endpoints
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
@@ -80,13 +64,13 @@ class Answers:
             route(endpoints.DETECTORS, self.detectors),
         ]
 
-    async def jobs(self, request: JobsRequest) -> JobList:
+    async def jobs(self, request: api.JobsRequest) -> api.JobList:
         """Return a view of every job, and whether the hub is blind."""
         hub = self._hub
         num_answering = sum(link.reachable for link in hub.links)
-        return JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
+        return api.JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
 
-    async def ranks(self, request: RanksRequest) -> RankList:
+    async def ranks(self, request: api.RanksRequest) -> api.RankList:
         """Return ranks of one job as last reported, with the times of its last step."""
         findings = [finding for finding in self._hub.journal.active() if finding.job_id == request.job_id]
         try:
@@ -94,11 +78,11 @@ class Answers:
         except UsageError as error:
             raise Refusal(400, str(error)) from error
 
-    async def plan(self, request: PlanRequest) -> PlanTable:
+    async def plan(self, request: api.PlanRequest) -> api.PlanTable:
         """Return the planned and the measured amounts of every rank of one job."""
         return plan_table(self._snapshot(request.job_id))
 
-    async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
+    async def scaling(self, request: api.ScalingRequest) -> api.ScalingAnswer:
         """Return how jobs of this name scale, and the predicted step at other sizes, as `zmon predict` prints it."""
         try:
             query = size_query(request)
@@ -114,7 +98,7 @@ class Answers:
             raise Refusal(404, f"no agent reports a job {job_id}")
         return snapshot
 
-    async def findings(self, request: FindingsRequest, asker: Asker) -> FindingList:
+    async def findings(self, request: api.FindingsRequest, asker: Asker) -> api.FindingList:
         """Return the findings of all jobs or of one, newest first, without what the asker may not read."""
         findings = [
             finding
@@ -125,14 +109,14 @@ class Answers:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
         elif request.evidence_ranks >= 0:
             findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
-        return FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
+        return api.FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
 
-    async def detectors(self, request: DetectorsRequest) -> DetectorList:
+    async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.items()}
-        return DetectorList(
+        return api.DetectorList(
             [
-                DetectorState(
+                api.DetectorState(
                     detector.name,
                     {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
                     errors.get(detector.name),
@@ -141,11 +125,11 @@ class Answers:
             ]
         )
 
-    async def health(self, request: HubHealthRequest) -> HubHealth:
+    async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
         hub = self._hub
         late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
-        return HubHealth(
+        return api.HubHealth(
             healthy=not (hub.blind or late),
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,

@@ -40,9 +40,7 @@ class PrometheusTargets(PolledSource):
         """Return the base URL of each target. Raises Unreachable."""
         url = f"{self._base}/api/v1/targets"
         answer = await client.get(session, url, _Answer, _TIMEOUT_SECONDS, state="active")
-        parts = [urlsplit(target.scrape_url) for target in answer.data.active_targets if _is_agent(target)]
+        parts = [
+            urlsplit(target.scrape_url) for target in answer.data.active_targets if target.labels.get("job") == _JOB
+        ]
         return in_order([f"{part.scheme}://{part.netloc}" for part in parts])
-
-
-def _is_agent(target: _Target) -> bool:
-    return target.labels.get("job") == _JOB

@@ -71,7 +71,8 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
         lines.append(f"the record of {ranks_text(empty)} is empty: TORCH_FR_BUFFER_SIZE=0, or no collective yet")
     if absent := [rank for rank in missing if rank not in empty]:
         lines.append(f"no record of {ranks_text(absent)}: add the files, unless the ranks died before they wrote them")
-    pending = [Pending(rank, *each) for rank, dump in sorted(recorded.items()) for each in _pending(dump)]
+    in_flight = [(rank, entry) for rank, dump in sorted(recorded.items()) for entry in dump.entries if not entry.done]
+    pending = [Pending(rank, pending_collective(entry, None), entry.where) for rank, entry in in_flight]
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
         finding = _awaited(snapshot, recorded, pending)
@@ -104,10 +105,6 @@ def _record(dump: RankDump, members: Mapping[str, frozenset[int]]) -> FlightReco
     backend = dump.entries[0].backend
     never = {f"{backend}:{name}": 0 for name, ranks in members.items() if dump.rank in ranks and name not in issued}
     return replace(record, last={**never, **record.last})
-
-
-def _pending(dump: RankDump) -> list[tuple[PendingCollective, str]]:
-    return [(pending_collective(entry, None), entry.where) for entry in dump.entries if not entry.done]
 
 
 def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping[int, RankState]) -> Finding | None:
