@@ -83,9 +83,7 @@ def new_finding(
         sequence=op.sequence if op else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence=msgspec.structs.replace(
-            evidence,
-            ranks=tuple(map(rank_row, rows)),
-            num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET,
+            evidence, ranks=tuple(map(rank_row, rows)), num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET
         ),
         as_of=snapshot.time,
     )

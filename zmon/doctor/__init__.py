@@ -27,12 +27,7 @@ __all__ = ["Check", "Login", "examine", "examine_cluster", "examine_kubernetes"]
 
 
 async def examine(
-    box_dir: Path | None,
-    agent: str,
-    hub: str,
-    history: str,
-    login: Login | None = None,
-    http: HttpConfig | None = None,
+    box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None, http: HttpConfig | None = None
 ) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 

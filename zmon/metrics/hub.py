@@ -79,16 +79,7 @@ def hub_page(
         pairs: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
         pairs = pairs or [("", "".join(finding.hosts[:1]))]
         for rank, host in pairs:
-            page.add(
-                "zmon_finding",
-                1,
-                finding.job_id,
-                finding.detector,
-                finding.cause,
-                finding.severity,
-                rank,
-                host,
-            )
+            page.add("zmon_finding", 1, finding.job_id, finding.detector, finding.cause, finding.severity, rank, host)
     for host, number in left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", pass_seconds)

@@ -33,9 +33,7 @@ _FALSE = ("", "0")
 
 
 def application(
-    allowed_hosts: Collection[str] = (),
-    live: LiveConfig | None = None,
-    is_ready: Callable[[], bool] = lambda: True,
+    allowed_hosts: Collection[str] = (), live: LiveConfig | None = None, is_ready: Callable[[], bool] = lambda: True
 ) -> web.Application:
     """Return the application of a daemon, with no routes but `/livez` and `/readyz`.
 

@@ -81,14 +81,7 @@ class Straggler(Thresholds):
     starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
-    causes = (
-        "compute_straggler",
-        "input_straggler",
-        "network_slow",
-        "thermal_throttle",
-        "host_pressure",
-        "unknown",
-    )
+    causes = ("compute_straggler", "input_straggler", "network_slow", "thermal_throttle", "host_pressure", "unknown")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -44,11 +44,7 @@ class Collected:
 
 
 async def collect(
-    session: aiohttp.ClientSession,
-    config: HubConfig,
-    links: Sequence[AgentLink],
-    snapshot: Snapshot,
-    finding: Finding,
+    session: aiohttp.ClientSession, config: HubConfig, links: Sequence[AgentLink], snapshot: Snapshot, finding: Finding
 ) -> Collected:
     """Collect the data of the most important ranks, and list what did not arrive within `evidence_seconds`."""
     chosen_ranks = steps.choose_ranks(snapshot, finding)
