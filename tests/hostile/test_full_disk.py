@@ -75,7 +75,7 @@ def test_end_of_a_job_on_a_full_disk_is_written_once_there_is_room(tmp_path, dis
     assert "No space left" in store.error
     assert not EndedJobs(tmp_path).ended("job", NOW)
     disk.full = False
-    store.prune(NOW + RETRY_SECONDS, ["job"])
+    store.forget_old(NOW + RETRY_SECONDS, ["job"])
     assert store.error is None
     assert EndedJobs(tmp_path).ended("job", NOW)
 

@@ -68,7 +68,7 @@ def predict_command(
     baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:
-        why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of this name"
+        why = baselines.unusable.get(name) or f"{data_dir / FOLDER} has no baseline of this name"
         raise UsageError(f"cannot predict {name}", why, "Record one with zmon scaling --baseline NAME")
     measured = links(read_links(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)

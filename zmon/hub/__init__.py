@@ -117,7 +117,7 @@ class Hub:
             self._stall_evidence.update(session, snapshot)
         if self._has_heard_all():
             self._forget_gone_jobs(now)
-        self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
+        self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
@@ -236,7 +236,7 @@ class Hub:
             "time accounts": states.accounts.error,
             "baselines": states.baselines.error,
             "ended jobs": self.ended_jobs.error,
-            "pauses": states.pauses.error,
+            "pauses": states.pauses.store.error,
         }
         return {part: error for part, error in errors.items() if error}
 

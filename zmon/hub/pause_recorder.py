@@ -33,12 +33,12 @@ class PauseRecorder:
     """The recorder of one hub."""
 
     def __init__(self, store: PauseStore) -> None:
-        self._store = store
+        self.store = store
         self._standstills: dict[str, _Standstill] = {}  # by job
 
     def pauses(self, snapshot: Snapshot) -> tuple[HealedPause, ...]:
         """Return the pauses that healed in jobs of this job's name in the last day, the longest first."""
-        return self._store.pauses(curve_name(snapshot), snapshot.time)
+        return self.store.pauses(curve_name(snapshot), snapshot.time)
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
@@ -52,7 +52,7 @@ class PauseRecorder:
             if moved and all(r.alive for r in snapshot.ranks):
                 ended = standstill.silence
                 if ended is not None and ended.places and isfinite(ended.seconds):
-                    self._store.record(curve_name(snapshot), ended.places, ended.seconds, snapshot.time)
+                    self.store.record(curve_name(snapshot), ended.places, ended.seconds, snapshot.time)
             if moved or not steps.keys() & standstill.steps.keys():
                 standstill = None
         silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
@@ -67,11 +67,6 @@ class PauseRecorder:
             self._standstills.pop(job_id, None)
         else:
             self._standstills[job_id] = standstill
-
-    @property
-    def error(self) -> str | None:
-        """The reason why pauses cannot be written, or None."""
-        return self._store.error
 
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""
