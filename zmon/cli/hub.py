@@ -8,15 +8,8 @@ from pathlib import Path
 
 import click
 
+from zmon.cli import options
 from zmon.cli.daemon import Listening, listening_options, serve
-from zmon.cli.options import (
-    AGENT_URL,
-    agents_kubernetes_option,
-    allowed_hosts_option,
-    comma_separated,
-    data_dir_option,
-    http_config_option,
-)
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
@@ -40,7 +33,7 @@ from zmon.steplog.files import lock_directory
     default="",
     metavar="URL,…",
     help="The agents: URLs, file:PATH (a file_sd file of Prometheus), dns:NAME:PORT, srv:NAME, prometheus:URL or "
-    f"kubernetes:NAMESPACE/SELECTOR. Those that are no URLs may come and go. Default: {AGENT_URL}.",
+    f"kubernetes:NAMESPACE/SELECTOR. Those that are no URLs may come and go. Default: {options.AGENT_URL}.",
 )
 @click.option(
     "--agents-file",
@@ -49,9 +42,9 @@ from zmon.steplog.files import lock_directory
     metavar="PATH,…",
     help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
 )
-@agents_kubernetes_option
-@http_config_option
-@data_dir_option
+@options.agents_kubernetes_option
+@options.http_config_option
+@options.data_dir_option
 @click.option(
     "--max-job-labels",
     envvar="ZMON_MAX_JOB_LABELS",
@@ -74,7 +67,7 @@ from zmon.steplog.files import lock_directory
     help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
 )
 @detectors_option
-@allowed_hosts_option
+@options.allowed_hosts_option
 def hub(
     listening: Listening,
     agents: str,
@@ -90,11 +83,11 @@ def hub(
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
     scheme = "https" if http is not None and http.tls_config is not None else "http"
-    words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
+    words = [*options.comma_separated(agents), *(f"file:{path}" for path in options.comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
     if not (words or agents or agents_file):
-        words = [AGENT_URL]
+        words = [options.AGENT_URL]
     urls, sources = discovery.agents(words, scheme)
     if listening.check_config:
         _check(sources)

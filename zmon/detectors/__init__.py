@@ -33,10 +33,7 @@ class Detector(Protocol):
         """All causes that its findings can have; each has a heading in docs/runbooks.md."""
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True if the hub may resolve the finding once the detector stops reporting it.
-
-        If False, the finding stays open.
-        """
+        """Return True if the hub may resolve the finding once it is not reported any more; else it stays open."""
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return why the detector cannot judge this job, or None if it can."""

@@ -13,7 +13,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import aiohttp
@@ -73,13 +73,8 @@ class Stack:
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
         self._ports: list[ReservedPort] = []
-        self.urls = Urls(
-            agent=self._listen("agent", config.agent_port),
-            hub=self._listen("hub", config.hub_port),
-            prometheus=self._listen("prometheus", config.prometheus_port),
-            alertmanager=self._listen("alertmanager", config.alertmanager_port),
-            dashboard=self._listen("dashboard", config.dashboard_port),
-        )
+        ports = {part.name: getattr(config, f"{part.name}_port") for part in fields(Urls)}
+        self.urls = Urls(**{name: self._listen(name, preferred) for name, preferred in ports.items()})
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []
         become_subreaper()

@@ -6,7 +6,9 @@ slowest workers and of all; flight records the collectives in which ranks wait.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -15,12 +17,14 @@ from rich.text import Text
 from zmon.detectors.wording import ranks_text
 from zmon.format import UNKNOWN, listed
 from zmon.offline.analyze.collectives import FlightAnalysis
-from zmon.offline.analyze.heat_map import SHADES, heat_map, shade
 from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
 from zmon.offline.analyze.rows import StepTable
+from zmon.schema.steps import STEP
 from zmon.stats import quantile
 
+SHADES = " ░▒▓█"  # readable without colours
+_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
 _MAX_RANKS = 32  # ranks in the heat map
 _MARGIN = 8  # width of the column with the number of the rank
 _MAX_ROWS = 64  # collectives in flight
@@ -186,3 +190,46 @@ def _pending_table(analysis: FlightAnalysis) -> RenderableType:
     if len(analysis.pending) > _MAX_ROWS:
         table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
     return table
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A row per rank and a column per span of steps; a cell is None if the rank has no record in that span."""
+
+    ranks: tuple[int, ...]
+    first_steps: tuple[int, ...]  # first step of each column
+    cells: tuple[tuple[float | None, ...], ...]  # multiples of the median rank's self time
+
+
+def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
+    """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
+    self_times = {
+        rank: dict(zip(steps.column(STEP), steps.sums("phase"), strict=True))
+        for rank, steps in log.ranks(attempt).items()
+    }
+    numbers = sorted({step for of_rank in self_times.values() for step in of_rank})
+    width = -(-len(numbers) // columns)
+    spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
+    by_rank = {
+        rank: [_median([of_rank[step] for step in span if step in of_rank]) for span in spans]
+        for rank, of_rank in self_times.items()
+    }
+    medians = [_median([by_rank[rank][column] for rank in self_times]) for column in range(len(spans))]
+    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in self_times}
+    worst = sorted(self_times, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
+    shown = tuple(sorted(worst[:rows]))
+    return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
+
+
+def shade(cell: float | None) -> str:
+    """Return the character of a cell; a dot means unknown."""
+    return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _ratio(seconds: float | None, median: float | None) -> float | None:
+    return seconds / median if seconds is not None and median else None

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from zmon.cli.top.panels import HubState
 from zmon.errors import NotServed, Unreachable
-from zmon.schema.api import FindingsRequest, JobsRequest, RankList, RankRow, RanksRequest, endpoints
+from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.web import client, http_client
 
@@ -20,10 +20,7 @@ Ask = Callable[[str | None, float], Awaitable[HubState]]
 
 @asynccontextmanager
 async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask]:
-    """Yield `ask(job_id, now)`, which returns the HubState: all jobs, open findings, and the ranks of that job.
-
-    `ask` raises Unreachable.
-    """
+    """Yield `ask(job_id, now)`: jobs, open findings, and the ranks of that job. `ask` raises Unreachable."""
     async with http_client.session(http) as session:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
@@ -36,7 +33,9 @@ async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask
                 return (), "ranks unknown: the hub has another version, or no longer knows the job"
             except Unreachable as error:
                 return (), f"ranks unknown: {error}"
-            return tuple(answer.ranks), _omission(answer)
+            more = answer.num_rows - len(answer.ranks)
+            note = f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all"
+            return tuple(answer.ranks), note if more > 0 else ""
 
         async def ask(job_id: str | None, now: float) -> HubState:
             jobs, findings, (rows, why) = await asyncio.gather(
@@ -47,9 +46,3 @@ async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask
             return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
 
         yield ask
-
-
-def _omission(answer: RankList) -> str:
-    """Return a line about the ranks that the answer leaves out."""
-    more = answer.num_rows - len(answer.ranks)
-    return f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all" if more > 0 else ""

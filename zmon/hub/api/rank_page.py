@@ -30,10 +30,7 @@ Key = Callable[[RankState], float | None]
 
 
 def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksRequest) -> RankList:
-    """Return the rows that are requested, and a summary of all ranks.
-
-    `findings` are the open findings of the job. Raises UsageError if the order is unknown.
-    """
+    """Return the requested rows, and a summary of all ranks. Raises UsageError if the order is unknown."""
     watched = {state.rank for state in snapshot.ranks}
     urgency = _urgency(snapshot.reported_ranks, watched, findings)
     states = [
@@ -54,10 +51,7 @@ def rank_rows(snapshot: Snapshot) -> list[RankRow]:
 
 
 def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[int]) -> list[RankRow]:
-    """Return a row for each of these ranks.
-
-    The times of the last step are None while no step is known of all ranks.
-    """
+    """Return a row for each of these ranks; without a step of all ranks its times are None."""
     last = snapshot.steps[-1] if snapshot.steps else None
     return [
         RankRow(

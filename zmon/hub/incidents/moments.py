@@ -133,10 +133,7 @@ def culprit_names(finding: Finding | IncidentSummary) -> str:
 
 
 def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
-    """Return the moments by time, without duplicates.
-
-    Times of one event differ a little if the offset of its clock was measured twice.
-    """
+    """Return the moments by time, each event once; its times differ a little if an offset was measured twice."""
     last: dict[tuple[str, str], float] = {}
     timeline = []
     for moment in sorted(moments, key=lambda moment: moment.time):

@@ -62,22 +62,18 @@ class ObjectChange(Generic[T]):
     object: T | None
 
 
-class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class _List(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
+    metadata: _Meta
     items: list[msgspec.Raw] | None = None  # Go writes null for an empty list
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str
-
-
 class _Versioned(msgspec.Struct, frozen=True):
-    metadata: _Version
+    metadata: _Meta
 
 
 class _Event(msgspec.Struct, frozen=True):
