@@ -16,8 +16,8 @@ from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.format import plain
 from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
-from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
-from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.collectives import analyze_dumps
+from zmon.offline.analyze.formats import Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.pipeline import with_replayed_saving
 from zmon.schema.names import JOB_ID
 
@@ -60,7 +60,9 @@ def analyze(
     if form is not Format.STEPS and (job is not None or attempt is not None):
         raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
     if form is Format.FLIGHT_RECORDER:
-        analysis = _stuck(selected)
+        dumps, name = flight_recorder.read(files), files[0].absolute().parent.name
+        notes = [*map(plain, (*selected.notes, *dumps.notes))]
+        analysis = analyze_dumps(dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", notes)
         show(as_json, flight_document(analysis), flight_report(analysis))
         sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
     what_ifs = None
@@ -83,14 +85,6 @@ def analyze(
         answer["what_if"] = what_if_document(what_ifs, trace.workers)
     show(as_json, answer, report(log, attempts, Console().width, extra))
     sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
-
-
-def _stuck(selected: Chosen) -> FlightAnalysis:
-    dumps = flight_recorder.read(selected.files)
-    name = selected.files[0].absolute().parent.name
-    return analyze_dumps(
-        dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", [*map(plain, (*selected.notes, *dumps.notes))]
-    )
 
 
 def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:

@@ -92,7 +92,9 @@ def hub(
     if listening.check_config:
         _check(sources)
     else:
-        _lock(data_dir)
+        with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
+            next_step = "End it first, or choose another one with --data-dir"
+            lock_directory(data_dir, "hub.lock", "another zmon hub is running", next_step)
     search_seldom()
     config = HubConfig(
         urls,
@@ -125,11 +127,3 @@ def _check(sources: Iterable[TargetSource]) -> None:
                 source.check()
             except ZmonError as error:
                 raise UsageError(str(error)) from error
-
-
-def _lock(data_dir: Path) -> None:
-    """Keep other hubs away from the data directory. Raises UsageError if one has it."""
-    with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
-        lock_directory(
-            data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
-        )

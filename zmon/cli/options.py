@@ -12,18 +12,20 @@ from typing import Any
 
 import click
 import platformdirs
+from click.decorators import FC
 
 from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
 
-Decorator = Callable[[click.decorators.FC], click.decorators.FC]
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 
-def gathered(name: str, make: Callable[..., object], *options: Decorator) -> Callable[[Any], Callable[..., None]]:
+def gathered(
+    name: str, make: Callable[..., object], *options: Callable[[Any], Any]
+) -> Callable[[Any], Callable[..., None]]:
     """Return a decorator with options whose values a command gets as one argument: what `make` returns for them."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -75,7 +77,7 @@ insecure_public_option = click.option(
 )
 
 
-def file_option(flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str) -> Decorator:
+def file_option(flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str) -> Callable[[FC], FC]:
     """Return an option that takes the path of a file, whose value is what `read` returns for it."""
     return click.option(
         flag,
@@ -115,7 +117,7 @@ allowed_hosts_option = click.option(
 )
 
 
-def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Decorator:
+def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Callable[[FC], FC]:
     """Return an option with the URL of a part. `of_stack`: without a value the command looks it up with `stack_url`."""
     otherwise = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
     return click.option(
@@ -136,7 +138,7 @@ http_config_option = file_option("--http-config", "http", VARIABLE, read_http_co
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def port_option(default: int) -> Decorator:
+def port_option(default: int) -> Callable[[FC], FC]:
     """Return the option `--port` of a daemon."""
     return click.option(
         "--port", type=click.IntRange(1, 65535), default=default, show_default=True, help="Port to listen on."

@@ -133,7 +133,9 @@ def _evaluation(state: PrometheusState) -> Check:
     if not ours:
         result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
-    waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, state.up_seconds)]
+    # The first evaluation of a group has an offset of its own.
+    up_seconds = 0.0 if state.up_seconds is None else state.up_seconds
+    waiting = [group for group in ours if group.last_evaluation.year == 1 and up_seconds < group.interval]
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
@@ -150,11 +152,6 @@ def _evaluation(state: PrometheusState) -> Check:
     not_due = f"; not due yet: {listed([group.name for group in waiting])}" if waiting else ""
     oldest = max(0.0, max(ages.values()))
     return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")
-
-
-def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
-    """Return True if Prometheus may not have evaluated a group yet: its first evaluation has an offset of its own."""
-    return up_seconds is None or up_seconds < group.interval
 
 
 def _links(state: PrometheusState) -> list[Check]:

@@ -58,11 +58,11 @@ class Page:
     def render(self) -> bytes:
         """Return the page in the text exposition format."""
         try:
-            return generate_latest(self)  # type: ignore[arg-type]  # it calls `collect`, as of a registry
+            return generate_latest(self)
         except UnicodeEncodeError:  # a label is not UTF-8, as the name of a device: it must not hide all other series
             for family in self._families.values():
                 family.samples = [
                     sample._replace(labels={name: plain(text) for name, text in sample.labels.items()})
                     for sample in family.samples
                 ]
-            return generate_latest(self)  # type: ignore[arg-type]
+            return generate_latest(self)

@@ -18,7 +18,8 @@ def row_of(kind: type[T], state: object, **others: Any) -> T:
 
     Both are a Struct or a dataclass with slots.
     """
-    names, values = _common(kind, type(state))
+    types: tuple[Any, Any] = kind, type(state)  # mypy takes no type for hashable
+    names, values = _common(*types)
     return kind(**{**dict(zip(names, values(state), strict=True)), **others})
 
 

@@ -12,7 +12,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -159,8 +159,8 @@ class Stack:
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
 
-        def part(name: str, url: str, health: str, command: Sequence[str], **others: Mapping[str, str]) -> Part:
-            return Part(name, command, url, url + health, data / "logs" / f"{name}.log", **others)
+        def part(name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
+            return Part(name, command, url, url + health, data / "logs" / f"{name}.log", headers=headers)
 
         prometheus = [
             find_program("prometheus"),
@@ -181,20 +181,20 @@ class Stack:
         ]
         hub = ["--port", port["hub"], "--agents", ",".join(a.url for a in agents), "--data-dir", str(data)]
         dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
-        alertmanager_login = {
-            "ZMON_ALERTMANAGER_URL": urls.alertmanager,
-            "ZMON_ALERTMANAGER_USER": login[0],
-            "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
-        }
         parts = [
             part("prometheus", urls.prometheus, "/-/ready", prometheus),
-            part("alertmanager", urls.alertmanager, "/-/ready", alertmanager, headers=basic_auth(password.USER, text)),
+            part("alertmanager", urls.alertmanager, "/-/ready", alertmanager, **basic_auth(password.USER, text)),
             *agents,
             part("hub", urls.hub, "/healthz", [*self._zmon("hub"), *hub]),
         ]
         if self.has_dashboard:
             command = [*self._zmon("dashboard"), *dashboard]
-            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", command, env=alertmanager_login))
+            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", command))
+            parts[-1].env = {
+                "ZMON_ALERTMANAGER_URL": urls.alertmanager,
+                "ZMON_ALERTMANAGER_USER": login[0],
+                "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
+            }
         return parts
 
 

@@ -39,7 +39,7 @@ def headline(changes: Sequence[Change]) -> str:
     if step.result == "alike":
         return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
     categories = [c for c in others if c.unit == "s" and c.result == step.result]
-    mostly = ", ".join(f"{c.name} {_difference(c)}" for c in categories[:3])
+    mostly = ", ".join(f"{c.name} {1000 * ((c.after or 0.0) - (c.before or 0.0)):+.2f} ms" for c in categories[:3])
     return f"steps are {step.result}: {amount}{f'; mostly {mostly}' if mostly else ''}"
 
 
@@ -99,7 +99,3 @@ def _amount(change: Change, value: float | None) -> str:
     if change.unit == "s":
         return f"{1000 * value:.2f} ms"
     return f"{value:,.0f} /s" if change.unit else f"{value:.5g}"
-
-
-def _difference(change: Change) -> str:
-    return f"{1000 * ((change.after or 0.0) - (change.before or 0.0)):+.2f} ms"

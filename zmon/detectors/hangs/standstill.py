@@ -142,14 +142,10 @@ def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
             return state.overdue_seconds > 0
         if state.steps >= _LEARNED_STEPS:
             return state.step_seconds - state.unobserved_seconds > shared
-        return state.state_seconds - state.unobserved_seconds > shared and _takes_part(state, usual)
+        takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
+        return state.state_seconds - state.unobserved_seconds > shared and takes_part
 
     return [r for r in alive if is_overdue(r)]
-
-
-def _takes_part(state: RankState, usual: float) -> bool:
-    """Return True if a rank has entered at least half as many collectives as usual for the ranks that train."""
-    return 0 < usual <= 2 * _num_collectives(state)
 
 
 def _num_collectives(state: RankState) -> int:

@@ -22,8 +22,7 @@ from zmon.doctor.kubernetes import agents, monitoring, objects
 from zmon.errors import Forbidden, Unreachable, UsageError
 from zmon.web.kubernetes.agent_pods import Pod, PodSelection
 from zmon.web.kubernetes.api_server import ApiServer
-from zmon.web.kubernetes.requests import list_objects
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import Resource, list_objects
 
 __all__ = ["checks_of"]
 

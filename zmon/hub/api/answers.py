@@ -27,8 +27,7 @@ from zmon.schema.names import STALL
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, route
-from zmon.web.shared_page import SharedPage
-from zmon.web.work_queue import WorkQueue
+from zmon.web.work_queue import SharedPage, WorkQueue
 
 if TYPE_CHECKING:
     from zmon.hub import Hub

@@ -53,7 +53,8 @@ class CapsuleStore:
         directory = self.directory(capsule.finding.id)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
         if rows is None:
-            rows = _bytes(directory / STEPS)
+            present = directory / STEPS
+            rows = present.read_bytes() if present.is_file() else b""
         files = {
             STEPS: rows,
             CAPSULE: msgspec.json.encode(capsule),  # before the page: it says who may read the page
@@ -119,13 +120,6 @@ class CapsuleStore:
             return [path for path in self.root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()]
         except OSError:
             return []
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _modified(directory: Path) -> float:
