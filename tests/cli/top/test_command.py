@@ -20,7 +20,7 @@ import pytest
 from tests.build import NOW
 from tests.cli.top.scene import FROZEN, job, row
 from zmon.cli.main import main
-from zmon.cli.top.hub_client import connect
+from zmon.cli.top.app import connect
 from zmon.errors import Unreachable
 from zmon.job.headline import with_headline
 

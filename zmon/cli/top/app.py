@@ -1,4 +1,4 @@
-"""The screen of `zmon top`: jobs, findings and ranks, updated once a second."""
+"""The screen of `zmon top`: jobs, findings and ranks, requested from the hub and updated once a second."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -17,11 +17,16 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from zmon.cli.top import panels
-from zmon.cli.top.hub_client import Ask, connect
 from zmon.cli.top.lines import Lines, Selectable
-from zmon.errors import Unreachable
+from zmon.cli.top.panels import HubState
+from zmon.errors import NotServed, Unreachable
+from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
 
 INTERVAL_SECONDS = 1.0
+TIMEOUT_SECONDS = 2.0
+MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
 TEXT = """\
 up, down   select a job             enter   show only that job, or all
@@ -41,6 +46,38 @@ ranks      ! culprit
 Grey: old data. The first line says how old it is.
 unknown: no data. It does not mean zero.
 """
+
+Ask = Callable[[str | None, float], Awaitable[HubState]]
+
+
+@asynccontextmanager
+async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask]:
+    """Yield `ask(job_id, now)`: jobs, open findings, and the ranks of that job. `ask` raises Unreachable."""
+    async with http_client.session(http) as session:
+
+        async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
+            if job_id is None:
+                return (), ""
+            request = RanksRequest(job_id, MAX_RANKS, order="urgency")
+            try:
+                answer = await client.ask(session, url, endpoints.RANKS, request, TIMEOUT_SECONDS)
+            except NotServed:
+                return (), "ranks unknown: the hub has another version, or no longer knows the job"
+            except Unreachable as error:
+                return (), f"ranks unknown: {error}"
+            more = answer.num_rows - len(answer.ranks)
+            note = f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all"
+            return tuple(answer.ranks), note if more > 0 else ""
+
+        async def ask(job_id: str | None, now: float) -> HubState:
+            jobs, findings, (rows, why) = await asyncio.gather(
+                client.ask(session, url, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS),
+                client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
+                ranks(job_id),
+            )
+            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
+
+        yield ask
 
 
 class Help(ModalScreen[None]):
@@ -89,7 +126,7 @@ class Top(App[None]):
         super().__init__(ansi_color=True)  # uses the colours of the terminal, or none if NO_COLOR is set
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
-        self._hub_state: panels.HubState | None = None
+        self._hub_state: HubState | None = None
         self._outage: panels.Outage | None = None
         self._selected: str | None = None
         self._alone = False
@@ -137,7 +174,7 @@ class Top(App[None]):
                     async with asyncio.timeout(self._interval):
                         await self._ask_now.wait()
 
-    def _remember(self, state: panels.HubState) -> None:
+    def _remember(self, state: HubState) -> None:
         self._accounts.append((state.time, {job.job_id: job.time for job in state.jobs}))
         while len(self._accounts) > 1 and state.time - self._accounts[1][0] >= WINDOW_SECONDS:
             self._accounts.popleft()
