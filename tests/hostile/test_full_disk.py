@@ -25,8 +25,8 @@ from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.journal import Journal
+from zmon.hub.json_folder import RETRY_SECONDS
 from zmon.hub.pause_store import PauseStore
-from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog, files
 
@@ -84,7 +84,7 @@ STORES = {
     "end of a job": Store(
         EndedJobs,
         lambda store: record_end(store, "job"),
-        lambda store: store.prune(NOW + RETRY_SECONDS, ["job"]),
+        lambda store: store.forget_old(NOW + RETRY_SECONDS, ["job"]),
         lambda store: store.ended("job", NOW) is not None,
     ),
     "pause": Store(

@@ -16,8 +16,8 @@ from zmon.agent.sources.nic import NicSource
 from zmon.agent.sources.rdma import ERROR_COUNTERS as PORT_ERRORS
 from zmon.agent.sources.rdma import RdmaSource
 from zmon.metrics import agent_page
+from zmon.metrics.agent import least_needed
 from zmon.metrics.names import shown_errors
-from zmon.metrics.ranks import least_needed
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
 

@@ -58,8 +58,7 @@ from zmon.steplog import FOLDER, StepLog
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, application, route
-from zmon.web.shared_page import SharedPage
-from zmon.web.work_queue import WorkQueue
+from zmon.web.work_queue import SharedPage, WorkQueue
 
 log = logging.getLogger("zmon.agent")
 

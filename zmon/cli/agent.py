@@ -9,35 +9,17 @@ import click
 
 from zmon.agent import Agent, AgentConfig
 from zmon.box.roots import POD_VOLUME
-from zmon.cli.daemon import Listening, serve
-from zmon.cli.options import (
-    allowed_hosts_option,
-    bind_option,
-    box_dir_option,
-    check_config_option,
-    comma_separated,
-    data_dir_option,
-    host_option,
-    insecure_public_option,
-    port_option,
-    systemd_socket_option,
-    web_config_option,
-)
+from zmon.cli.daemon import Listening, listening_options, serve
+from zmon.cli.options import allowed_hosts_option, box_dir_option, comma_separated, data_dir_option, host_option
 from zmon.cli.thresholds import leases_option
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
-from zmon.web.live_config import LiveConfig
 
 
 @click.command()
-@bind_option
-@web_config_option
-@insecure_public_option
-@systemd_socket_option
-@check_config_option
-@port_option(StackConfig.agent_port)
+@listening_options(StackConfig.agent_port)
 @box_dir_option
 @click.option(
     "--pods-dir",
@@ -74,12 +56,7 @@ from zmon.web.live_config import LiveConfig
 @leases_option
 @allowed_hosts_option
 def agent(
-    bind: str,
-    live: LiveConfig | None,
-    insecure_public: bool,
-    systemd_socket: bool,
-    check_config: bool,
-    port: int,
+    listening: Listening,
     box_dir: Path | None,
     pods_dir: Path | None,
     host: str,
@@ -101,9 +78,8 @@ def agent(
         leases=leases,
         max_series=max_series,
         allowed_hosts=allowed_hosts,
-        web=live,
+        web=listening.live,
     )
-    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
     serve("agent", listening, lambda: Agent(config).app(), config.reserved_files)
 
 

@@ -34,14 +34,13 @@ from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
-from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
-from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.standing_ranks import StandingRanks
 from zmon.hub.unread_jobs import UnreadJobs
@@ -54,9 +53,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
-from zmon.schema.shard import Shard
 from zmon.web import http_client
-from zmon.web.live_config import reload_success
 from zmon.web.server import application
 from zmon.web.work_queue import WorkQueue
 
@@ -67,7 +64,7 @@ class Hub:
     """The hub of a cluster: its state, its loops and its HTTP application."""
 
     def __init__(self, config: HubConfig) -> None:
-        self._config = config
+        self.config = config
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
@@ -93,21 +90,6 @@ class Hub:
         self._passed_at = -math.inf  # monotonic seconds
 
     @property
-    def max_job_labels(self) -> int:
-        """The most labels of a job in /metrics."""
-        return self._config.max_job_labels
-
-    @property
-    def shard(self) -> Shard | None:
-        """The part of all jobs that this hub judges; None: all jobs."""
-        return self._config.shard
-
-    @property
-    def reload_success(self) -> float | None:
-        """1 if `--web.config.file` is used as it is now, 0 if not; None without it."""
-        return reload_success(self._config.web)
-
-    @property
     def blind(self) -> bool:
         """Return True if no agent answers. A blind hub opens and resolves nothing."""
         return not any(link.reachable for link in self.links)
@@ -129,12 +111,12 @@ class Hub:
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
             self._agents.suspected.clear()
-            interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
+            interval = self.config.alert_interval_seconds if alert else self.config.interval_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
                     await self._agents.suspected.wait()
             if alert:
-                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
+                await asyncio.sleep(self.config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
         """Run the detectors, publish what they report, and gather evidence for it."""
@@ -153,7 +135,7 @@ class Hub:
             self._standing_ranks.update(session, snapshot)
         if self._knows_agents():
             self._forget_gone_jobs(now)
-        self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
+        self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
@@ -199,7 +181,7 @@ class Hub:
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._isolated("utilization", snapshot.job_id):
-                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks, bool(stalls))
+                self.job_states.state_of(snapshot).rate(snapshot, self.config.peaks, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
@@ -282,7 +264,7 @@ class Hub:
             "agents of jobs": self._job_agents.error,
             "baselines": states.baselines.error,
             "ended jobs": self.ended_jobs.error,
-            "pauses": states.pauses.error,
+            "pauses": states.pauses.store.error,
         }
         return {part: error for part, error in errors.items() if error}
 
@@ -311,7 +293,7 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = application(self._config.allowed_hosts, self._config.web, lambda: self.last_pass_time is not None)
+        app = application(self.config.allowed_hosts, self.config.web, lambda: self.last_pass_time is not None)
         large = WorkQueue()
         incidents = IncidentAnswers(self.incidents.folder, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
@@ -319,7 +301,7 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with http_client.session(self._config.http, self._config.max_connections) as session:
+        async with http_client.session(self.config.http, self.config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

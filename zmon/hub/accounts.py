@@ -23,11 +23,11 @@ SAVE_SECONDS = 5.0
 MAX_AGE_SECONDS = 90 * 86400.0  # at this age the file of a job that no agent reports is deleted
 
 
-class Accounts:
+class Accounts(JsonFolder[Account]):
     """The accounts of this hub's jobs, by job id."""
 
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
-        self.files = JsonFolder(
+        super().__init__(
             folder,
             msgspec.json.Decoder(Account).decode,
             "the time account of the job starts anew",
@@ -39,16 +39,11 @@ class Accounts:
         self._on_disk: dict[str, Account] = {}
         self._saved_at = time.monotonic()
 
-    @property
-    def error(self) -> str | None:
-        """The reason why the time accounts cannot be written, or None."""
-        return self.files.error
-
     def account_of(self, snapshot: Snapshot) -> Account:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
         job_id = snapshot.job_id
         account = self._accounts.get(job_id)
-        if account is None and (account := self.files.get(job_id)) is not None:
+        if account is None and (account := self.get(job_id)) is not None:
             self._on_disk[job_id] = copy.deepcopy(account)
         if account is None or account.is_other_job(snapshot):
             account = Account(job_id)
@@ -74,11 +69,12 @@ class Accounts:
         self._saved_at = now
         self.save()
         reported = set(job_ids)
-        for job_id in self._accounts.keys() - reported - self.files.unwritten.keys():
+        for job_id in self._accounts.keys() - reported - self.unwritten.keys():
             del self._accounts[job_id]
             self._written.pop(job_id, None)
             self._on_disk.pop(job_id, None)
-        self.files.prune(now, lambda job_id: job_id not in reported and self._is_old(job_id))
+        oldest = time.time() - MAX_AGE_SECONDS
+        self.prune(now, lambda job_id: job_id not in reported and self.path(job_id).stat().st_mtime < oldest)
 
     def save(self) -> None:
         """Write the accounts that have changed since they were last written."""
@@ -88,11 +84,8 @@ class Accounts:
     def _save(self, job_id: str) -> None:
         account = self._accounts[job_id]
         data = msgspec.json.encode(account)
-        if data != self._written.get(job_id) or job_id in self.files.unwritten:
+        if data != self._written.get(job_id) or job_id in self.unwritten:
             self._written[job_id] = data
-            self.files.put(job_id, account)
-            if job_id not in self.files.unwritten:
+            self.put(job_id, account)
+            if job_id not in self.unwritten:
                 self._on_disk[job_id] = copy.deepcopy(account)
-
-    def _is_old(self, job_id: str) -> bool:
-        return time.time() - self.files.path(job_id).stat().st_mtime > MAX_AGE_SECONDS

@@ -112,7 +112,7 @@ class BaselineRecorder:
     def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""
         name = curve_name(snapshot)
-        curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
+        curve, unusable = self._baselines.curve(name), self._baselines.unusable.get(name)
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
     def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
+from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding

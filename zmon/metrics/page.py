@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import CollectorRegistry
 
 from zmon.format import plain
 from zmon.metrics.names import SPECS, STEP_SECONDS_BOUNDS
@@ -74,14 +68,12 @@ class Page:
 
     def render(self) -> bytes:
         """Return the page in the text exposition format."""
-        registry = CollectorRegistry()
-        registry.register(self)
         try:
-            return generate_latest(registry)
+            return generate_latest(self)
         except UnicodeEncodeError:  # a label is not UTF-8, as the name of a device: it must not hide all other series
             for family in self._families.values():
                 family.samples = [
                     sample._replace(labels={name: plain(text) for name, text in sample.labels.items()})
                     for sample in family.samples
                 ]
-            return generate_latest(registry)
+            return generate_latest(self)

@@ -63,13 +63,8 @@ class Discovery:
 
     def note_left_out(self, number: int) -> None:
         """Record how many agents are not asked, because the hub has no open files for them."""
-        if number <= 0:
-            self.errors.pop(_LEFT_OUT, None)
-            return
-        line = f"not asked: {counted(number, 'agent')}, because a hub reserves open files for no more. Use another hub"
-        if self.errors.get(_LEFT_OUT) != line:
-            log.error("%s", line)
-        self.errors[_LEFT_OUT] = line
+        reason = "because a hub reserves open files for no more. Use another hub"
+        self._note(_LEFT_OUT, f"not asked: {counted(number, 'agent')}, {reason}" if number > 0 else "")
 
     async def _follow(
         self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
@@ -82,17 +77,14 @@ class Discovery:
     def _record(self, source: str, answer: Answer, publish: Callable[[tuple[str, ...]], None]) -> None:
         if isinstance(answer, ZmonError):
             self._hold_no_longer(source)
-            self._tell(source, str(answer))
+            self._note(source, str(answer))
             return
         known = self._targets.get(source, ())
         if len(answer) < _LEAST_SHARE * len(known):
             self._hold(source, answer, publish)
             return
         self._hold_no_longer(source)
-        if answer:
-            self.errors.pop(source, None)
-        else:
-            self._tell(source, "it names no agent")
+        self._note(source, "" if answer else "it names no agent")
         if answer != known:
             log.info("%s has %s", source, counted(len(answer), "agent"))
         self._targets[source] = answer
@@ -102,7 +94,7 @@ class Discovery:
         known = self._targets[source]
         if (timer := self._timers.pop(source, None)) is None:
             line = f"it names {counted(len(answer), 'agent')} instead of {len(known)}: the others are asked for"
-            self._tell(source, f"{line} {duration(HOLD_SECONDS)} more, in case that the list is not whole")
+            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case that the list is not whole")
             due = asyncio.get_running_loop().time() + HOLD_SECONDS
         else:
             due = timer.when()
@@ -119,7 +111,11 @@ class Discovery:
         if timer := self._timers.pop(source, None):
             timer.cancel()
 
-    def _tell(self, source: str, error: str) -> None:
+    def _note(self, source: str, error: str) -> None:
+        """Record why the last answer of a source is not used; empty if it is."""
+        if not error:
+            self.errors.pop(source, None)
+            return
         if self.errors.get(source) != error:
             log.error("%s: %s", source, error)
         self.errors[source] = error

@@ -13,7 +13,6 @@ from zmon.hub.discovery.target import PolledSource, in_order
 from zmon.web import client
 
 _JOB = "zmon-agent"
-_INTERVAL_SECONDS = 15.0
 _TIMEOUT_SECONDS = 5.0
 _MAX_JOBS = 8  # in a message
 
@@ -34,7 +33,7 @@ class _Answer(msgspec.Struct, frozen=True):
 class PrometheusTargets(PolledSource):
     """The agents that a Prometheus scrapes, whether they answer it or not."""
 
-    interval_seconds = _INTERVAL_SECONDS
+    interval_seconds = 15.0
 
     def __init__(self, base: str) -> None:
         self.name, self._base = f"prometheus:{base}", base
