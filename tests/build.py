@@ -223,6 +223,11 @@ def evidence(**fields: Any) -> StallEvidence:
     return msgspec.convert(fields, StallEvidence)
 
 
+def opened_id(fault: str = "f1", time: float = NOW) -> str:
+    """Return the id of the finding that opened at that time about a fault."""
+    return f"{fault}-{int(time):x}"
+
+
 def finding(**changes: Any) -> Finding:
     """Return a critical finding about rank 2; `evidence` may be written as in JSON."""
     given = changes.pop("evidence", {"pids": [1002]})

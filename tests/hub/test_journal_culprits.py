@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.build import NOW, finding, rank_state, words
+from tests.build import NOW, finding, opened_id, rank_state, words
 from zmon.detectors.new_finding import rank_row
 from zmon.hub.journal import HOLD_SECONDS, Journal
 from zmon.job.merging import joined
@@ -216,7 +216,12 @@ def test_second_culprit_joins_the_finding_at_once(journal, journal_path):
     journal.open_or_update(finding_of(2, cause="rank_frozen", severity="warning"), NOW)
     journal.open_or_update(frozen_and_killed(), NOW + 1)
     (current,) = journal.active()
-    assert (current.id, current.cause, current.ranks, current.severity) == ("f1", "rank_frozen", (2, 0), "critical")
+    assert (current.id, current.cause, current.ranks, current.severity) == (
+        opened_id(),
+        "rank_frozen",
+        (2, 0),
+        "critical",
+    )
     assert "; also: rank 0 exited" in current.summary
     assert "dmesg" in current.detail
     (published,) = journal.published()

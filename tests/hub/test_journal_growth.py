@@ -5,12 +5,13 @@ from dataclasses import replace
 
 import msgspec
 
-from tests.build import NOW, evidence, finding, rank_state
+from tests.build import NOW, evidence, finding, opened_id, rank_state
 from zmon.detectors.new_finding import rank_row
 from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
 BULK = evidence(ranks=[msgspec.to_builtins(rank_row(rank_state()))], in_flight={"0": {}}, stacks={"0": {}}, pids=[7])
+OLD = opened_id("old", NOW - 1000)
 
 
 def resolve(journal, job_id, time):
@@ -18,20 +19,20 @@ def resolve(journal, job_id, time):
         journal.resolve(job_id, "stall", time + seconds)
 
 
-def open_and_resolve(journal, number, **changes):
+def open_and_resolve(journal, number, begin=NOW):
     """Open and resolve this number of findings, one every ten seconds."""
-    for time in range(number):
-        new = finding(id=f"f{time}", job_id=f"job-{time}", evidence=BULK, detected=NOW + 10 * time, **changes)
-        journal.open_or_update(new, NOW + 10 * time)
-        resolve(journal, f"job-{time}", NOW + 10 * time + 5)
+    for index in range(number):
+        time = begin + 10 * index
+        journal.open_or_update(finding(id=f"f{index}", job_id=f"job-{index}", evidence=BULK, detected=time), time)
+        resolve(journal, f"job-{index}", time + 5)
 
 
 def test_only_the_last_resolved_findings_are_remembered(journal, journal_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     open_and_resolve(journal, 9)
-    assert [f.id for f in journal.all()] == ["f8", "f7", "f6", "old"]
-    assert [f.id for f in journal.active()] == ["old"]
+    assert [f.id for f in journal.all()] == [*(opened_id(f"f{number}", NOW + 10 * number) for number in (8, 7, 6)), OLD]
+    assert [f.id for f in journal.active()] == [OLD]
     assert Journal(journal_path).all() == journal.all()
 
 
@@ -41,7 +42,7 @@ def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypat
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     open_and_resolve(journal, 9)
     resolve(journal, "goes-on", NOW + 1000)
-    assert journal.find("old").resolved == NOW + 1002
+    assert journal.find(OLD).resolved == NOW + 1002
 
 
 def test_old_resolved_findings_lose_their_bulky_evidence(journal, journal_path, monkeypatch):
@@ -54,20 +55,20 @@ def test_old_resolved_findings_lose_their_bulky_evidence(journal, journal_path, 
 
 def test_bulky_evidence_is_dropped_once_the_final_capsule_is_written(journal):
     journal.open_or_update(finding(evidence=BULK), NOW)
-    journal.record_capsule(replace(journal.find("f1"), capsule="/incidents/f1"))
-    assert (journal.find("f1").evidence, journal.find("f1").capsule) == (BULK, "/incidents/f1")
-    before = journal.find("f1")
+    journal.record_capsule(replace(journal.find(opened_id()), capsule="/incidents/f1"))
+    assert (journal.find(opened_id()).evidence, journal.find(opened_id()).capsule) == (BULK, "/incidents/f1")
+    before = journal.find(opened_id())
     resolve(journal, "job", NOW + 5)
     journal.record_capsule(replace(before, capsule="/incidents/f1"))  # written before it resolved
-    assert journal.find("f1").evidence == BULK
-    written = journal.find("f1")
-    journal.attach("f1", evidence(stderr_tail={}))
+    assert journal.find(opened_id()).evidence == BULK
+    written = journal.find(opened_id())
+    journal.attach(opened_id(), evidence(stderr_tail={}))
     journal.record_capsule(written)  # evidence that arrived since is not in it
-    assert "stacks" in journal.find("f1").evidence.names
-    journal.record_capsule(journal.find("f1"))
-    assert set(journal.find("f1").evidence.names) == {"pids", "stderr_tail", "dropped"}
-    journal.attach("f1", evidence(stacks={"0": {"stack": "late"}}))
-    assert "stacks" not in journal.find("f1").evidence.names
+    assert "stacks" in journal.find(opened_id()).evidence.names
+    journal.record_capsule(journal.find(opened_id()))
+    assert set(journal.find(opened_id()).evidence.names) == {"pids", "stderr_tail", "dropped"}
+    journal.attach(opened_id(), evidence(stacks={"0": {"stack": "late"}}))
+    assert "stacks" not in journal.find(opened_id()).evidence.names
 
 
 def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
@@ -76,7 +77,7 @@ def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
     journal.open_or_update(finding(), NOW)
     largest = 0
     for number in range(300):
-        journal.attach("f1", evidence(exit_status=f"{number:1000}"))
+        journal.attach(opened_id(), evidence(exit_status=f"{number:1000}"))
         largest = max(largest, journal_path.stat().st_size)
     assert largest < 25_000
     assert Journal(journal_path).all() == journal.all()
@@ -87,22 +88,34 @@ def test_file_that_cannot_be_rewritten_is_unchanged(journal_path, monkeypatch):
     journal = Journal(journal_path)
     journal.open_or_update(finding(), NOW)
     (journal_path.parent / f".{journal_path.name}.partial").mkdir()
-    journal.attach("f1", evidence(exit_status="x" * 2_000))
+    journal.attach(opened_id(), evidence(exit_status="x" * 2_000))
     assert journal.error is not None
-    journal.attach("f1", evidence(exit_status="y"))
+    journal.attach(opened_id(), evidence(exit_status="y"))
     assert journal.error is None
     (journal_path.parent / f".{journal_path.name}.partial").rmdir()
     assert Journal(journal_path).all() == journal.all()
 
 
-def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
+def test_id_of_a_finding_that_was_forgotten_is_not_used_again(journal_path, monkeypatch):
+    """Its incident is on disk for longer, and links lead to it."""
     monkeypatch.setattr(module, "MAX_RESOLVED", 2)
-    for again in range(4):
-        assert journal.open_or_update(finding(id="a", onset=NOW + 10 * again), NOW + 10 * again, separate=True)
-        resolve(journal, "job", NOW + 10 * again + 5)
-    assert [(f.id, f.onset) for f in sorted(journal.all(), key=lambda f: f.onset)] == [
-        ("a-3", NOW + 20), ("a-4", NOW + 30)
-    ]  # fmt: skip
+    ids = set()
+    for time in (NOW, NOW - 1000, NOW + 1000):
+        journal = Journal(journal_path)
+        journal.open_or_update(finding(id="a"), time)
+        ids |= {f.id for f in journal.active()}
+        resolve(journal, "job", time + 5)
+        open_and_resolve(journal, 3, time + 10)
+        assert not any(f.id.startswith("a-") for f in Journal(journal_path).all())
+    assert len(ids) == 3
+
+
+def test_finding_resolves_although_all_that_are_remembered_are_newer(journal, journal_path, monkeypatch):
+    """The clock was set back."""
+    monkeypatch.setattr(module, "MAX_RESOLVED", 2)
+    open_and_resolve(journal, 3)
+    open_and_resolve(journal, 1, NOW - 1000)
+    assert (journal.active(), Journal(journal_path).active(), journal.error) == ([], [], None)
 
 
 def test_only_the_owner_can_read_findings(journal_path, monkeypatch):

@@ -116,10 +116,8 @@ class Journal:
         same = [f for f in active if not separate and f.is_stall == finding.is_stall]
         current = next((f for f in active if f in same or _same_fault(f, finding.id)), None)
         if current is None:
-            earlier = sum(_same_fault(f, finding.id) for f in self._findings.values())
-            if earlier:
-                ids = (f"{finding.id}-{number}" for number in count(earlier + 1))
-                finding = replace(finding, id=next(name for name in ids if name not in self._findings))
+            ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # another one if the clock was set back
+            finding = replace(finding, id=next(name for name in ids if name not in self._findings))
             self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts)
             self._store(finding)
             return True
@@ -208,13 +206,14 @@ class Journal:
 
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
+        line = self._line(finding)  # before it may be pruned: if the clock was set back, others are newer
         self._put(finding)
         with self.errors.watched(self._path):
             if self._unwritten:
                 self._rewrite()
                 return
             self._unwritten = True
-            size = append_line(self._path, self._line(finding))
+            size = append_line(self._path, line)
             self._unwritten = False
             if size > self._rewrite_at:
                 self._rewrite_at = 2 * size  # if the disk is full, the rewrite is not tried again at every line
@@ -257,5 +256,5 @@ def _without_bulk(finding: Finding) -> Finding:
 
 
 def _same_fault(finding: Finding, fault_id: str) -> bool:
-    """Return True if the finding is about that fault. Its second occurrence has the id `<fault_id>-2`."""
+    """Return True if the finding is about that fault: its id is `<fault_id>-<second in which it opened>`."""
     return finding.id.partition("-")[0] == fault_id
