@@ -1,11 +1,14 @@
 """Tests of the journal: one fault is one finding from its opening to its end, across restarts."""
 
+import errno
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.build import NOW, evidence, finding, opened_id
+from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 from zmon.schema.evidence import StallEvidence
 
@@ -179,6 +182,61 @@ def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal
     journal_path.write_bytes(journal_path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
     (read,) = Journal(journal_path).all()
     assert (read.id, read.evidence) == (opened_id(), StallEvidence())
+    assert b"of_a_newer_zmon" in journal_path.read_bytes()
+
+
+@pytest.mark.parametrize("change", [b'"schema":{"of":2}', b'"ranks":"all"', b'"key_of_a_newer_zmon":1'])
+def test_rewrite_keeps_the_line_of_a_newer_version(journal, journal_path, change):
+    """The hub was downgraded: its successor will read what it cannot."""
+    journal.open_or_update(finding(), NOW)
+    line = journal_path.read_bytes().replace(b'"id":"f1-6b49d200"', b'"id":"newer",' + change)
+    journal_path.write_bytes(line)
+    for second in range(2):
+        restarted = Journal(journal_path)
+        restarted.open_or_update(finding(id="f2", job_id="other"), NOW + second)
+        Journal(journal_path)
+    assert line in journal_path.read_bytes()
+
+
+def test_later_line_that_cannot_be_read_replaces_the_earlier_one(journal, journal_path):
+    """A finding that a newer version resolved is not open again."""
+    journal.open_or_update(finding(), NOW)
+    line = json.dumps({"id": opened_id(), "resolved": {"of_a_newer_zmon": NOW}}).encode()
+    with journal_path.open("ab") as file:
+        file.write(line + b"\n")
+    assert Journal(journal_path).all() == []
+    assert journal_path.read_bytes() == line + b"\n"
+
+
+def test_number_of_unreadable_lines_is_bounded(journal_path, monkeypatch, caplog):
+    monkeypatch.setattr(module, "MAX_RESOLVED", 3)
+    journal_path.parent.mkdir()
+    journal_path.write_text("".join(f"{number}\n" for number in range(9)))
+    Journal(journal_path)
+    assert journal_path.read_text() == "6\n7\n8\n"
+    assert "3 lines" in caplog.text
+
+
+def test_file_that_cannot_be_read_is_never_replaced(journal, journal_path, monkeypatch):
+    journal.open_or_update(finding(), NOW)
+    journal.open_or_update(finding(id="b", job_id="other"), NOW)
+    before = journal_path.read_bytes()
+
+    def fails(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fails)
+        restarted = Journal(journal_path)
+        restarted.open_or_update(finding(), NOW + 1000)
+        restarted.retry(NOW + 1000)
+        assert "Input/output error (when it was read)" in restarted.error
+    assert journal_path.read_bytes() == before
+    restarted.retry(NOW + 2000)
+    assert restarted.error is None
+    for each in (restarted, Journal(journal_path)):
+        assert {f.id for f in each.active()} == {opened_id(time=NOW + 1000), opened_id("b")}
+        assert each.find(opened_id()).resolved == NOW
 
 
 def test_restart_drops_the_lines_that_were_superseded(journal, journal_path):

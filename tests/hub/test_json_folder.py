@@ -1,6 +1,8 @@
 """Tests of a folder of JSON files: changed files are read again, damaged ones are not used, old ones are deleted."""
 
+import errno
 import os
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -48,6 +50,34 @@ def test_damaged_file_is_logged_once_until_it_is_replaced(files, damage, caplog)
     files.put("a", [1])
     assert files.get("a") == [1]
     assert not files.unusable
+    assert (files.folder / "a.json.unusable").read_bytes() == damage
+    assert files.stored_keys() == ["a"]
+
+
+def test_file_of_a_newer_version_is_kept_although_nobody_has_read_it_before_the_write(files, caplog):
+    files.folder.mkdir()
+    files.path("a").write_text('{"of":"a newer zmon"}')
+    for number in (1, 2):
+        files.put("a", [number])
+    assert (files.folder / "a.json.unusable").read_text() == '{"of":"a newer zmon"}'
+    assert f"{files.path('a')} was not used; it is kept as a.json.unusable" in caplog.text
+
+
+def test_file_that_cannot_be_read_is_never_replaced(files, monkeypatch):
+    def fails(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    files.folder.mkdir()
+    files.path("a").write_text("[1]")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fails)
+        assert files.get("a") is None
+        files.put("a", [2])
+        assert files.error == f"cannot write {files.path('a')}: Input/output error"
+    assert files.path("a").read_text() == "[1]"
+    files.retry(NOW)
+    assert (files.path("a").read_text(), files.error) == ("[2]", None)
+    assert (files.folder / "a.json.unusable").read_text() == "[1]"
 
 
 def test_success_of_one_file_does_not_hide_the_error_of_another(files, caplog):

@@ -53,9 +53,10 @@ def test_only_the_newest_places_are_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["{", '{"schema": 2, "name": "ranker", "pauses": []}'])
-def test_damaged_file_is_ignored_and_replaced(tmp_path: Path, damage: str) -> None:
+def test_damaged_file_is_ignored_and_kept(tmp_path: Path, damage: str) -> None:
     (tmp_path / "ranker.json").write_text(damage)
-    store = PauseStore(tmp_path)
+    store = PauseStore(tmp_path, SteadyClock(hold_seconds=0.0))
     assert store.pauses("ranker", NOW) == ()
     store.record("ranker", [LOADING], 6.2, NOW)
     assert PauseStore(tmp_path).pauses("ranker", NOW)
+    assert (tmp_path / "ranker.json.unusable").read_text() == damage

@@ -21,6 +21,7 @@ from tests.steplog.build import (
 from zmon.box import layout
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
+from zmon.steplog import read_runs
 
 
 def steps_of(root, *ranks):
@@ -172,6 +173,23 @@ def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(box, root):
         path.write_bytes(content[:end])
         append_once(root, box)
         assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("offset", [8, 30], ids=["version", "identity"])
+def test_segment_of_another_version_is_kept_and_reported(box, root, offset):
+    box.steps(5)
+    append_once(root, box)
+    (path,) = segments(root)
+    content = bytearray(path.read_bytes())
+    content[offset] ^= 7
+    path.write_bytes(content)
+    for _ in range(2):
+        append_once(root, box)
+    kept = path.with_name(path.name.replace(".steps", ".unusable.steps"))
+    assert {each: each.read_bytes() == content for each in segments(root)} == {path: False, kept: True}
+    runs, unusable = read_runs(path.parent)
+    assert ([step_numbers(run) for run in runs], len(unusable)) == ([up_to(5)], 1)
+    assert str(kept) in unusable[0]
 
 
 # -- the disk ----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.errors import ZmonError
-from zmon.hub.json_folder import JsonFolder
+from zmon.hub.json_folder import JsonFolder, decoder
 from zmon.schema.curve import Point, ScalingCurve, in_order
 
 FOLDER = "baselines"  # name of the folder in the data directory
@@ -21,6 +21,9 @@ class _File(msgspec.Struct):
     schema: int
     name: str
     points: list[Point]
+
+
+_decode = decoder(_File)
 
 
 class BaselineStore(JsonFolder[_File]):
@@ -56,9 +59,7 @@ class BaselineStore(JsonFolder[_File]):
 
 def _decoded(data: bytes) -> _File:
     """Return the content of a file, which a person may have edited. Raises ValueError for impossible numbers."""
-    content = msgspec.json.decode(data, type=_File)
-    if content.schema != 1:
-        raise ValueError(f"schema {content.schema} belongs to another version of zmon")
+    content = _decode(data)
     for p in content.points:
         counts = (p.ranks, p.ranks_per_host or 1, p.processors_per_host or 1)
         amounts = (p.half_width_seconds or 0.0, *p.causes.values(), *p.sent_bytes.values())

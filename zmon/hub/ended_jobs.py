@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-import msgspec
-
-from zmon.hub.json_folder import JsonFolder
+from zmon.hub.json_folder import JsonFolder, decoder
 from zmon.job.ended_job import SHOWN_SECONDS, JobRecord, after_launch, with_end
 from zmon.job.restarts import is_over, is_settled, launch_end, launch_start
 from zmon.schema.finding import Finding
 from zmon.schema.job import EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.launch_end import LaunchEnd
+from zmon.schema.names import SCHEMA
 from zmon.steplog.files import SteadyClock
 
 FOLDER = "ended"  # name of the folder in the data directory
@@ -29,7 +28,7 @@ class EndedJobs(JsonFolder[JobRecord]):
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
         super().__init__(
             folder,
-            msgspec.json.Decoder(JobRecord).decode,
+            decoder(JobRecord, SCHEMA),
             "the end of that job is not shown",
             "the end of the job is lost when the hub ends",
             sync=True,

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from zmon.hub.agent_link import FORGET_SECONDS, AgentLink
-from zmon.hub.json_folder import JsonFolder
+from zmon.hub.json_folder import JsonFolder, decoder
 
 FOLDER = "agents"  # name of the folder in the data directory
 _KEY = "jobs"
@@ -33,7 +33,7 @@ class JobAgents:
     def __init__(self, folder: Path) -> None:
         self._files = JsonFolder(
             folder,
-            msgspec.json.Decoder(_Reported).decode,
+            decoder(_Reported),
             "findings of finished jobs stay open until all agents have answered",
             "after a restart of the hub, findings of finished jobs may stay open for an hour",
         )

@@ -7,7 +7,8 @@ culprits replace the published ones after they have been reported for some secon
 detector at a time, or one for each fault if the detector reports separate faults.
 
 Old resolved findings are dropped, their large evidence first, and the file is rewritten when it has grown: the hub runs
-for months.
+for months. A rewrite keeps what only another version of zmon can read: its lines stay as they are. A file that cannot
+be read is never replaced.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, fields, replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,11 @@ class _Line:
     published: Labels
 
 
+@dataclass(frozen=True, slots=True)
+class _Id:
+    id: str
+
+
 class Journal:
     """All findings of this hub, on disk and in memory."""
 
@@ -65,14 +71,16 @@ class Journal:
         self._absent_since: dict[str, float] = {}  # when the detector stopped reporting the finding, by id
         # New culprits, the time of their first report, and of their last report, by id of the finding.
         self._candidates: dict[str, tuple[tuple[int | str, ...], float, float]] = {}
+        self._others: dict[str, bytes] = {}  # lines from which this version cannot make the same line again, by id
+        self._unreadable: dict[str | bytes, bytes] = {}  # lines that are no finding for it, by id if they have one
+        self._was_read = False  # the file may be replaced only after it was read
         self._rewrite_at = REWRITE_BYTES
         self.errors = WriteErrors(log, _LOST)
-        self._unwritten = False  # a finding in memory is not in the file
+        self._unwritten = True  # the file is not what a rewrite would make it
         self._retried_at = 0.0
         with self.errors.watched(path):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
-            self._read()
-            path.touch(mode=0o600)
+            self._rewrite()
 
     @property
     def error(self) -> str | None:
@@ -190,6 +198,7 @@ class Journal:
 
     def _put(self, finding: Finding) -> None:
         self._findings[finding.id] = finding
+        self._others.pop(finding.id, None)
         if finding.resolved is None:
             self._active[finding.id] = finding
         elif self._active.pop(finding.id, None) is not None:
@@ -203,6 +212,7 @@ class Journal:
             self._findings[finding.id] = _without_bulk(finding)
         for finding in resolved[MAX_RESOLVED:]:
             del self._findings[finding.id], self._labels[finding.id]
+            self._others.pop(finding.id, None)
 
     def _store(self, finding: Finding) -> None:
         """Put a finding into memory and append it to the file."""
@@ -224,25 +234,69 @@ class Journal:
         return msgspec.json.encode({**values, "published": self._labels[finding.id]}) + b"\n"
 
     def _read(self) -> None:
-        """Read the findings of earlier hubs and rewrite the file, without lines that a crash cut off."""
-        if not self._path.exists():
-            return
-        for line in self._path.read_bytes().splitlines():
-            try:
-                finding = decode_finding(line)
-                self._labels[finding.id] = msgspec.json.decode(line, type=_Line).published
-            except msgspec.DecodeError:
-                continue
-            self._findings[finding.id] = finding
+        """Read the findings of earlier hubs. Raises OSError.
+
+        If the file could not be read for some time, a finding that opened meanwhile replaces an earlier one.
+        """
+        try:
+            lines = self._path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            lines = []
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} (when it was read)") from error
+        self._was_read = True
+        newer = {(f.job_id, f.detector): f.detected for f in self._active.values()}
+        for line in filter(None, lines):
+            self._read_line(line)
+        for f in self._findings.values():
+            if f.resolved is None and f.id not in self._active and (f.job_id, f.detector) in newer:
+                self._findings[f.id] = replace(f, resolved=newer[f.job_id, f.detector])
         self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         self._prune()
-        self._rewrite()
+        if self._unreadable:
+            log.warning(
+                "%d lines of %s are damaged or of another version of zmon; they are kept",
+                len(self._unreadable),
+                self._path,
+            )
+
+    def _read_line(self, line: bytes) -> None:
+        """Read a line, which replaces an earlier one about the same finding."""
+        try:
+            finding = decode_finding(line)
+            labels = msgspec.json.decode(line, type=_Line).published
+        except msgspec.DecodeError:
+            key = _id_of(line)
+            self._unreadable.pop(key, None)
+            self._unreadable[key] = line
+            if len(self._unreadable) > MAX_RESOLVED:
+                del self._unreadable[next(iter(self._unreadable))]
+            self._findings.pop(str(key), None)
+            return
+        self._unreadable.pop(finding.id, None)
+        self._labels[finding.id], self._findings[finding.id] = labels, finding
+        if self._line(finding) == line + b"\n":
+            self._others.pop(finding.id, None)
+        else:
+            self._others[finding.id] = line
 
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""
-        size = replace_file(self._path, (self._line(finding) for finding in self._findings.values()))
+        if not self._was_read:
+            self._read()
+        others = (line + b"\n" for line in (*self._unreadable.values(), *self._others.values()))
+        findings = (self._line(finding) for name, finding in self._findings.items() if name not in self._others)
+        size = replace_file(self._path, chain(others, findings))
         self._rewrite_at = max(REWRITE_BYTES, 2 * size)
         self._unwritten = False
+
+
+def _id_of(line: bytes) -> str | bytes:
+    """Return the id of a finding that this version cannot read; the line itself if it has none."""
+    try:
+        return msgspec.json.decode(line, type=_Id).id
+    except msgspec.DecodeError:
+        return line
 
 
 def _key(finding: Finding) -> tuple[object, ...]:

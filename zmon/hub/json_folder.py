@@ -2,6 +2,9 @@
 
 Each write replaces the file at once, so a hub that is killed loses nothing. What cannot be written is kept in memory
 and tried again. A person may delete a file, or copy it to another cluster: a file that has changed is read again.
+
+A file that cannot be read is never replaced. One that this version cannot use, because another version wrote it or it
+is damaged, is kept as `<key>.json.unusable`.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ T = TypeVar("T")
 log = logging.getLogger("zmon.hub")
 
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
-_SUFFIX = ".json"
+_SUFFIX, _ASIDE = ".json", ".unusable"
 LOG_SECONDS = 60.0  # shortest time between two lines of one part
 RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
 
@@ -56,6 +59,18 @@ class WriteErrors:
             self._log.error("%s; %s", self.error, self._consequence)
 
 
+def decoder(kind: type[T], schema: int = 1) -> Callable[[bytes], T]:
+    """Return a function that decodes a file with this number as `schema`. It raises ValueError."""
+
+    def decode(data: bytes) -> T:
+        content = msgspec.json.decode(data, type=kind)
+        if (number := getattr(content, "schema", schema)) != schema:
+            raise ValueError(f"schema {number} belongs to another version of zmon")
+        return content
+
+    return decode
+
+
 class JsonFolder(Generic[T]):
     """The files of one folder. `clock.is_steady()` says whether something may be forgotten for its age."""
 
@@ -78,6 +93,7 @@ class JsonFolder(Generic[T]):
         self._decode, self._consequence, self._sync = decode, unusable, sync
         self.errors = WriteErrors(log, unwritten)
         self._read: dict[str, tuple[tuple[int, int], T]] = {}  # (mtime, inode) of the file, and its content
+        self._usable: set[str] = set()  # keys whose file may be replaced: it was usable, or there was none
         self._retried_at = self._pruned_at = -math.inf
 
     @property
@@ -111,6 +127,7 @@ class JsonFolder(Generic[T]):
             if cached is None or cached[0] != version:
                 cached = self._read[key] = version, self._decode(path.read_bytes())
             self.unusable.pop(key, None)
+            self._usable.add(key)
             return cached[1]
         except (FileNotFoundError, NotADirectoryError):
             self.unusable.pop(key, None)
@@ -118,6 +135,7 @@ class JsonFolder(Generic[T]):
             if self.unusable.get(key) != str(error):
                 log.error("cannot use %s: %s; %s", path, error, self._consequence)
             self.unusable[key] = str(error)
+            self._usable.discard(key)
         self._read.pop(key, None)
         return None
 
@@ -126,8 +144,26 @@ class JsonFolder(Generic[T]):
         self._read.pop(key, None)
         if content is None:
             self.path(key).unlink(missing_ok=True)
-        else:
-            replace_file(self.path(key), [msgspec.json.encode(content)], self._sync)
+            self._usable.discard(key)
+            return
+        if key not in self._usable:
+            self._set_aside(key)
+        replace_file(self.path(key), [msgspec.json.encode(content)], self._sync)
+        self._usable.add(key)
+
+    def _set_aside(self, key: str) -> None:
+        """Rename a file of which `get` returned nothing, or would. Raises OSError if it cannot be read now."""
+        path = self.path(key)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return
+        with contextlib.suppress(ValueError):
+            self._decode(data)
+            if key not in self.unusable:
+                return
+        log.warning("%s was not used; it is kept as %s", path, path.name + _ASIDE)
+        path.replace(path.with_name(path.name + _ASIDE))
 
     def put(self, key: str, content: T | None) -> None:
         """Make a file have this content, or keep it in memory and note the error; `retry` then tries again."""

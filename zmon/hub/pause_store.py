@@ -1,7 +1,7 @@
 """The pauses that healed, on disk as `pauses/<name>.json`: one file for all jobs of one name.
 
 A place is forgotten a day after its last pause, because the code, the data or the storage has changed since. A file
-that cannot be read is ignored: the next pause of these jobs is a warning again.
+that cannot be used is ignored: the next pause of these jobs is a warning again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.hub.json_folder import JsonFolder
+from zmon.hub.json_folder import JsonFolder, decoder
 from zmon.schema.pause import HealedPause, Place
 from zmon.steplog.files import SteadyClock
 
@@ -34,7 +34,7 @@ class PauseStore(JsonFolder[_PauseFile]):
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
         super().__init__(
             folder,
-            msgspec.json.Decoder(_PauseFile).decode,
+            decoder(_PauseFile),
             "the pauses of these jobs are learned anew",
             "the pauses that healed are kept in memory only",
             clock=clock,
@@ -43,7 +43,7 @@ class PauseStore(JsonFolder[_PauseFile]):
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
         """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
         self.retry(now)
-        self.prune(now, lambda name: not any(_is_recent(pause, now) for pause in self._recorded(name)))
+        self.prune(now, lambda name: self._is_old(name, now))
         steady = self.clock.is_steady()
         recent = (pause for pause in self._recorded(name) if not steady or _is_recent(pause, now))
         return tuple(sorted(recent, key=lambda pause: -pause.longest_seconds))
@@ -60,7 +60,11 @@ class PauseStore(JsonFolder[_PauseFile]):
 
     def _recorded(self, name: str) -> list[HealedPause]:
         content = self.get(name)
-        return content.pauses[:MAX_PLACES] if content and content.schema == 1 else []
+        return content.pauses[:MAX_PLACES] if content else []
+
+    def _is_old(self, name: str, now: float) -> bool:
+        recent = any(_is_recent(pause, now) for pause in self._recorded(name))
+        return not recent and name not in self.unusable
 
 
 def _is_recent(pause: HealedPause, now: float) -> bool:

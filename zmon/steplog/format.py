@@ -113,6 +113,11 @@ def read_header(data: bytes) -> tuple[Run, int]:
     return run, _HEADER.size + size
 
 
+def ends_in_header(data: bytes) -> bool:
+    """Return True if a segment is cut off in its header: its writer was stopped, and nothing is in it."""
+    return len(data) < _HEADER.size or len(data) < _HEADER.size + _HEADER.unpack_from(data)[3]
+
+
 def pack_block(first: int, boundaries: bytes, size: int) -> bytes:
     """Return boundaries of `size` bytes as a block; `first` is the number of the first one."""
     body = zlib.compress(_transposed(boundaries, size), _COMPRESSION_LEVEL)

@@ -19,7 +19,16 @@ from types import MappingProxyType
 from zmon.box.reader import BoxReader
 from zmon.errors import BoxError, ZmonError
 from zmon.steplog.files import SteadyClock, child_path, write_all
-from zmon.steplog.format import MAX_BOUNDARIES, SUFFIX, Run, blocks, pack_block, pack_header, read_header
+from zmon.steplog.format import (
+    MAX_BOUNDARIES,
+    SUFFIX,
+    Run,
+    blocks,
+    ends_in_header,
+    pack_block,
+    pack_header,
+    read_header,
+)
 
 LIMIT_BYTES = 1 << 30  # 10 hours of 8 ranks at 50 steps per second, or 4 days at 5 steps per second
 MAX_AGE_SECONDS = 7 * 86400.0
@@ -177,12 +186,26 @@ def _has_space(segment: Path, segment_bytes: int) -> bool:
 
 def _begin(segment: Path, run: Run, block: bytes) -> Path:
     segment.parent.mkdir(parents=True, exist_ok=True)
+    _keep_unusable(segment)
     try:
         _write(segment, os.O_CREAT | os.O_TRUNC, pack_header(run) + block)
     except OSError:
         segment.unlink(missing_ok=True)
         raise
     return segment
+
+
+def _keep_unusable(segment: Path) -> None:
+    """Rename a segment that is damaged or of another version, because a new one needs its name."""
+    try:
+        data = segment.read_bytes()
+    except FileNotFoundError:
+        return
+    try:
+        read_header(data)
+    except ZmonError:
+        if not ends_in_header(data):
+            segment.rename(segment.with_name(segment.name.removesuffix(SUFFIX) + f".unusable{SUFFIX}"))
 
 
 def _write(segment: Path, flags: int, data: bytes) -> None:

@@ -1,5 +1,6 @@
 """Tests of incidents on disk. A failed write leaves no partial incident. Active incidents are never pruned."""
 
+import errno
 import json
 import os
 import stat
@@ -59,6 +60,35 @@ def test_update_replaces_each_file_and_keeps_the_steps(incidents):
     assert "resolved after" in (place / "report.html").read_text()
     assert (place / "steps.jsonl").read_bytes() == before
     assert [path.name for path in place.parent.iterdir()] == ["f1"]
+
+
+def test_files_of_a_newer_version_are_kept(incidents):
+    place = write_incident(incidents)
+    (place / "capsule.json").write_text('{"finding":"of a newer zmon"}')
+    before = {path.name: path.read_bytes() for path in place.iterdir()}
+    for _ in range(2):
+        write_incident(incidents, summary="of this version")
+    assert {name: (place / f"{name}.unusable").read_bytes() for name in FILES} == before
+    assert incidents.read("f1").finding.summary == "of this version"
+
+
+def test_capsule_that_cannot_be_read_is_never_replaced_or_pruned(incidents, monkeypatch):
+    def fails(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    place = write_incident(incidents)
+    capsule = incidents.read("f1")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", fails)
+        with pytest.raises(OSError, match="Input/output"):
+            incidents.write(capsule, b"")
+    finding_stat = os.stat
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            os, "stat", lambda path, **how: fails() if Path(path).name == "finding.json" else finding_stat(path, **how)
+        )
+        assert incidents.prune(()) == []
+    assert place.is_dir()
 
 
 def test_reader_never_sees_half_a_file_during_an_update(incidents):

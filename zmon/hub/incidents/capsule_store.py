@@ -3,11 +3,13 @@
     incidents/<finding id>/    finding.json  capsule.json  steps.jsonl  report.html
 
 A new directory is written under another name and renamed. In an existing one each file is replaced by rename, after all
-new files are written. A reader never sees half a file, and a full disk leaves the old files.
+new files are written. A reader never sees half a file, and a full disk leaves the old files. Files of another version
+that this one cannot read are kept beside the new ones, as `<name>.unusable`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import shutil
@@ -66,6 +68,7 @@ class CapsuleStore:
             for name, data in files.items():
                 replace_file(new / name, [data])
             if directory.is_dir():
+                _keep_unusable(directory)
                 for name in files:
                     (new / name).replace(directory / name)
             else:
@@ -122,12 +125,29 @@ class CapsuleStore:
             return []
 
 
+def _keep_unusable(directory: Path) -> None:
+    """Rename the files of an incident whose capsule cannot be decoded. Raises OSError if it cannot be read now."""
+    try:
+        msgspec.json.decode((directory / CAPSULE).read_bytes(), type=Capsule)
+    except FileNotFoundError:
+        pass
+    except msgspec.DecodeError:
+        for name in (STEPS, CAPSULE, REPORT, FINDING):
+            with contextlib.suppress(FileNotFoundError):
+                (directory / name).rename(directory / f"{name}.unusable")
+
+
 def _modified(directory: Path) -> float:
-    """Return when the finding was last written. A directory's own time does not change with its files' contents."""
+    """Return when the finding was last written; infinity, which is never old, if the disk does not tell.
+
+    A directory's own time does not change with its files' contents.
+    """
     try:
         return (directory / FINDING).stat().st_mtime
-    except OSError:
+    except FileNotFoundError:
         return 0.0
+    except OSError:
+        return math.inf
 
 
 def _size(directory: Path) -> int:
