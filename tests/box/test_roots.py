@@ -1,11 +1,15 @@
 """Tests of the directory of a user's boxes: where it is, that it is in memory, and that it is the user's own."""
 
+import contextlib
 import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.hostile.users import BOB, needs_root
-from zmon.box.roots import Places, check_owner, file_system, own_root, prepare_root
+from zmon.box.roots import Places, check_owner, check_share, file_system, own_root, prepare_root
 from zmon.errors import BoxUnavailable
 
 ME = str(os.geteuid())
@@ -29,6 +33,30 @@ def mounts(folder, kind):
 def test_named_directory_is_used_as_it_is(places, tmp_path):
     assert prepare_root({"ZMON_BOX_DIR": str(tmp_path / "named")}, places) == tmp_path / "named"
     assert not (tmp_path / "named").exists()
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "lustre", "fuse.sshfs", "of_a_newer_kernel"])
+@pytest.mark.parametrize("name", ["a network/boxes", "link/boxes"])
+def test_directory_on_a_network_is_refused(places, tmp_path, kind, name):
+    (tmp_path / "link").symlink_to(tmp_path / "a network")
+    point = str(tmp_path / "a network").replace(" ", r"\040")
+    places.mounts.write_text(f"20 1 254:0 / / rw - ext4 none rw\n21 20 0:7 / {point} rw - {kind} server:/x rw\n")
+    with pytest.raises(BoxUnavailable, match=rf"it is on {kind}, .* Set ZMON_BOX_DIR to a directory in memory"):
+        prepare_root({"ZMON_BOX_DIR": str(tmp_path / name)}, places)
+    prepare_root({"ZMON_BOX_DIR": str(tmp_path / "a network of disks")}, places)
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "ranks", "fits"), [(64, 1, False), (103, 1, True), (103, 2, False), (1024, 8, True), (0, 8, True)]
+)
+def test_boxes_take_a_small_share_of_the_memory_that_others_need(places, tmp_path, monkeypatch, mebibytes, ranks, fits):
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=mebibytes * 256, f_frsize=4096))
+    root = places.in_shm(ME) / "not made yet"
+    with (
+        contextlib.nullcontext() if fits else pytest.raises(BoxUnavailable, match=r"has .* MiB.*--shm-size.*unwatched")
+    ):
+        check_share(root, ranks, places)
+    check_share(root, 10_000, replace(places, shm=Path("/proc")))  # a file system for boxes has no limit
 
 
 def test_each_user_has_a_directory_of_mode_700(places):

@@ -40,6 +40,7 @@ def assert_one_line(err, *parts):
         (["agent", "--nonsense"], "--nonsense"),
         (["agent", "--port", "many"], "many"),
         (["agent", "--bind", "0.0.0.0"], "0.0.0.0"),
+        (["agent", "--box-dir", "/sys/zmon"], "it is on sysfs"),
         (["hub", "--bind", "10.1.2.3"], "10.1.2.3"),
         (["hub", "--agents", "node-1"], "http://"),
         (["hub", "--agents", " , "], "no agent"),

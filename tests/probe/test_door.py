@@ -61,9 +61,14 @@ PRINTED = {  # script and environment → patterns of the lines that the rank pr
         f"{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "{tmp}/file"},
         [CANNOT_CREATE.format(directory="{tmp}/file"), "False", "trained"],
     ),
-    "no box where nobody may write": (
+    "no box on a file system that may be a network": (
         f"{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "/sys/zmon"},
-        [CANNOT_CREATE.format(directory="/sys/zmon"), "False", "trained"],
+        ["zmon: cannot use /sys/zmon for black boxes: it is on sysfs, .*ZMON_BOX_DIR.*", "False", "trained"],
+    ),
+    "no box that takes much of a small /dev/shm": (
+        f"import os\nsize = os.statvfs('/dev/shm')\nos.environ['WORLD_SIZE'] = os.environ['LOCAL_WORLD_SIZE'] = "
+        f"str(size.f_blocks * size.f_frsize // 3_000_000)\n{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "/dev/shm/zmon-test"},
+        ["zmon: cannot create black boxes in /dev/shm/zmon-test: .*", "False", "trained"],
     ),
     "no box on a full disk": (
         f"{SMALL_FILES}{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "{tmp}/full"},

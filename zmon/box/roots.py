@@ -2,23 +2,32 @@
 
 The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an administrator has made `/run/zmon` for all
 users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
-kernel's write-back would make steps wait.
+kernel's write-back would make steps wait. On a network file system a rank could wait for ever, so none is used. Of
+`/dev/shm`, which loader workers and NCCL need as well, boxes take a small share or nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.box.lock import opened
+from zmon.box.versions import CURRENT
 from zmon.errors import BoxUnavailable
 
 VARIABLE = "ZMON_BOX_DIR"
 IN_MEMORY = ("tmpfs", "ramfs")
+# On these a write to mapped memory waits for a disk of this machine at most. Any other one may be a network.
+LOCAL = (*IN_MEMORY, "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "overlay")
+# Part of /dev/shm that the boxes of this host's ranks may take: 8 ranks need 820 MiB. The 64 MiB of a container are
+# little for loader workers alone, which die without more. On a host it is half of the memory.
+SHM_SHARE = 1 / 32
 POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
+_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space, tab, newline or backslash in the table of mounts
 _NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
 
 
@@ -66,10 +75,11 @@ def own_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
 def prepare_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
     """Return the directory of the boxes of this user, and create it unless the user has named another one.
 
-    Raises BoxUnavailable if it belongs to somebody else or is not in memory.
+    Raises BoxUnavailable if it belongs to somebody else, is not in memory, or was named and may be on a network.
     """
     root = own_root(env, places)
     if env.get(VARIABLE):
+        check_local(root, places.mounts)
         return root
     try:
         if (kind := file_system(root.parent, places.mounts)) not in IN_MEMORY:
@@ -85,6 +95,59 @@ def prepare_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
     return root
 
 
+def check_local(root: Path, mounts: Path = PLACES.mounts) -> None:
+    """Raise BoxUnavailable if the directory, which need not exist, is neither in memory nor on a disk of this host.
+
+    The path as it was given is compared first: to follow its links would already wait for a server that is down.
+    """
+    for path in (root.absolute(), root.resolve()):
+        kind = _mounted(path, mounts)
+        if kind and kind not in LOCAL:
+            raise BoxUnavailable(
+                f"cannot use {root} for black boxes",
+                f"it is on {kind}, where a job could wait for a server each time it writes to its box",
+                _NEXT_STEP,
+            )
+
+
+def check_share(root: Path, num_boxes: int, places: Places = PLACES) -> None:
+    """Raise BoxUnavailable if this number of boxes would take too much of /dev/shm, should the directory be there."""
+    existing = next(path for path in (root, *root.absolute().parents) if path.exists())
+    try:
+        if existing.stat().st_dev != places.shm.stat().st_dev:
+            return
+        status = os.statvfs(places.shm)
+    except OSError:
+        return  # the writer will say why
+    total, needed = status.f_blocks * status.f_frsize, num_boxes * CURRENT.file_size
+    if total and needed > total * SHM_SHARE:
+        raise BoxUnavailable(
+            f"cannot create black boxes in {root}",
+            f"those of this host take {needed / 2**20:.1f} MiB, and {places.shm} has {total / 2**20:.0f} MiB, which "
+            "loader workers and NCCL need",
+            f"Make {places.shm} {needed / SHM_SHARE / 2**20:.0f} MiB large (`--shm-size`), or set {VARIABLE} to a "
+            "tmpfs for boxes; the job continues unwatched",
+        )
+
+
+def _mounted(path: Path, mounts: Path) -> str:
+    """Return the type of the file system that is mounted over a path; empty if it is unknown.
+
+    Nothing on the file system is touched.
+    """
+    kind, longest = "", 0
+    try:
+        lines = mounts.read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        mount, _, source = line.partition(" - ")
+        point = Path(_ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), mount.split()[4]))
+        if path.is_relative_to(point) and len(point.parts) >= longest:
+            kind, longest = source.split()[0], len(point.parts)
+    return kind
+
+
 def check_owner(folder: Path) -> None:
     """Raise BoxUnavailable unless this folder is a real one and belongs to this user."""
     try:
@@ -98,7 +161,7 @@ def check_owner(folder: Path) -> None:
         raise BoxUnavailable(
             f"cannot create a black box in {folder}",
             f"it belongs to uid {owner}, and this is uid {os.geteuid()}",
-            f"Let that user or root remove it, or set {VARIABLE} to another directory; the job continues unwatched",
+            f"Let that user or root remove it, or set {VARIABLE} to another one in memory; the job continues unwatched",
         )
 
 

@@ -139,8 +139,8 @@ def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
     return BoxUnavailable(
         f"cannot create the black box {path}",
         f"{error.strerror or error}",
-        f"{'Free space there, or set' if full else 'Set'} ZMON_BOX_DIR to "
-        f"{'another directory' if full else 'a directory that this user may write'}; the job continues unwatched",
+        f"{'Free space there, or set' if full else 'Set'} ZMON_BOX_DIR to {'another' if full else 'a'} directory in "
+        "memory that this user may write; the job continues unwatched",
     )
 
 

@@ -14,6 +14,8 @@ import click
 import platformdirs
 from click.decorators import FC
 
+from zmon.box.roots import check_local
+from zmon.errors import BoxUnavailable
 from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
@@ -50,10 +52,22 @@ data_dir_option = click.option(
     help="Directory of findings, incidents, step log, baselines, time accounts, drill sessions, Prometheus history and "
     "logs.",
 )
+
+
+def _box_dir(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    if path is None:
+        return None
+    try:
+        check_local(path)
+    except BoxUnavailable as error:
+        raise click.BadParameter(str(error)) from error
+    return path.absolute()
+
+
 box_dir_option = click.option(
     "--box-dir",
     type=click.Path(path_type=Path, file_okay=False, readable=False),
-    callback=lambda context, option, path: path and path.absolute(),
+    callback=_box_dir,
     envvar="ZMON_BOX_DIR",
     help="The only directory of black boxes. Default: those of all users, in /run/zmon and /dev/shm.",
 )

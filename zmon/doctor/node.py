@@ -12,7 +12,7 @@ import aiohttp
 
 import zmon
 from zmon.box.reader import BoxReader
-from zmon.box.roots import IN_MEMORY, file_system
+from zmon.box.roots import IN_MEMORY, check_share, file_system
 from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
@@ -35,16 +35,19 @@ def space_for_boxes(box_dir: Path) -> Check:
             "box directory",
             False,
             f"cannot write to {box_dir}{_of_another_user(box_dir)}: {error.strerror}",
-            "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another directory.",
+            "Ranks are unwatched until the job's user can write there, or ZMON_BOX_DIR names another one in memory.",
         )
     try:
+        check_share(box_dir, 1)
         os.posix_fallocate(fd, 0, CURRENT.file_size)
+    except BoxError as error:
+        return Check("box directory", False, str(error), error.next_step)
     except OSError as error:
         return Check(
             "box directory",
             False,
             f"no box fits into {box_dir} ({CURRENT.file_size / 2**20:.1f} MiB each): {error.strerror}",
-            "Ranks that start now are unwatched. Free some space there, or set ZMON_BOX_DIR to another directory.",
+            "Ranks that start now are unwatched. Free some space, or set ZMON_BOX_DIR to another one in memory.",
         )
     finally:
         os.close(fd)

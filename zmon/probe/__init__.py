@@ -28,7 +28,7 @@ from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
-from zmon.box.roots import prepare_root
+from zmon.box.roots import check_share, prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
 from zmon.probe.autoload.sitecustomize import switched_off
@@ -267,6 +267,7 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     root = prepare_root(os.environ)
     sweep(root)
+    check_share(root, launch.local_world_size or 1)
     box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
     try:
         return _fill(box, launch, labels)
