@@ -16,6 +16,7 @@ from tests.build import (
     evidence,
     finding,
     flight,
+    opened_id,
     pending,
     plan,
     raised,
@@ -131,7 +132,7 @@ def fill_journal(hub: Hub) -> None:
     hub.journal.open_or_update(over, NOW - 100)
     for now in (NOW - 50, NOW - 40):
         hub.journal.resolve(JOB, "stall", now)
-    (filed,) = (f for f in hub.journal.all() if f.id == over.id)
+    (filed,) = (f for f in hub.journal.all() if f.id == opened_id("0ver", NOW - 100))
     hub.journal.record_capsule(
         replace(filed, capsule="incidents/0ver")
     )  # only the capsule has its bulky evidence from now on

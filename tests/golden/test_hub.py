@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from msgspec import json
 
 import zmon
-from tests.build import JOB, NOW
+from tests.build import JOB, NOW, opened_id
 from tests.golden.agent_scene import answer_of
 from tests.golden.compare import GOLDEN, check_each, check_text, normalised
 from tests.golden.hub_scene import hub as full_hub
@@ -137,7 +137,8 @@ ROWS = (
     problem(f"{JOBS}/none/ranks", 404, NO_JOB),
     Row(f"{FINDINGS}?active=1", 200, FindingList,
         lambda answer: (len(answer.findings), [each for each in answer.findings if each.resolved]), (10, [])),
-    Row(f"{FINDINGS}?job_id={JOB}", 200, FindingList, ids, ["refined", "0ver"]),
+    Row(f"{FINDINGS}?job_id={JOB}", 200, FindingList, ids,
+        [opened_id("refined", NOW - 90), opened_id("0ver", NOW - 100)]),
     Row(f"{FINDINGS}?evidence=0", 200, FindingList,
         lambda answer: (len(answer.findings), {json.encode(each.evidence) for each in answer.findings}), (11, {b"{}"})),
     Row(f"{INCIDENTS}/abd2", 200, Capsule, capsule, (
@@ -214,7 +215,7 @@ def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(run_scenario
 def test_hub_that_cannot_write_is_not_healthy(run_scenario, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.errors.error, hub.incidents.error = FULL, READ_ONLY
-    hub.job_states.accounts.files.errors.error = f"cannot write accounts/job.json: {FULL}"
+    hub.job_states.accounts.errors.error = f"cannot write accounts/job.json: {FULL}"
     hub._passed_at -= 60.0  # and its passes are late
     run_scenario(lambda client: check_rows(client, UNWRITTEN), hub)
 
