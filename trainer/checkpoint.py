@@ -1,13 +1,18 @@
 """Plain checkpoints: a folder for each save, with a file of each rank. They fit the same ranks and placements only.
 
+A checkpoint whose weights are not finite is neither saved nor loaded: the loss of a step may be finite and its update
+not, and a run that resumed from it would fail for ever.
+
 Training waits while files are written. `trainer/scale/checkpoint/` saves while it continues, and loads with other ranks
 and kinds of sharding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from trainer.errors import CheckpointError
@@ -28,6 +33,23 @@ def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     return tensors
 
 
+NOT_FINITE = "has values that are NaN or infinite"
+DIVERGED = "Older checkpoints are complete. Check the data, or resume with a lower optimizer.dense_learning_rate"
+
+
+def not_finite(tensors: Iterable[tuple[str, Tensor]]) -> str:
+    """Return the name of the first tensor with a value that is NaN or infinite; empty if there is none.
+
+    The sums of the quality are not looked at: they keep a NaN of an earlier loss, and no step depends on them.
+    """
+    for name, tensor in tensors:
+        if not name.startswith("quality.") and tensor.numel():
+            smallest, largest = tensor.aminmax()  # NaN if any value is, without a copy of the tensor
+            if not (smallest.isfinite() & largest.isfinite()):
+                return name
+    return ""
+
+
 class PlainCheckpoints:
     """The checkpoints of a run, in a folder that all ranks share. All ranks make the same calls in the same order."""
 
@@ -35,7 +57,7 @@ class PlainCheckpoints:
 
     def __init__(self, folder: Path, every: int, tensors: Mapping[str, Tensor], world: World) -> None:
         """`every` is the number of steps between two checkpoints. `tensors` are those of `tensors_of`."""
-        self._folder, self._every, self._tensors, self._rank = folder, every, tensors, world.rank
+        self._folder, self._every, self._tensors, self._rank, self._world = folder, every, tensors, world.rank, world
         self._newest = 0  # the step of the last save or load
 
     def due(self, step: int) -> bool:
@@ -49,6 +71,9 @@ class PlainCheckpoints:
         partial, complete = self._folder / f"step-{step:08d}.partial", self._folder / f"step-{step:08d}"
         content = {"step": step, "numbers": dict(numbers), "tensors": self._tensors}
         with raised_on_all_ranks():
+            if name := not_finite(self._tensors.items()):
+                failure = f"step {step} was not saved in {self._folder}"
+                raise CheckpointError(failure, f"{name} of rank {self._rank} {NOT_FINITE}", DIVERGED)
             try:
                 partial.mkdir(parents=True, exist_ok=True)
                 torch.save(content, partial / f"rank-{self._rank}.pt")
@@ -66,19 +91,43 @@ class PlainCheckpoints:
         """Return at once: no save is in progress."""
 
     def load(self) -> tuple[int, dict[str, float]]:
-        """Load the newest checkpoint into the tensors. Return its step and numbers, or 0 and no numbers."""
+        """Load the newest finite checkpoint into the tensors. Return its step and numbers, or 0 and no numbers."""
+        paths = sorted(path for path in self._folder.glob("step-*") if not path.suffix)
+        for path in reversed(paths):
+            content = self._content(path)
+            names: list[str] = [""] * self._world.size
+            dist.all_gather_object(names, not_finite(content["tensors"].items()))
+            if any(names):
+                self._set_aside(path, next(name for name in names if name))
+                continue
+            for name, tensor in self._tensors.items():
+                tensor.copy_(content["tensors"][name])
+            self._newest = content["step"]
+            return content["step"], content["numbers"]
+        if paths:
+            raise CheckpointError(f"cannot load {self._folder}", "no checkpoint in it is finite", "Use another folder")
+        return 0, {}
+
+    def _content(self, path: Path) -> dict[str, Any]:
         with raised_on_all_ranks():
-            saved = sorted(path for path in self._folder.glob("step-*") if path.suffix != ".partial")
-            if not saved:
-                return 0, {}
             try:
-                content = torch.load(saved[-1] / f"rank-{self._rank}.pt", weights_only=True)
+                content: dict[str, Any] = torch.load(path / f"rank-{self._rank}.pt", weights_only=True)
                 for name, tensor in self._tensors.items():
-                    tensor.copy_(content["tensors"][name])
+                    if content["tensors"][name].shape != tensor.shape:
+                        raise RuntimeError(f"{name} has another shape in it")
             except (OSError, KeyError, RuntimeError) as error:
-                raise _error(f"cannot load {saved[-1]}", error) from error
-        self._newest = content["step"]
-        return content["step"], content["numbers"]
+                raise _error(f"cannot load {path}", error) from error
+        return content
+
+    def _set_aside(self, path: Path, name: str) -> None:
+        """Rename a checkpoint that is not finite: this run will save its step again."""
+        with raised_on_all_ranks():
+            try:
+                if self._rank == 0:
+                    path.rename(path.with_suffix(".not-finite"))
+            except OSError as error:
+                raise _error(f"cannot rename {path}", error) from error
+        self._world.warn(f"skipped {path}, because {name} {NOT_FINITE} in it; it is now {path.name}.not-finite")
 
 
 def _error(failure: str, error: Exception) -> CheckpointError:

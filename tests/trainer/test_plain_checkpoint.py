@@ -1,11 +1,13 @@
 """Tests of plain checkpoints: a run continues bit for bit, and what does not fit is refused in one line."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
+from trainer import checkpoint
 from trainer.checkpoint import PlainCheckpoints, tensors_of
 from trainer.config import Config, EvaluationConfig, TrainConfig
 from trainer.errors import CheckpointError
@@ -59,6 +61,45 @@ def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
     _, checkpoints = open_loop(2, (50, 20, 8))
     with pytest.raises(CheckpointError, match=r"^cannot load .*step-00000002: .* Start as many ranks as saved it"):
         checkpoints.load()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_not_finite_are_not_saved(open_loop, tmp_path: Path, bad: float) -> None:
+    loop, checkpoints = open_loop(2)
+    loop.train()
+    [*loop.trainer.tables.parts()][-1][1].view(-1)[3] = bad
+    with pytest.raises(CheckpointError, match=r"^step 4 was not saved in .*: table\.2\.1\.weight of rank 0 has values"):
+        checkpoints.save(4, {})
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002"]
+
+
+def test_checkpoint_that_is_not_finite_is_skipped(open_loop, tmp_path: Path, capsys, monkeypatch) -> None:
+    """Another program, or an earlier version, saved it."""
+    loop, checkpoints = open_loop(6)
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "not_finite", lambda tensors: "")
+        checkpoints.save(2, {})
+        loop.trainer.flat.parameter.data[0] = math.nan
+        checkpoints.save(4, {})
+        checkpoints.save(6, {})
+    second, checkpoints = open_loop(6)
+    second.steps_done, _ = checkpoints.load()
+    assert second.steps_done == 2
+    assert "skipped" in capsys.readouterr().err
+    second.train()
+    names = ["step-00000002", "step-00000004", "step-00000004.not-finite", "step-00000006", "step-00000006.not-finite"]
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == names
+
+
+def test_folder_without_finite_checkpoint_is_refused(open_loop, monkeypatch) -> None:
+    """The run does not begin again from nothing in silence."""
+    loop, checkpoints = open_loop(2)
+    loop.trainer.flat.parameter.data[0] = math.nan
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "not_finite", lambda tensors: "")
+        checkpoints.save(2, {})
+    with pytest.raises(CheckpointError, match="no checkpoint in it is finite"):
+        open_loop(2)[1].load()
 
 
 def test_killed_save_is_not_loaded(open_loop, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Tests of checkpoints of a single rank, of checkpoints that cannot be loaded, and of the coordinator of ranks."""
 
 import json
+import math
 import os
 import pickle
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
 from trainer.errors import CheckpointError, ConfigError
 from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, Part, Rows, State, whole
+from trainer.scale.checkpoint import checkpoints as module
 from trainer.scale.checkpoint.coordinator import Coordinator
 from trainer.world import World
 
@@ -121,6 +123,62 @@ def test_resume_renames_later_checkpoints(open_checkpoints, tmp_path: Path) -> N
     assert "renamed later checkpoints to step-00000003.aside-1" in warnings[0]
     assert open_checkpoints(resume="none").resume() == (0, {})
     assert open_checkpoints(resume="auto").resume() == (0, {})
+
+
+def save(checkpoints: Checkpoints, step: int) -> None:
+    checkpoints.save(step, {"loss": 1.0})
+    checkpoints.wait()
+
+
+def save_not_finite(checkpoints: Checkpoints, steps: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Save these steps with a NaN, as an earlier version did."""
+    checkpoints.state["table.0.weight"].parts[1].tensor[2, 1] = math.nan
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "not_finite", lambda tensors: "")
+        for step in steps:
+            checkpoints.save(step, {"step": step})
+        checkpoints.wait()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("bad", [math.nan, -math.inf])
+def test_weights_that_are_not_finite_are_not_saved(open_checkpoints, tmp_path: Path, bad, asynchronous) -> None:
+    checkpoints = open_checkpoints(asynchronous=asynchronous)
+    checkpoints.save(1, {"loss": math.nan})
+    checkpoints.wait()
+    checkpoints.state["table.0.weight"].parts[1].tensor[2, 1] = bad
+    with pytest.raises(
+        CheckpointError, match=r"^step 2 was not saved in .*: rank 0: table\.0\.weight has values .*NaN"
+    ):
+        save(checkpoints, 2)
+    assert file_names(tmp_path / "kept") == ["step-00000001"]
+
+
+def test_quality_may_be_undefined(open_checkpoints) -> None:
+    checkpoints = open_checkpoints({"quality.all": whole(torch.tensor([math.nan]))})
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    assert open_checkpoints({"quality.all": whole(torch.zeros(1))}).resume()[0] == 1
+
+
+def test_resume_skips_checkpoints_that_are_not_finite(saved, open_checkpoints, tmp_path: Path, monkeypatch) -> None:
+    save_not_finite(saved, (2, 3), monkeypatch)
+    with pytest.raises(CheckpointError, match=r"cannot load step 3 .* table\.0\.weight has values that are NaN"):
+        open_checkpoints(resume="3").resume()
+    state, warnings = small_state(), []
+    assert open_checkpoints(state, warnings).resume() == (1, {})
+    assert state["table.0.weight"].parts[1].tensor.isfinite().all()
+    assert [line.partition(": ")[2].partition(",")[0] for line in warnings] == [
+        "skipped step 3", "skipped step 2", "renamed later checkpoints to step-00000002.aside-1"
+    ]  # fmt: skip
+    assert file_names(tmp_path / "kept") == ["step-00000001", "step-00000002.aside-1", "step-00000003.aside-1"]
+
+
+def test_folder_without_finite_checkpoint_is_refused(open_checkpoints, monkeypatch) -> None:
+    """The run does not begin again from nothing in silence."""
+    save_not_finite(open_checkpoints(), (1,), monkeypatch)
+    with pytest.raises(CheckpointError, match=r"cannot resume from .*: no checkpoint in it is finite"):
+        open_checkpoints().resume()
 
 
 def test_resume_without_checkpoints_starts_at_step_0_without_warning(open_checkpoints) -> None:

@@ -19,6 +19,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.planner import SavePlan
 
+from trainer.checkpoint import DIVERGED, NOT_FINITE, not_finite
 from trainer.errors import CheckpointError, require
 from trainer.scale.checkpoint import folder
 from trainer.scale.checkpoint.coordinator import Coordinator
@@ -33,6 +34,7 @@ from trainer.scale.checkpoint.messages import (
 from trainer.scale.checkpoint.reader import read_table
 from trainer.scale.checkpoint.rows import Mismatch, RowLoadPlanner, RowSavePlanner, State, chunks
 
+_CHOOSE = "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none"
 NUMBERS = "numbers.json"  # in a checkpoint's folder, beside torch's own files
 
 A = TypeVar("A")
@@ -90,17 +92,22 @@ class Checkpoints:
 
     def latest(self) -> int | None:
         """Return the step of the newest complete checkpoint that rank 0 sees, or None."""
-        steps = self._agree("cannot list", lambda: None, lambda _: folder.steps(self.folder))
-        return steps[-1] if steps else None
+        return next(reversed(self._steps()), None)
 
     def resume(self) -> tuple[int, dict[str, float]]:
         """Load the checkpoint that the configuration names. Return its step and numbers, or 0 and no numbers.
 
-        Checkpoints of later steps are renamed, since this run will save these steps itself.
+        `auto` is the newest one that is finite. Checkpoints of later steps are renamed, since this run will save these
+        steps itself.
         """
         resume = self.config.resume
-        step = self.latest() if resume == "auto" else None if resume == "none" else int(resume)
-        numbers = {} if step is None else self.load(step)
+        step: int | None = None
+        numbers: dict[str, float] = {}
+        if resume == "auto":
+            step, numbers = self._load_newest()
+        elif resume != "none":
+            step = int(resume)
+            numbers = self.load(step)
         after = -1 if step is None else step
         renamed = self._agree("cannot tidy", lambda: None, lambda _: folder.set_aside(self.folder, after))
         if renamed:
@@ -111,16 +118,40 @@ class Checkpoints:
 
     def load(self, step: int) -> dict[str, float]:
         """Load the checkpoint of a step, whatever its sharding was, and return its numbers."""
-        numbers = self.coordinator.agree(
-            f"cannot load step {step} from {self.folder}",
-            "Use the configuration of the save, or choose another checkpoint with --resume auto, STEP or none",
-            partial(self._load, step),
-            lambda numbers: numbers[0],
-        )
-        self._newest = step
+        numbers, fault = self._try(step)
+        if fault:
+            raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _CHOOSE)
         return numbers
 
-    def _load(self, step: int) -> dict[str, float]:
+    def _load_newest(self) -> tuple[int | None, dict[str, float]]:
+        """Load the newest checkpoint that is finite. Return its step and numbers; no step if there is no checkpoint."""
+        steps = self._steps()
+        for step in reversed(steps):
+            numbers, fault = self._try(step)
+            if not fault:
+                return step, numbers
+            self.warn(f"{self.folder}: skipped step {step}, because {fault}")
+        if steps:
+            raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _CHOOSE)
+        return None, {}
+
+    def _steps(self) -> list[int]:
+        """Return the steps of all complete checkpoints that rank 0 sees, oldest first."""
+        return self._agree("cannot list", lambda: None, lambda _: folder.steps(self.folder))
+
+    def _try(self, step: int) -> tuple[dict[str, float], str]:
+        """Load the checkpoint of a step. Return its numbers, and which tensor is not finite; empty if all are."""
+        numbers, fault = self.coordinator.agree(
+            f"cannot load step {step} from {self.folder}",
+            _CHOOSE,
+            partial(self._load, step),
+            lambda loaded: (loaded[0][0], next((fault for _, fault in loaded if fault), "")),
+        )
+        if not fault:
+            self._newest = step
+        return numbers, fault
+
+    def _load(self, step: int) -> tuple[dict[str, float], str]:
         path = folder.checkpoint_path(self.folder, step)
         if not path.is_dir():
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"
@@ -131,7 +162,8 @@ class Checkpoints:
         reader.set_up_storage_reader(metadata, is_coordinator=self.coordinator.rank == 0)
         reader.read_data(planner.create_local_plan(), planner).wait()
         numbers: dict[str, float] = json.loads((path / NUMBERS).read_text())
-        return numbers
+        name = not_finite((index.fqn, tensor) for index, tensor in planner.parts.items())
+        return numbers, f"{name} {NOT_FINITE}" if name else ""
 
     def save(self, step: int, numbers: Mapping[str, float]) -> None:
         """Save the state after this many steps, with numbers that are equal on all ranks.
@@ -192,12 +224,18 @@ class Checkpoints:
         def write_local() -> list[WrittenChunk]:
             return written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
 
+        def check() -> None:
+            name = not_finite((item.index.fqn, self._planner.lookup_object(item.index)) for item in plan.items)
+            if name:
+                raise ValueError(f"{name} {NOT_FINITE}")
+
         def finish(written: Sequence[object]) -> None:
             results = [write_results(msgspec.convert(chunks, list[WrittenChunk])) for chunks in written]
             folder.write(path / NUMBERS, json.dumps(numbers))
             writer.finish(self._planner.metadata, results)
             folder.complete(self.folder, step)
 
+        self.coordinator.agree(f"step {step} was not saved in {self.folder}", DIVERGED, check, lambda _: None)
         try:
             self._agree(f"step {step} was not saved in", write_local, finish)
         except CheckpointError:
