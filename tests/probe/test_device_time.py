@@ -22,6 +22,7 @@ class Device:
         self.queued = self.done = 0.0
         self.made = self.waits = 0
         self.capturing = self.broken = False
+        self.fails = -1  # number of events until one fails
 
     def launch(self, milliseconds):
         self.queued += milliseconds
@@ -41,16 +42,17 @@ class FakeEvent:
     """An event like torch.cuda.Event, which raises if it is read before the device has passed it."""
 
     def __init__(self, device):
-        self.device, self.time = device, None
+        self.device, self.time, self.failed = device, None, False
 
     def record(self):
         if self.device.broken:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing
         self.time = self.device.queued
+        self.failed, self.device.fails = self.device.fails == 0, self.device.fails - 1
 
     def query(self):
-        if self.device.broken:
+        if self.device.broken or self.failed:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing, "the capture breaks"
         return self.time <= self.device.done
@@ -133,6 +135,31 @@ def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     device.catch_up()
     box.timeline.turn_to(EVAL)
     assert [ms(record.duration) for record in read_steps(box)[0]][-65:] == [10] * 65
+
+
+@pytest.mark.parametrize("event", range(6))
+def test_event_that_fails_costs_the_steps_that_it_measures_and_delays_no_other(box, device, event):
+    for number in range(20):
+        if number == 4:
+            device.fails = event
+        run_step(box, device)
+        device.catch_up()
+        assert len(box.timeline.device._queue) <= 1
+    box.timeline.turn_to(EVAL)
+    records, _ = read_steps(box)
+    without = [record.step for record in records if ms(record.duration) != 10]
+    assert without in ([5], [5, 6], [6])
+    assert (len(records), box.ledger.dropped) == (20, len(without))
+
+
+def test_event_on_a_stream_that_is_behind_is_waited_for(box, device):
+    device.launch(10)
+    box.timeline.phase(FORWARD)
+    device.queued -= 10
+    box.timeline.end_step()
+    device.done = 5
+    run_step(box, device)
+    assert (read_steps(box)[0], box.ledger.dropped) == ([], 0)
 
 
 def test_events_are_reused(box, device):

@@ -3,7 +3,8 @@
 A host clock around asynchronous work only measures how fast work is submitted. So every change of phase and every wait
 for a collective records an event on the current stream (CUDA C++ Programming Guide, Events). The times of a step are
 read at a boundary after the device has passed its last event. Nothing waits for the device: unfinished steps stay in a
-queue. If the queue grows too long, its oldest step is written without times and counted as dropped.
+queue. If the queue grows too long, its oldest step is written without times and counted as dropped. So is a step with
+an event that fails, at once: the steps after it do not wait.
 """
 
 from __future__ import annotations
@@ -94,21 +95,23 @@ class DeviceTime:
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
-        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank is leaving.
-        While a CUDA graph is captured, nothing is yielded: the question about an event would break the capture (CUDA
-        Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
+        A boundary that it has not passed is yielded as dropped if one of its events failed, if more than 64 are queued,
+        or if the rank is leaving. While a CUDA graph is captured, nothing is yielded: the question about an event would
+        break the capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
         while self._queue and self._may_ask():
             kind, image, marks, start, used_events = self._queue[0]
+            failed = False
             try:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
             except RuntimeError:
-                done, times = False, []
-            if not done and not leaving and len(self._queue) <= _MAX_QUEUED:
+                done, times, failed = False, [], _has_failed([*used_events, marks[-1].event])
+            if not (done or failed or leaving) and len(self._queue) <= _MAX_QUEUED:
                 return
             self._queue.popleft()
-            self._free_events += used_events  # an event can be recorded again even before the device has passed it
+            if not failed:
+                self._free_events += used_events  # they can be recorded again even before the device has passed them
             duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
             yield TimedBoundary(kind, image, times, duration, not done)
 
@@ -130,6 +133,14 @@ class DeviceTime:
 
 def _events(marks: list[_Mark]) -> list[Event]:
     return [event for mark in marks for event in (mark.event, mark.issued) if event is not None]
+
+
+def _has_failed(events: list[Event]) -> bool:
+    """Return False if the device has not passed all of these events yet; True if times between them stay unknown."""
+    try:
+        return all(event.query() for event in events)
+    except RuntimeError:
+        return True
 
 
 def _times(start: Event, marks: list[_Mark]) -> Iterator[tuple[int, int]]:
