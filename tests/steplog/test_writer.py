@@ -185,11 +185,11 @@ def test_segment_of_another_version_is_kept_and_reported(box, root, offset):
     path.write_bytes(content)
     for _ in range(2):
         append_once(root, box)
-    kept = path.with_name(path.name.replace(".steps", ".unusable.steps"))
-    assert {each: each.read_bytes() == content for each in segments(root)} == {path: False, kept: True}
+    unusable_path = path.with_name(path.name.replace(".steps", ".unusable.steps"))
+    assert {each: each.read_bytes() == content for each in segments(root)} == {path: False, unusable_path: True}
     runs, unusable = read_runs(path.parent)
     assert ([step_numbers(run) for run in runs], len(unusable)) == ([up_to(5)], 1)
-    assert str(kept) in unusable[0]
+    assert str(unusable_path) in unusable[0]
 
 
 # -- the disk ----------------------------------------------------------------------------------------------

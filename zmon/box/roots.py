@@ -125,7 +125,7 @@ def check_share(root: Path, num_boxes: int, places: Places = PLACES) -> None:
             f"cannot create black boxes in {root}",
             f"those of this host take {needed / 2**20:.1f} MiB, and {places.shm} has {total / 2**20:.0f} MiB, which "
             "loader workers and NCCL need",
-            f"Make {places.shm} {needed / SHM_SHARE / 2**20:.0f} MiB large (`--shm-size`), or set {VARIABLE} to a "
+            f"Make {places.shm} {int(needed / SHM_SHARE / 2**20) + 1} MiB large (`--shm-size`), or set {VARIABLE} to a "
             "tmpfs for boxes; the job continues unwatched",
         )
 
