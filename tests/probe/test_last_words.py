@@ -108,7 +108,7 @@ def test_exception_that_follows_a_signal_has_its_sender_if_the_job_handles_the_s
     assert (words.kind, words.type, words.sender_pid) == ("exception", "builtins.RuntimeError", os.getpid())
 
 
-def test_exception_before_a_signal_has_no_sender(start_rank):
+def test_exception_before_a_signal_has_the_sender_as_a_late_one(start_rank):
     script = """
 atexit.register(time.sleep, 60)
 def hook(*_):
@@ -119,7 +119,8 @@ sys.excepthook = hook
     rank.says("leaving")
     rank.signal(signal.SIGTERM)
     assert rank.wait() != 0
-    assert (rank.words().type, rank.words().sender_pid) == ("builtins.ValueError", None)
+    words = rank.words()
+    assert (words.type, words.sender_pid, words.late_sender_pid) == ("builtins.ValueError", None, os.getpid())
 
 
 def test_handler_of_the_job_runs_and_is_what_python_says_it_is(start_rank):

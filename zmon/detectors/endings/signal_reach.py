@@ -20,7 +20,7 @@ from zmon.job.facts import (
     ended,
 )
 from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, Way
-from zmon.job.signals import Sender, is_one_sweep, sender
+from zmon.job.signals import Sender, is_one_sweep, lone_target, sender
 from zmon.schema.rank import RankState
 
 _LAUNCHERS_STATUS = "signal SIGTERM"
@@ -67,6 +67,18 @@ class Signals:
         return [r for r, at in began if not lost.precedes(at) and (aborted is None or before(at, ended(aborted)))]
 
     @cached_property
+    def lone_target(self) -> RankState | None:
+        """The rank that another process signalled, while their launchers signalled all others.
+
+        These may have lost a connection before.
+        """
+        if target := lone_target(self.ranks):
+            return target
+        ended_late = [r for r in self.broken if sender(r) is not Sender.UNKNOWN]
+        target = lone_target([*self.ranks, *ended_late])
+        return target if target in self.first else None
+
+    @cached_property
     def is_interrupt(self) -> bool:
         """True if somebody pressed Ctrl-C: ranks were interrupted, and no launcher reacted to the end of one."""
         interrupted = [r for r in self.ranks if is_interrupted(r)]
@@ -105,6 +117,18 @@ class Signals:
         is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
         return lead > spread and (is_answered or lead > last.latest - second.latest)
 
+    def _left_neighbours(self) -> bool:
+        """Return True if a rank on the host of the first one had no signal until it lost a connection later.
+
+        mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
+        """
+        first = self.first[0]
+        if not _is_exact(first) or first.max_restarts is not None or sender(first) is not Sender.UNKNOWN:
+            return False
+        began = began_to_end(first)
+        lost = (began_to_end(r) for r in self.broken if r.host == first.host)
+        return any(before(began, at, IDLE_SIGNAL_SPREAD_SECONDS) for at in lost)
+
     def _reached_other_launchers(self, first: RankState) -> bool:
         """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
 
@@ -131,18 +155,21 @@ class Signals:
         several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
         unit = _host if several_hosts else _launcher
         reached = set(map(unit, self.first))
-        if len(reached) > 1:
-            return Reach.ALL
         others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
+        gone = {r.rank for r in end.ended}
+        are_gone = all(r.rank in gone for r in others)
+        firsts = _first_gone(others, unit) if are_gone else []
+        are_spared = _is_exact(self.first[0]) and any(self._was_spared(r, r in firsts) for r in others if are_gone)
+        if len(reached) > 1:  # of several hosts, each may have been signalled alone
+            return Reach.PART if are_spared else Reach.ALL
         # If one rank was ahead, its launcher may have ended the others.
-        all_ranks = Reach.UNCLEAR if self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) else Reach.ALL
+        is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._left_neighbours()
+        all_ranks = Reach.UNCLEAR if is_ahead else Reach.ALL
         if not others:
             return all_ranks
-        gone = {r.rank for r in end.ended}
-        if any(r.rank not in gone for r in others):
+        if not are_gone:
             return Reach.ALL if end.seconds_ago < end.limits.ending_seconds else Reach.PART
-        firsts = _first_gone(others, unit)
-        if _is_exact(self.first[0]) and any(self._was_spared(r, r in firsts) for r in others):
+        if are_spared:
             return Reach.PART
         if any(r.exit_status is None for r in firsts):
             return Reach.UNCLEAR
