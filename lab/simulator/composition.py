@@ -116,10 +116,6 @@ class Composition:
         """The random generator of everything that the composition leaves open, such as the noise."""
         return Random(f"{self.seed} {self.number} play")
 
-    def slow_rank(self, step: int) -> int:
-        """Return the rank that jitter slows in this step: a random one, the same for all ranks that ask."""
-        return Random(f"{self.seed} {self.number} jitter {step}").randrange(self.shape.ranks)
-
     def __str__(self) -> str:
         shape = self.shape
         job = f"{shape.model} {shape.launcher} {shape.ranks} ranks on {shape.hosts} hosts, {shape.step_seconds:g} s"

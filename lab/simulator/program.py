@@ -6,9 +6,10 @@ of its model. Faults strike at the places of a step; see strikes.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32  # spreads the slow steps over the ranks without a period
 
 from lab.simulator.composition import EVERYBODY, Shape, Strike
 from lab.simulator.rank import ProcessEnd
@@ -125,7 +126,6 @@ class RankScript:
     rank: int
     draw: Random
     armed: list[Strike]
-    slow_rank: Callable[[int], int]  # the rank that jitter slows in a step
 
     def run(self) -> Iterator[Instruction]:
         """Yield the instructions of the rank: start, meet, train."""
@@ -220,6 +220,6 @@ class RankScript:
         usual = seconds * share * self.draw.lognormvariate(0.0, self.shape.noise)
         for strike in self.armed:
             if step >= strike.step and strike.place == phase and strike.what in ("slow", "jitter"):
-                turn = self.slow_rank(step) if strike.what == "jitter" else strike.rank
+                turn = crc32(b"%d" % step) % self.shape.ranks if strike.what == "jitter" else strike.rank
                 usual += strike.amount * seconds if turn == self.rank else 0.0
         return usual

@@ -135,7 +135,7 @@ class World:
         self.launches.append([])
         for number in range(self.shape.ranks):
             rank = SimulatedRank(number, self.shape.host_of(number), attempt, self.time)
-            rank.program = RankScript(self.shape, number, self.draw, armed, self.composition.slow_rank).run()
+            rank.program = RankScript(self.shape, number, self.draw, armed).run()
             self.ranks.append(rank)
             self.go_on(rank, self.draw.uniform(0.0, 0.2))
 

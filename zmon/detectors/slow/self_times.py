@@ -160,24 +160,25 @@ class SelfTimes:
 
         A rank is late in a step if it is behind by at least half of the lag. The other ranks show how often that
         happens, and the rank itself before it became slow: (k + 1)/(n + 2) for k of n steps (Laplace's rule of
-        succession). Ranks may have become late in turn a short time ago, so the last half of the steps counts alone if
-        it shows more, and so do the last quarter and less. The result is the binomial tail times the number of ranks
-        (Bonferroni). Means do not show it: a rank whose batch is four times as large in one step of eight is far behind
-        on average, again and again.
+        succession). The result is the binomial tail times the number of ranks (Bonferroni). Means do not show it: a
+        rank whose batch is four times as large in one step of eight is far behind on average, again and again.
+
+        Ranks that have become late in turn a short time ago were not before. So if others are late in the last steps,
+        it also counts how probable it is that this rank is late so often if each time any of them is, with 1/n.
         """
-        number, half = len(self.steps), lag.seconds / 2
-        before, mirrors = number - self.num_lasting(lag, num_steps), len(self.seconds) == 2
-        until = before if mirrors and before else number  # of two ranks, one is ahead by as much as the other is behind
-        late = [seconds >= half for seconds in self._behind(lag.rank, number)]
-        columns = [late[:before]]
-        for rank in others[:: len(others) // _MANY + 1]:
-            columns.append([seconds >= half for seconds in self._behind(rank, number)][:until])
-        spans = [number]
-        while spans[-1] >= 2 * num_steps and not mirrors:
-            spans.append(spans[-1] // 2)
-        counted = [[is_late for column in columns for is_late in column[number - span :]] for span in spans]
-        usual = max((sum(cases) + 1) / (len(cases) + 2) for cases in counted)
-        return len(self.seconds) * binomial_tail(sum(late[-num_steps:]), num_steps, usual)
+        before = len(self.steps) - self.num_lasting(lag, num_steps)
+        half, behind = lag.seconds / 2, self._behind(lag.rank, len(self.steps))
+        compared = others[:: len(others) // _MANY + 1]
+        earlier, now = behind[:before], []
+        for rank in compared:
+            of_other = self._behind(rank, len(self.steps))
+            mirrors = len(self.seconds) == 2  # of two ranks, one is ahead by as much as the other is behind
+            earlier += of_other[:before] if mirrors and before else of_other
+            now += of_other[-num_steps:]
+        usual = (sum(seconds >= half for seconds in earlier) + 1) / (len(earlier) + 2)
+        count, in_turn = (sum(seconds >= half for seconds in last) for last in (behind[-num_steps:], now))
+        by_turns = binomial_tail(count, count + in_turn, 1 / (1 + len(compared))) if in_turn else 0.0
+        return len(self.seconds) * max(binomial_tail(count, num_steps, usual), by_turns)
 
     @cached_property
     def _middles(self) -> Values:
