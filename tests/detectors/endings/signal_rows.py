@@ -68,6 +68,9 @@ SIGNALS = (
         [signalled(rank, 1.0 + 0.02 * rank) for rank in range(4)]),
     row("one rank had the signal 0.1 s before the others", due("rank_exited", 3, severity="warning"),
         [signalled(3, 1.1), *others(0, 1, 2)], **IDLE),
+    row("one rank had it 0.1 s before the others of its host, and those of another host had it in between",
+        due("rank_exited", 3, severity="warning"), [signalled(3, 1.1), *others(2), *others(0, 1, ago=1.02, host=B)],
+        **IDLE),
     row("one rank had it first on a host whose processes wait for cores", UNCLEAR,
         [signalled(3, 1.3), *others(0, 1, 2)], "the kernel lets it run later", **BUSY),
     row("one rank had it first, and the pressure of its host is unknown", UNCLEAR,
@@ -78,6 +81,8 @@ SIGNALS = (
           due("rank_exited", 1),
           [signalled(1, 2.0 + lead, host, OTHER_PID), *others(0, 2, 3, ago=2.0, **BY_LAUNCHER)])
       for lead in (0.0, 0.005, 1.0) for host, where in ((A, "one host"), (B, "two hosts"))),
+    row("another process signalled one rank, its launcher some of the others, and one sender is unknown", UNCLEAR,
+        [signalled(3, 1.1, sender=OTHER_PID), *others(0, 1, **BY_LAUNCHER), signalled(2, 1.0)]),
     *(row(f"another process signalled one rank; the others lost a connection, and then {who} signalled them", expected,
           [signalled(1, 2.0, B, OTHER_PID), *(broken(rank, 1.97, 1.9, late=late, **BY_MPIRUN) for rank in (0, 2, 3))])
       for who, late, expected in (("their launcher", LAUNCHER_PID, due("rank_exited", 1)), ("it", OTHER_PID, QUIET))),
