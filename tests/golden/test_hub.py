@@ -214,7 +214,7 @@ def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(run_scenario
 def test_hub_that_cannot_write_is_not_healthy(run_scenario, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.errors.error, hub.incidents.error = FULL, READ_ONLY
-    hub.job_states.accounts.files.errors.error = f"cannot write accounts/job.json: {FULL}"
+    hub.job_states.accounts.errors.error = f"cannot write accounts/job.json: {FULL}"
     hub._passed_at -= 60.0  # and its passes are late
     run_scenario(lambda client: check_rows(client, UNWRITTEN), hub)
 
