@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from zmon.probe.autoload import AUTOLOAD
+from zmon.probe.autoload.sitecustomize import AUTOLOAD
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 BECOME = (

@@ -27,11 +27,6 @@ class RankLocation(NamedTuple):
     socket: WorkerSocket
     alive: bool
 
-    @property
-    def owner(self) -> int:
-        """The uid of the user whose job it is."""
-        return self.socket.owner
-
 
 def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> RankLocation | None:
     """Return the rank with this run uid, or its newest start if that is None. None if it is not on this node.
@@ -71,7 +66,9 @@ class StderrTails:
             }
 
 
-async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: bool) -> dict[str, Any]:
+async def rank_evidence(
+    rank: RankLocation, tails: StderrTails | None, stacks: bool, flights: bool = True
+) -> dict[str, Any]:
     """Return the fields of `RankEvidence` that are not in the rank's box."""
 
     async def stderr() -> dict[str, Any]:
@@ -80,7 +77,9 @@ async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: b
         return await tails.read(rank.run_uid)
 
     async def process() -> dict[str, Any]:
-        return await evidence.gather(rank.pid, rank.socket, stacks=stacks) if rank.alive else evidence.GONE
+        if not rank.alive:
+            return evidence.GONE
+        return await evidence.gather(rank.pid, rank.socket, stacks=stacks, flights=flights)
 
     from_process, from_stderr = await asyncio.gather(process(), stderr())
     gathered = {**from_process, **from_stderr}

@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from dataclasses import replace
+from typing import Any
 
 from zmon.job.agent_reports import ReportDelay, as_of_now, of_shard, suspects_of_shard, with_earlier_ends
 from zmon.schema.api import SnapshotRequest, Suspicion
@@ -14,6 +15,7 @@ from zmon.schema.api.packed import Resting
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
+from zmon.schema.row import row_of
 from zmon.schema.shard import Shard
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
@@ -171,20 +173,15 @@ class AgentLink:
 
     def status(self) -> AgentStatus:
         """Return the status of the agent as detectors and `/healthz` use it."""
-        return AgentStatus(
-            url=self.url,
-            host=self.report.host if self.report else None,
-            reachable=self.reachable,
-            silent_seconds=self.silent_seconds,
-            error=self.error,
-            sources=self.report.sources if self.report else (),
-            version=self.report.version if self.report else None,
-            leases=self.report.leases if self.report else None,
-            num_left_out=self.report.num_left_out if self.report else 0,
-            left_out=self.report.left_out if self.report else (),
-            host_is_up=self.host_is_up,
-            is_restarting=not self.reachable and time.monotonic() < self._restarts_until,
-        )
+        of_link: dict[str, Any] = {
+            "url": self.url,
+            "reachable": self.reachable,
+            "silent_seconds": self.silent_seconds,
+            "error": self.error,
+            "host_is_up": self.host_is_up,
+            "is_restarting": not self.reachable and time.monotonic() < self._restarts_until,
+        }
+        return row_of(AgentStatus, self.report, **of_link) if self.report else AgentStatus(host=None, **of_link)
 
 
 def working(sample: HostSample) -> frozenset[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from zmon.errors import UsageError, ZmonError
-from zmon.probe.autoload import AUTOLOAD, RUN_PID
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
 from zmon.probe.launch import check_job_id
 
 JOB_ID_HELP = (

@@ -1,4 +1,4 @@
-"""The vocabulary on the wire: activities, phases, collective operations, severities.
+"""The vocabulary on the wire: activities, phases, collective operations, severities, and the limits of labels.
 
 On the wire each is a plain string. A newer zmon may send a word that is not in these lists; it is shown unchanged.
 
@@ -8,7 +8,7 @@ This module uses the standard library only, because ranks import it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 SCHEMA = 1
@@ -28,6 +28,11 @@ OPS = (
 MAX_JOB_ID_LETTERS = 64
 # A job id is also the name of a directory.
 JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
+
+# The labels of a job: each one becomes a label of `zmon_job_info`.
+MAX_LABELS = 16  # with those of zmon and of the scrape a series then has 20 labels; sites often allow 30
+MAX_LABEL_BYTES = 128  # of name and value together
+LABEL_LIMITS = f"a job has at most {MAX_LABELS} labels, with at most {MAX_LABEL_BYTES} bytes of name and value each"
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")
@@ -68,3 +73,13 @@ def in_order(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return each word once: first the known words in their order, then the others in alphabetical order."""
     present = set(words)
     return (*(word for word in known if word in present), *sorted(present.difference(known)))
+
+
+def bounded_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:
+    """Return the first labels that are not too long, at most `limit` of them."""
+    fitting = [(name, value) for name, value in labels.items() if _num_bytes(name, value) <= MAX_LABEL_BYTES]
+    return dict(fitting[:limit])
+
+
+def _num_bytes(name: str, value: str) -> int:
+    return len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
+from statistics import median
 
 import msgspec
 
 from zmon.detectors.hangs import different_paths
 from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
+from zmon.detectors.hangs.early import awaited_by
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.hangs.overdue import overdue_ranks
 from zmon.detectors.hangs.rules import diagnose, finishing
 from zmon.detectors.hangs.silence import judge, places_text
 from zmon.detectors.network import cut_off_host
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
+from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
+
+_LEARNED_STEPS = Leases.learned_after_steps
 
 
 def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
@@ -85,7 +90,7 @@ def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity
     patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
     (severity, outlook), reason = gone, ""
     if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
-        severity, silence = judge(snapshot, _awaited(diagnosis, moving), patience)
+        severity, silence = judge(snapshot, awaited_by(diagnosis, moving), patience)
         reason = f"; {silence.reason}"
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
     dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
@@ -107,6 +112,7 @@ def _finding(
         culprits=diagnosis.culprits,
         hosts=diagnosis.hosts,
         seconds_ago=seconds,
+        stalled=True,
         confidence=diagnosis.confidence,
         summary=f"{beginning}; {diagnosis.summary}{places}{end}",
         detail=diagnosis.detail,
@@ -114,6 +120,30 @@ def _finding(
     )
 
 
-def _awaited(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:
-    """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
-    return diagnosis.culprits or [r for r in moving if r.in_flight is None] or moving
+def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks past their lease; a rank has a lease of its own in training once it has learned one.
+
+    In training all ranks take the same steps, so the median lease counts for all of them. The longest lease of many
+    ranks would be that of the rank with the most irregular steps. It counts for ranks without steps as well, such as
+    the workers of a parameter server, which have no optimizer.
+    """
+    training = [r for r in alive if r.activity == "train" and r.steps >= _LEARNED_STEPS]
+    leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
+    shared = median(leases) if leases else inf
+    learning = [r for r in alive if r.activity == "train" and r.steps < _LEARNED_STEPS]
+    usual = median(map(_num_collectives, training)) if training and learning else 0
+
+    def is_overdue(state: RankState) -> bool:
+        if state.overdue_seconds > 0 or state.activity != "train":
+            return state.overdue_seconds > 0
+        if state.steps >= _LEARNED_STEPS:
+            return state.step_seconds - state.unobserved_seconds > shared
+        takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
+        return state.state_seconds - state.unobserved_seconds > shared and takes_part
+
+    return [r for r in alive if is_overdue(r)]
+
+
+def _num_collectives(state: RankState) -> int:
+    """Return the number of collectives that the rank has entered in its busiest group."""
+    return max(state.sequences.values(), default=0)

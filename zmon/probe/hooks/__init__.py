@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zmon import probe
-from zmon.probe.autoload import is_launched_rank, restore_environment
+from zmon.probe.autoload.sitecustomize import is_launched_rank, restore_environment
 
 # Installed once, before or after the rank attaches.
 HOOKS = (
