@@ -1,7 +1,8 @@
-"""Tell whether what a fault has left of a job looks as if the owner had ended the job. Pure.
+"""Tells whether what a fault has left of a job looks as if the owner had ended the job. Pure.
 
-zmon is quiet about such an end: docs/endings.md has the same ends, caused by the owner. Only a signal to one rank can
-look like this, if its launcher ends the others at once, and the death of a launcher that no agent watched.
+zmon is quiet about such an end, because owners end jobs every day: docs/endings.md has these faults among the signals.
+Only two of them look like this: a signal to one rank whose launcher ends the others at once, if nobody recorded who
+sent the signals, and the death of a launcher that no agent watched.
 """
 
 from __future__ import annotations

@@ -92,6 +92,13 @@ SIGNALS = (
       for lead, expected, note in (
           (0.015, QUIET, "the signal may not have reached the neighbour yet"),
           (0.03, UNCLEAR, "mpirun ends the ranks of all hosts, as the owner does"))),
+    row("a rank has a signal, and mpirun ends the only other one, on another host, 0.1 s later", QUIET,
+        [signalled(0, 1.1, max_restarts=None), signalled(1, 1.0, B, max_restarts=None)],
+        "no sender is known, and the owner ends a job in the same way"),
+    row("a rank has a signal, its launcher ends the other one, and the handlers of both run up to 0.2 s late", QUIET,
+        [exited(0, 1.0), exited(1, 1.06)], "no sender is known, and the owner ends a job in the same way"),
+    row("a launcher and its ranks are ended while no agent watches them", QUIET,
+        [signalled(rank, 2.0, watched=False) for rank in range(2)], "nobody saw whether the launcher was killed"),
     row("the owner ends a job through its launcher, and one rank runs 0.5 s early", QUIET,
         [signalled(3, 1.5, **BY_LAUNCHER), *others(0, 1, 2, **BY_LAUNCHER)]),
     row("the owner signals all ranks, and one rank runs 0.5 s early", QUIET,
