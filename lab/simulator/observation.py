@@ -73,7 +73,7 @@ class SimulatedAgent:
     def ask(self, with_steps: bool) -> AgentReport | None:
         """Return the present report, or the last one if the agent does not answer."""
         world = self.world
-        earlier, asked = self._report, self._answered
+        earlier, answered_at = self._report, self._answered
         if not self.reachable:
             return None if earlier is None else replace(earlier, steps={})
         late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
@@ -89,7 +89,7 @@ class SimulatedAgent:
         time = UNIX + self.offset + self._looked
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
         if earlier is not None:
-            self._report = with_earlier_ends(self._report, earlier, world.time - asked)
+            self._report = with_earlier_ends(self._report, earlier, world.time - answered_at)
         self._delay.add(world.time, self._looked)  # on a clock that nobody sets
         return as_of_now(self._report, self._delay.seconds)
 
