@@ -47,8 +47,8 @@ def _sender(rank: SimulatedRank) -> int | None:
 
 def _left_by_signal(rank: SimulatedRank) -> bool:
     """Return True if the last words of the rank are those of the signal, and not of a broken connection."""
-    words = rank.ending and rank.ending.words
-    return bool(words) and (words.kind == "signal" or words.type == "builtins.SystemExit")
+    words = rank.ending.words if rank.ending else None
+    return words is not None and (words.kind == "signal" or words.type == "builtins.SystemExit")
 
 
 def _spread(ranks: Sequence[SimulatedRank]) -> float:
