@@ -64,7 +64,10 @@ def ends_of(ranks: Sequence[RankState]) -> list[End]:
     ends = _without_containers([End(r, way_of(r)) for r in ended_ranks(ranks)], ranks)
     hung = {r.rank for r in hung_ranks(ranks)}
     consequences = (Way.CANCELLED, Way.DISCONNECTED)
-    failed = {end.rank.rank for end in ends if not end.rank.alive and end.way not in consequences}
+    first = min(map(ended, filter(is_aborted_while_waiting, ranks)), key=lambda fact: fact.latest, default=None)
+    died = [end for end in ends if not end.rank.alive and end.way not in consequences]
+    # Who died after the first abort is not its reason: a launcher kills who does not end at its signal.
+    failed = {end.rank.rank for end in died if first is None or not before(first, end.gone)}
     if not hung and not are_aborted(ranks, failed) and not has_left_others(ranks):
         return ends
 
