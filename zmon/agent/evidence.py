@@ -122,7 +122,9 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     body = bytearray()
     try:
         async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path)), timeout=limit) as session,
+            aiohttp.ClientSession(
+                connector=aiohttp.UnixConnector(str(path)), timeout=limit, auto_decompress=False
+            ) as session,
             session.post(f"http://rank/handler/{handler}") as response,
         ):
             while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):
