@@ -6,13 +6,13 @@ import pytest
 
 from zmon.schema.http_config import SERVERS, BasicAuth, HttpConfig, TlsConfig, client_config
 
-HERE = Path("/etc/zmon")
+FOLDER = Path("/etc/zmon")
 ANN, BOB = {"username": "ann", "password": "a"}, {"username": "bob", "password": "b"}
 
 
-def shown(document, *asked):
+def shown(document, *servers):
     """Return the user name that each server is shown; only those that are shown one."""
-    config = client_config(document, HERE, asked)
+    config = client_config(document, FOLDER, servers)
     sections = {server: getattr(config, server) for server in SERVERS}
     return {server: s.basic_auth.username for server, s in sections.items() if s and s.basic_auth}
 
@@ -30,7 +30,7 @@ def test_password_of_a_file_without_sections_is_for_the_only_server_that_is_aske
 
 
 @pytest.mark.parametrize(
-    ("document", "asked", "line"),
+    ("document", "servers", "line"),
     [
         ({"basic_auth": ANN}, SERVERS,
          "its basic_auth must be for one server: write it below one of agents:, hub:, prometheus:"),
@@ -40,9 +40,9 @@ def test_password_of_a_file_without_sections_is_for_the_only_server_that_is_aske
     ],
     ids=["doctor", "dashboard", "beside sections"],
 )  # fmt: skip
-def test_password_that_could_be_for_several_servers_is_refused_with_what_to_write(document, asked, line):
+def test_password_that_could_be_for_several_servers_is_refused_with_what_to_write(document, servers, line):
     with pytest.raises(ValueError, match=line):
-        client_config(document, HERE, asked)
+        client_config(document, FOLDER, servers)
 
 
 def test_certificate_outside_of_sections_is_for_all_servers_that_have_none():
@@ -50,13 +50,13 @@ def test_certificate_outside_of_sections_is_for_all_servers_that_have_none():
     config = client_config(
         {"tls_config": {"ca_file": "ca.pem"}, "agents": {"tls_config": {"ca_file": "other.pem"}},
          "prometheus": {"basic_auth": ANN}},
-        HERE, SERVERS,
+        FOLDER, SERVERS,
     )  # fmt: skip
-    ours = TlsConfig(ca_file=HERE / "ca.pem")
-    assert config.agents == HttpConfig(tls_config=TlsConfig(ca_file=HERE / "other.pem"))
+    ours = TlsConfig(ca_file=FOLDER / "ca.pem")
+    assert config.agents == HttpConfig(tls_config=TlsConfig(ca_file=FOLDER / "other.pem"))
     assert config.hub == HttpConfig(tls_config=ours)
     assert config.prometheus == HttpConfig(BasicAuth("ann", "a"), tls_config=ours)
-    assert client_config({}, HERE, SERVERS).hub is None
+    assert client_config({}, FOLDER, SERVERS).hub is None
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_certificate_outside_of_sections_is_for_all_servers_that_have_none():
 )
 def test_section_is_checked_like_the_file(section):
     with pytest.raises(ValueError, match=r"both|unknown field `x`"):
-        client_config({"hub": section}, HERE, SERVERS)
+        client_config({"hub": section}, FOLDER, SERVERS)

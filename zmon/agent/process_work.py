@@ -30,7 +30,7 @@ _WRITABLE = os.O_WRONLY | os.O_RDWR
 
 
 class _Counts(NamedTuple):
-    """What one process has done so far."""
+    """The CPU time, bytes and sockets of one process so far."""
 
     pid: int
     cpu_seconds: float

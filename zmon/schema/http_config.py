@@ -49,7 +49,7 @@ class TlsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How servers of one kind are asked. Redirects are never followed."""
+    """Password, token and TLS for one kind of server. Redirects are never followed."""
 
     basic_auth: BasicAuth | None = None
     authorization: Authorization | None = None
@@ -73,28 +73,28 @@ class _File(HttpConfig, frozen=True, forbid_unknown_fields=True):
 
 
 class ClientConfig(msgspec.Struct, frozen=True):
-    """How each kind of server is asked; None: without anything."""
+    """Password, token and TLS for each kind of server; None: nothing."""
 
     agents: HttpConfig | None = None
     hub: HttpConfig | None = None
     prometheus: HttpConfig | None = None
 
 
-def client_config(document: Any, directory: Path, asked: Collection[Server]) -> ClientConfig:
+def client_config(document: Any, directory: Path, servers: Collection[Server]) -> ClientConfig:
     """Return a file's content, with paths relative to its directory. Raises ValueError with one line.
 
-    `asked`: the servers that this program asks. A password or token outside of the sections, as in files of earlier
+    `servers`: those that this program asks. A password or token outside of the sections, as in files of earlier
     versions, is for the only one.
     """
     file: _File = msgspec.convert(document, _File, dec_hook=lambda _, value: directory / str(value))
     sections = {server: section for server in SERVERS if (section := getattr(file, server)) is not None}
     for config in (file, *sections.values()):
         _check(config)
-    if file.credentials and (sections or len(asked) != 1):
-        names = ", ".join(f"{server}:" for server in SERVERS if server in asked)
+    if file.credentials and (sections or len(servers) != 1):
+        names = ", ".join(f"{server}:" for server in SERVERS if server in servers)
         raise ValueError(f"its {file.credentials} must be for one server: write it below one of {names}")
     return ClientConfig(
-        **{server: _section(file, sections.get(server), is_asked=server in asked) for server in SERVERS}
+        **{server: _section(file, sections.get(server), is_asked=server in servers) for server in SERVERS}
     )
 
 

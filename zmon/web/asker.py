@@ -120,10 +120,10 @@ def _is_of_this_container(inode: str, proc: Path) -> bool:
     A container runtime is not seen from a pod, or has other files; a thread of it that has entered a pod for a moment
     has the network of that pod, but its process has not.
     """
-    own = _namespaces(proc / "self")
+    namespaces_here = _namespaces(proc / "self")
     for folder in (entry for entry in proc.iterdir() if entry.name.isdecimal()):
         with contextlib.suppress(OSError):  # it has ended, or is another user's
-            if _namespaces(folder) != own:
+            if _namespaces(folder) != namespaces_here:
                 continue
             if f"socket:[{inode}]" in _open_files(folder / "fd"):
                 return True

@@ -32,11 +32,11 @@ from zmon.web.web_config import yaml_reason
 Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 
 
-def read_http_config(path: Path, *asked: Server) -> ClientConfig:
+def read_http_config(path: Path, *servers: Server) -> ClientConfig:
     """Read and check a file, for a program that asks these servers. Raises UsageError with one line."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        config = client_config(document, path.parent, asked)
+        config = client_config(document, path.parent, servers)
         for section in (getattr(config, server) for server in SERVERS):
             if section is not None and section.tls_config is not None:
                 ClientTls.of(section.tls_config)
