@@ -301,6 +301,11 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
+        if self.config.http and self.config.http.credentials and self.config.max_agents > 1:
+            log.warning(
+                "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
+                self.config.http.credentials,
+            )
         async with http_client.session(self.config.http, self.config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))

@@ -11,9 +11,12 @@ import pytest
 
 from tests.boxes import eventually
 from zmon.agent.sources.processes import MAX_PROCESSES, ProcessSource
+from zmon.process import ProcessId, process_id
 
 PAGE_BYTES, TICKS_PER_SECOND = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
-STATUS = "Name:\tpython\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
+STATUS = (
+    "Name:\tpython\nUid:\t1000\t1000\nThreads:\t9\nvoluntary_ctxt_switches:\t150\nnonvoluntary_ctxt_switches:\t545\n"
+)
 
 
 def stat_line(name="python", state="S", rss=25):
@@ -29,7 +32,7 @@ def add_rank(tmp_path):
 
     def make(rank, **files):
         pid = 1000 + rank
-        ranks[pid] = ("job", rank)
+        ranks[ProcessId(pid, 5000, 1000)] = ("job", rank)
         (tmp_path / str(pid)).mkdir()
         for name, content in ({"stat": stat_line(), "status": STATUS, "wchan": "futex_wait_queue"} | files).items():
             path = tmp_path / str(pid) / name
@@ -69,13 +72,12 @@ def test_missing_wait_channel_is_unknown_but_not_dropped(add_rank, wchan):
 @pytest.mark.parametrize(
     ("status", "switches"),
     [
-        (None, (None, None)),
-        ("Name:\tpython\n", (None, None)),
+        ("", (None, None)),
         ("voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n", (0, 0)),
     ],
 )
 def test_missing_switches_are_unknown_and_those_of_an_idle_process_are_zero(add_rank, status, switches):
-    (process,) = add_rank(0, status=status).read().value
+    (process,) = add_rank(0, status=f"Uid:\t1000\n{status}").read().value
     assert (process.voluntary_switches, process.involuntary_switches) == switches
 
 
@@ -115,15 +117,15 @@ def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_oth
     for number, left in enumerate((3, 3, 2, 1)):
         while len(add_rank.ranks) > left:
             del add_rank.ranks[min(add_rank.ranks)]
-        for pid in add_rank.ranks:
-            (tmp_path / str(pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
+        for process in add_rank.ranks:
+            (tmp_path / str(process.pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
         sums.append(sum(process.storage_read_bytes for process in source.read().value))
     assert sums == [0, 300, 500, 600]
 
 
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     assert ProcessSource(dict).read() == ((), ())
-    ranks = {pid: ("job", pid) for pid in range(10_000)}
+    ranks = {ProcessId(pid, 5000, 1000): ("job", pid) for pid in range(10_000)}
     assert ProcessSource(lambda: ranks, tmp_path).read() == (
         (),
         (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most 256 are read",),
@@ -133,7 +135,7 @@ def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
 def test_sleeping_child_process_is_read():
     child = subprocess.Popen([sys.executable, "-S", "-E", "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        source = ProcessSource(lambda: {child.pid: ("job", 0), os.getpid(): ("job", 1)})
+        source = ProcessSource(lambda: {process_id(child.pid): ("job", 0), process_id(os.getpid()): ("job", 1)})
         eventually(lambda: source.read().value[0].state == "S")
         sleeper, this = source.read().value
         assert sleeper.resident_bytes > 1_000_000

@@ -34,23 +34,24 @@ class ProcessSource:
         """Return one sample per rank, by job and rank, without ranks that have just ended."""
         samples: list[ProcessSample] = []
         dropped: list[str] = []
-        by_rank = sorted((rank, pid) for pid, rank in self._ranks().items())
-        self._reads.retain({pid: job_id for (job_id, _), pid in by_rank})
-        for (job_id, rank), pid in first(MAX_PROCESSES, by_rank, "ranks", dropped):
-            folder = self._proc / str(pid)
+        by_rank = sorted((rank, process) for process, rank in self._ranks().items())
+        self._reads.retain({process: job_id for (job_id, _), process in by_rank})
+        for (job_id, rank), process in first(MAX_PROCESSES, by_rank, "ranks", dropped):
+            pid = process.pid
             try:
-                stat = (folder / "stat").read_bytes()
-                sample = process_sample(job_id, rank, pid, stat, text_of(folder / "status"), text_of(folder / "wchan"))
-                storage_bytes = self._reads.of(pid, job_id)
+                with process.opened(self._proc) as folder:
+                    stat, status = (folder / "stat").read_bytes(), text_of(folder / "status")
+                    sample = process_sample(job_id, rank, pid, stat, status, text_of(folder / "wchan"))
+                    storage_bytes = self._reads.of(process, job_id, folder)
                 if storage_bytes is not None and not (samples and samples[-1].job_id == job_id):
                     storage_bytes += self._reads.of_ended_ranks(job_id)
                 samples.append(replace(sample, storage_read_bytes=storage_bytes))
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except OSError as error:
-                dropped.append(f"rank {rank} of {job_id}: cannot read {folder}/stat: {error.strerror}")
+                dropped.append(f"rank {rank} of {job_id}: cannot read {self._proc}/{pid}/stat: {error.strerror}")
             except (ValueError, IndexError):
-                dropped.append(f"rank {rank} of {job_id}: {folder}/stat does not have the format of proc(5)")
+                dropped.append(f"rank {rank} of {job_id}: {self._proc}/{pid}/stat does not have the format of proc(5)")
         return Reading(tuple(samples), tuple(dropped))
 
 
