@@ -4,6 +4,7 @@ import pytest
 
 from tests.build import agent_report, dead, killed, rank_state
 from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, working
+from zmon.job.restarts import seconds_since_start
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
 
@@ -37,6 +38,14 @@ def test_report_and_cursor_stay_after_a_failure():
     assert 30 <= status.silent_seconds < 40
     assert [r.rank for r in link.report.ranks] == [0]
     assert link.cursor == 7
+
+
+def test_ranks_of_a_silent_agent_grow_older():
+    """A launch that began meanwhile on other hosts is younger, and so the newest."""
+    link = silent(30)
+    assert 30 <= seconds_since_start(link.silent_report().ranks[0]) - seconds_since_start(rank_state(0)) < 40
+    link.record_report(agent_report(rank_state(0)))
+    assert link.silent_report() is None
 
 
 def test_host_that_refuses_the_connection_is_up_until_the_agent_answers_or_the_host_is_silent():

@@ -138,7 +138,7 @@ class Hub:
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
         reports = [report for link in self.links if (report := link.present_report())]
-        silent = [link.report for link in self.links if link.report and not link.reachable]
+        silent = [report for link in self.links if (report := link.silent_report())]
         names = self._shared_ids.names([*reports, *silent])
         reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
         hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]

@@ -7,7 +7,14 @@ import time
 from collections import deque
 from dataclasses import replace
 
-from zmon.job.agent_reports import ReportDelay, as_of_now, of_shard, suspects_of_shard, with_earlier_ends
+from zmon.job.agent_reports import (
+    ReportDelay,
+    as_of_now,
+    as_of_silence,
+    of_shard,
+    suspects_of_shard,
+    with_earlier_ends,
+)
 from zmon.schema.api import SnapshotRequest, Suspicion
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import Resting
@@ -62,6 +69,12 @@ class AgentLink:
         if self.report is None or not self.reachable:
             return None
         return as_of_now(self.report, time.monotonic() - self._answered_at + self._delay.seconds)
+
+    def silent_report(self) -> AgentReport | None:
+        """Return the last report of an agent that does not answer; None if it answers, or has never answered."""
+        if self.report is None or self.reachable:
+            return None
+        return as_of_silence(self.report, self.silent_seconds)
 
     def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
         """Return the next request for its report, with the steps since the last one if that is long enough ago.

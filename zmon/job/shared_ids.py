@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeVar
 
+from zmon.job.restarts import seconds_since_start
 from zmon.job.timeline import newest_attempt
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.host import HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
@@ -85,7 +86,7 @@ def _separate_users(by_owner: Mapping[int, Sequence[RankState]]) -> dict[int, in
 
     def order(owner: int) -> tuple[bool, float, int]:  # a user who came second on one host is not the first of all
         ranks = by_owner[owner]
-        return any(r.wanted_job_id for r in ranks), min(r.start for r in ranks), owner
+        return any(r.wanted_job_id for r in ranks), -max(map(seconds_since_start, ranks)), owner
 
     for owner in sorted(by_owner, key=order):
         newest = newest_attempt(by_owner[owner])

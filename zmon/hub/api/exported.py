@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.job.restarts import launch_start
+from zmon.job.restarts import launch_began
 from zmon.schema.job_snapshot import Snapshot
 
 # A job has about a hundred series. A job id that changes with every start would otherwise give the page all jobs that
@@ -21,4 +21,4 @@ def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> fr
 
 def _importance(snapshot: Snapshot) -> tuple[bool, int, float, str]:
     ranks = snapshot.reported_ranks
-    return any(rank.alive for rank in ranks), len(ranks), launch_start(snapshot), snapshot.job_id
+    return any(rank.alive for rank in ranks), len(ranks), launch_began(snapshot), snapshot.job_id
