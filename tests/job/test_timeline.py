@@ -11,7 +11,6 @@ from zmon.job.restarts import seconds_since_start
 from zmon.job.timeline import newest_attempt, snapshots
 from zmon.schema.host import HostSample, HostWindow
 
-
 PRESENT = NOW + 600  # when the agents report
 
 

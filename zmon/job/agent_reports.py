@@ -43,7 +43,7 @@ class ReportDelay:
 
 
 def as_of_silence(report: AgentReport, seconds: float) -> AgentReport:
-    """Return the last report of an agent that has been silent for so long, with the ages of its ranks' starts as of now.
+    """Return the last report of an agent that has been silent for so long, with its ranks older by as much.
 
     Launches are ordered by these ages. What else the ranks do now is unknown, and stays as it was.
     """
