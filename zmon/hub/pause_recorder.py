@@ -13,7 +13,7 @@ from math import isfinite
 import msgspec
 from msgspec import UNSET
 
-from zmon.hub.baseline_recorder import curve_name
+from zmon.hub.baseline_recorder import pauses_name
 from zmon.hub.pause_store import PauseStore
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -38,7 +38,7 @@ class PauseRecorder:
 
     def pauses(self, snapshot: Snapshot) -> tuple[HealedPause, ...]:
         """Return the pauses that healed in jobs of this job's name in the last day, the longest first."""
-        return self._store.pauses(curve_name(snapshot), snapshot.time)
+        return self._store.pauses(pauses_name(snapshot), snapshot.time)
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
@@ -78,4 +78,4 @@ class PauseRecorder:
 
     def _record(self, snapshot: Snapshot, silence: Silence | None) -> None:
         if silence is not None and silence.places and isfinite(silence.seconds):
-            self._store.record(curve_name(snapshot), silence.places, silence.seconds, snapshot.time)
+            self._store.record(pauses_name(snapshot), silence.places, silence.seconds, snapshot.time)

@@ -41,7 +41,7 @@ def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
     if not living or any(r.alive for r in launch):
         return launch
     other = _launch_of(living[-1], by_age)
-    return launch if any(_was_gone_before(r, newest) for r in other) else other
+    return launch if any(was_gone_before(r, newest) for r in other) else other
 
 
 def _launch_of(newest: RankState, by_age: Sequence[RankState]) -> tuple[RankState, ...]:
@@ -72,12 +72,12 @@ def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState
     if has_other_launcher and seconds_since_start(state) - seconds_since_start(newest_of_host) > TOGETHER_SECONDS:
         return True
     # torchrun starts all ranks of a host at once. A rank that has finished a step had met all ranks of its launch.
-    if has_other_launcher and state.max_restarts is not None and _was_gone_before(state, newest_of_host):
+    if has_other_launcher and state.max_restarts is not None and was_gone_before(state, newest_of_host):
         return True
-    return state.launcher != newest.launcher and state.steps > 0 and _was_gone_before(state, newest)
+    return state.launcher != newest.launcher and state.steps > 0 and was_gone_before(state, newest)
 
 
-def _was_gone_before(state: RankState, newest: RankState) -> bool:
+def was_gone_before(state: RankState, newest: RankState) -> bool:
     """Return True if a rank was gone before another one began."""
     return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
 
@@ -98,10 +98,16 @@ def snapshots(
     for report in (*reports, *silent):
         for state in report.ranks:
             jobs[state.job_id].append(state)
+    second: defaultdict[str, set[str]] = defaultdict(set)
+    for state in (state for states in jobs.values() for state in states if state.has_second_id and state.alive):
+        second[state.wanted_job_id].add(state.job_id)
     unwatched = {(state.host, state.run_uid) for report in silent for state in report.ranks}
     if unwatched:
         unwatched -= {(state.host, state.run_uid) for report in reports for state in report.ranks}
-    return tuple(_snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware) for job_id in sorted(jobs))
+    return tuple(
+        _snapshot(job_id, jobs[job_id], unwatched, agents, time, hardware, sorted(second.get(job_id, ())))
+        for job_id in sorted(jobs)
+    )
 
 
 def superseded(reports: Sequence[AgentReport], newest: Iterable[Snapshot], time: float) -> Iterator[Snapshot]:
@@ -132,6 +138,7 @@ def _snapshot(
     agents: Sequence[AgentStatus],
     time: float,
     hardware: Sequence[HostWindow],
+    second_jobs: Sequence[str] = (),
 ) -> Snapshot:
     launch = newest_attempt(states)
     reported = {r.rank for r in launch}
@@ -147,4 +154,5 @@ def _snapshot(
         unwatched=tuple(r for r in launch if (r.host, r.run_uid) in unwatched) if unwatched else (),
         agents=tuple(agents),
         hardware=tuple(window for window in hardware if window.host in hosts),
+        second_jobs=tuple(second_jobs),
     )

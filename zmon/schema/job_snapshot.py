@@ -61,6 +61,7 @@ class Snapshot:
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
     frames: Mapping[int, str] = field(default_factory=dict)
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
+    second_jobs: tuple[str, ...] = ()  # jobs of launches that have this job's id as well, and live beside it
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts
 
     @property

@@ -29,7 +29,7 @@ from zmon.schema.api import Suspicion
 from zmon.schema.labels import bounded_labels
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, word
+from zmon.schema.names import ACTIVITIES, OPS, first_job_id, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
@@ -203,6 +203,7 @@ class RankBox:
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
+        wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             job_id=self.job_id,
@@ -272,7 +273,9 @@ class RankBox:
             },
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
-            wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
+            wanted_job_id=wanted if wanted != self.job_id else "",
+            launch_id=identity.launch_id,
+            program=identity.program,
             entered=tuple(
                 EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
                 for op, group, number, size in entered
