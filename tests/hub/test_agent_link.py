@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import agent_report, dead, killed, rank_state
-from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, working
+from zmon.hub.agent_link import FORGET_SECONDS, RESTART_SECONDS, AgentLink, links_of, working
 from zmon.job.restarts import seconds_since_start
 from zmon.schema.host import CgroupSample, GpuSample, HostSample, NicSample, TcpSample
 
@@ -192,3 +192,12 @@ def test_end_of_a_rank_is_not_taken_from_another_host():
     link.record_report(agent_report(killed(0, 1.0)))
     link.record_report(agent_report(dead(0, 60.0, watched=False), host="node-b"))
     assert link.report.ranks[0].exit_status is None
+
+
+def test_ranks_are_looked_up_by_what_identifies_them():
+    """Two agents may have one host name, and the hub may show a job under another id than its agent."""
+    gone, here, other = silent(30), AgentLink("http://node-a:9780"), AgentLink("http://node-a:9781")
+    here.record_report(agent_report(rank_state(0), rank_state(1)))
+    other.record_report(agent_report(rank_state(2, job_id="ads")))
+    shown = [rank_state(rank, job_id="shown") for rank in (0, 2, 3)]
+    assert links_of([here, other, gone], shown) == {"uid-0": (here, "job"), "uid-2": (other, "ads")}

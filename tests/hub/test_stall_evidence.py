@@ -1,5 +1,7 @@
 """Tests of the evidence that the hub gathers for a stall: stacks, and collectives in flight."""
 
+import aiohttp
+
 from tests.build import killed, rank_state, waiting
 from tests.hub.fakes import FakeAgent, all_waiting, frozen, poll, two_agents
 
@@ -158,3 +160,33 @@ def test_only_ranks_that_stand_out_are_asked_in_a_large_job(run_scenario):
         assert len(numbers) == 4
 
     run_scenario(scenario, agent, max_flights=4)
+
+
+def test_agent_that_was_withdrawn_meanwhile_costs_only_its_own_evidence(run_scenario):
+    """A node that dies is withdrawn at once, since none of its ranks may be alive."""
+    node_a = FakeAgent(*(waiting(rank, 8.0) for rank in (0, 1)))
+    node_b = FakeAgent(*(killed(rank, host="node-b") for rank in (2, 3)), host="node-b")
+
+    async def scenario(hub_client):
+        assert await evidence_of(hub_client)
+        hub = hub_client.hub
+        (snapshot,), (finding,) = hub.snapshots, hub.journal.active()
+        hub._agents.set_targets([link.url for link in hub.links if link.report.host == "node-a"])
+        async with aiohttp.ClientSession() as session:
+            await hub._stall_evidence._gather(session, snapshot, finding)
+        evidence = hub.journal.find(finding.id).evidence
+        assert "no longer a target" in evidence.stacks["2"].stack_error
+        assert evidence.in_flight["0"].num_pending == 1
+
+    run_scenario(scenario, node_a, node_b)
+
+
+def test_two_agents_with_one_host_name_are_asked_for_their_own_ranks(run_scenario):
+    node_a, node_b = (FakeAgent(*(waiting(rank, 8.0) for rank in ranks)) for ranks in ((0, 1), (2, 3)))
+
+    async def scenario(hub_client):
+        await evidence_of(hub_client)
+        asked = [{path[0] for path in agent.evidence_requests()} for agent in (node_a, node_b)]
+        assert asked == [{"0", "1"}, {"2", "3"}]
+
+    run_scenario(scenario, node_a, node_b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import replace
 
 from zmon.job.agent_reports import (
@@ -21,6 +22,7 @@ from zmon.schema.api.packed import Resting
 from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
+from zmon.schema.rank import RankState
 from zmon.schema.shard import Shard
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
@@ -198,6 +200,21 @@ class AgentLink:
             host_is_up=self.host_is_up,
             is_restarting=not self.reachable and time.monotonic() < self._restarts_until,
         )
+
+
+def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:
+    """Return the link whose agent reports each of these ranks, and the job id there, by run uid.
+
+    The host's name would not do: two agents may have one, and the hub may show the job under another id. A rank whose
+    agent was withdrawn is left out.
+    """
+    wanted = {state.run_uid for state in ranks}
+    found: dict[str, tuple[AgentLink, str]] = {}
+    for link in sorted(links, key=lambda link: link.reachable):  # one that answers last, so that it wins
+        for state in link.report.ranks if link.report else ():
+            if state.run_uid in wanted:
+                found[state.run_uid] = (link, state.job_id)
+    return found
 
 
 def working(sample: HostSample) -> frozenset[str]:
