@@ -17,8 +17,8 @@ from zmon.probe.autoload import AUTOLOAD, RUN_PID
 from zmon.probe.launch import check_job_id
 
 JOB_ID_HELP = (
-    "ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, script "
-    "name and start time."
+    "ID of the job. Default: ZMON_JOB_ID, else the Slurm job ID, else torchrun's --rdzv-id, else, on one node, the "
+    "script and its launch."
 )
 LABEL_HELP = "Label of the job. Repeatable."
 

@@ -54,6 +54,13 @@ class Rounds:
         self._note_single()
         return True
 
+    def replace(self, optimizer: int, successor: int) -> None:
+        """Let another object stand for an optimizer, which will not step any more."""
+        for optimizers in (self._order, self._current, self._joined):
+            optimizers[:] = [successor if each == optimizer else each for each in optimizers]
+        if self.single == optimizer:
+            self.single = successor
+
     def end(self) -> None:
         """End the round, because a change of activity ended the step."""
         self._current, self._joined = [], []

@@ -13,11 +13,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from zmon import probe
 from zmon.probe.edge import fronts
+from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 from zmon.probe.hooks.rounds import Rounds
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
-_rounds = Rounds()
+_rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
 _installed = False
 
@@ -47,6 +48,8 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
     if len(_running) > 1:
         return
     if not timeline.explicit_steps:
+        if (predecessor := _fresh.predecessor(optimizer)) is not None:
+            _rounds.replace(predecessor, id(optimizer))
         if _rounds.is_open and not timeline.step_pending:
             _rounds.end()
         if _rounds.begin_update(id(optimizer)):
