@@ -47,8 +47,8 @@ ROOMS: Mapping[str, str] = {
     "detectors.unread": "format schema detectors.wording",
     "detectors.suppression": "schema detectors.slow",
     "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
-    "hub": "zmon errors format stats schema metrics scaling web job steplog detectors.new_finding detectors.unread "
-    "detectors.suppression detectors",
+    "hub": "zmon errors format stats schema metrics scaling web job steplog detectors.new_finding detectors.stall "
+    "detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
     "stack": "errors web steplog",
     "offline": "errors format stats schema scaling job steplog detectors.wording detectors.new_finding "

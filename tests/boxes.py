@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import subprocess
@@ -242,9 +243,12 @@ def eventually(probe: Callable[[], Any], seconds: float = 5.0) -> Any:
 
 def read(box):
     """Return everything that a reader returns about a box, by method."""
-    reader = BoxReader(box.path)
-    try:
+    with contextlib.closing(BoxReader(box.path)) as reader:
         parts = {part: getattr(reader, part)() for part in PARTS}
         return parts | {"totals": read_totals(reader), "records": read_records(reader)}
-    finally:
-        reader.close()
+
+
+def read_part(box, name):
+    """Return the answer of one method of a reader."""
+    with contextlib.closing(BoxReader(box.path)) as reader:
+        return getattr(reader, name)()

@@ -1,8 +1,11 @@
-"""Fixtures that start ranks as real processes or stand-ins; mark the kind of each test; reset signals."""
+"""Fixtures that start ranks as processes or stand-ins; run coroutines; mark the kind of each test; reset signals."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import inspect
+import itertools
 import json
 import os
 import select
@@ -24,6 +27,8 @@ from zmon.box import box_path
 from zmon.box.reader import BoxReader
 from zmon.cli.main import main
 
+ASYNC_SECONDS = 60.0  # the longest time of a test that is an `async def`, on a busy machine
+
 # Tests that run in the background or under nohup ignore these signals, and so do their children: ranks and launchers
 # would never receive a Ctrl-C. A signal that a process handles is at its default again in its children. So the tests
 # handle both signals, and go on when their terminal is closed, as nohup intends.
@@ -44,6 +49,37 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid}: {error}") from None
         if kind not in marked:
             item.add_marker(kind)
+
+
+COROUTINE_SECONDS = 60.0  # none takes as long, also on a busy machine
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop: that of its fixtures, if they have one."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted})
+    runner = pyfuncitem.funcargs.get("event_loop_runner")
+    run = asyncio.run if runner is None else runner.run
+    run(asyncio.wait_for(test, COROUTINE_SECONDS))
+    return True
+
+
+@pytest.fixture
+def event_loop_runner() -> Iterator[asyncio.Runner]:
+    """Yield the event loop of a test that is a coroutine, for fixtures that begin or end something in it."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture
+def opened(event_loop_runner: asyncio.Runner) -> Iterator[contextlib.AsyncExitStack]:
+    """Yield a stack of what a test opens in its event loop; it is closed after the test."""
+    stack = contextlib.AsyncExitStack()
+    yield stack
+    event_loop_runner.run(stack.aclose())
 
 
 class Zygote:
@@ -148,18 +184,13 @@ def torch_zygote_of_python_edge() -> Iterator[Zygote]:
     yield from _zygote("zmon", "torch.distributed", "torch._dynamo", ZMON_EDGE="python")
 
 
-@pytest.fixture
-def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Rank]]:
-    """Return a function that runs a script as rank `number` of `job`; ranks that still run after the test are killed.
-
-    `zmon.attach` needs torch for its hooks; `zmon.probe.attach_box` is the same without them.
-    """
+@contextlib.contextmanager
+def ranks_in(folder: Path) -> Iterator[Callable[..., Rank]]:
+    """Yield a function that runs a script as rank `number` of `job`; ranks that still run afterwards are killed."""
     ranks: list[Rank] = []
 
-    def start(script: str, number: int = 0, world_size: int = 1, **env: str) -> Rank:
-        file = tmp_path / f"script-{len(ranks)}.py"
-        file.write_text(textwrap.dedent(script))
-        boxes = Path(env.get("ZMON_BOX_DIR", tmp_path / "boxes"))
+    def start(zygote: Zygote, script: Path, number: int = 0, world_size: int = 1, **env: str) -> Rank:
+        boxes = Path(env.get("ZMON_BOX_DIR", folder / "boxes"))
         environment = {
             "ZMON_BOX_DIR": str(boxes),
             "ZMON_JOB_ID": "job",
@@ -169,19 +200,38 @@ def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Calla
             "LOCAL_WORLD_SIZE": str(world_size),
             **env,
         }
-        log = tmp_path / f"log-{len(ranks)}"
-        needs_torch = "zmon.attach" in script or "torch" in script
-        zygote: Zygote = request.getfixturevalue("torch_zygote" if needs_torch else "zygote")
-        pid = zygote.ask(run=str(file), env=environment, log=str(log))["pid"]
+        log = folder / f"log-{len(ranks)}"
+        pid = zygote.ask(run=str(script), env=environment, log=str(log))["pid"]
         ranks.append(Rank(zygote, pid, log, boxes, number))
         eventually(log.exists)
         return ranks[-1]
 
-    yield start
-    for rank in ranks:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(rank.pid, signal.SIGKILL)  # its workers too
-        rank.wait()
+    try:
+        yield start
+    finally:
+        for rank in ranks:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(rank.pid, signal.SIGKILL)  # its workers too
+            rank.wait()
+
+
+@pytest.fixture
+def start_rank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Rank]]:
+    """Return a function that runs a script as rank `number` of `job`; ranks that still run after the test are killed.
+
+    `zmon.attach` needs torch for its hooks; `zmon.probe.attach_box` is the same without them.
+    """
+    numbers = itertools.count()
+    with ranks_in(tmp_path) as start_file:
+
+        def start(script: str, number: int = 0, world_size: int = 1, **env: str) -> Rank:
+            file = tmp_path / f"script-{next(numbers)}.py"
+            file.write_text(textwrap.dedent(script))
+            needs_torch = "zmon.attach" in script or "torch" in script
+            zygote = request.getfixturevalue("torch_zygote" if needs_torch else "zygote")
+            return start_file(zygote, file, number, world_size, **env)
+
+        yield start
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 Tests of kind `unit` run two at a time (pytest-xdist); all others run one after the other once those are done. So a test
 is `unit` only if it starts no rank, network namespace, control group or browser and measures no lease. A small process
-that holds a file, sleeps or prints is allowed. The marker `slow` is used beside the kind: only `make test-all` runs
-such a test, and another test of its kind is in `make test`.
+that holds a file, sleeps or prints is allowed, and so is a Prometheus that scrapes nothing and answers from recorded
+blocks. The marker `slow` is used beside the kind: only `make test-all` runs such a test, and another test of its kind
+is in `make test`.
 """
 
 from __future__ import annotations

@@ -50,6 +50,14 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def size(num_bytes: float) -> str:
+    """Format bytes: 1234 → 1.23 kB, 5e9 → 5 GB."""
+    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if num_bytes >= 0.9995 * unit:
+            return f"{num_bytes / unit:,.3g} {name}"
+    return f"{num_bytes:.0f} B"
+
+
 def clock(unix_seconds: float) -> str:
     """Format a time of day in UTC, because people on call are in several time zones: 12:03:05 UTC."""
     return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S} UTC"

@@ -10,6 +10,7 @@ import os
 import select
 import signal
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +59,21 @@ def process_stat(pid: int, proc: Path = Path("/proc")) -> ProcessStat | None:
         return parse_stat((proc / str(pid) / "stat").read_bytes())
     except (OSError, ValueError, IndexError):
         return None
+
+
+def children(pid: int, proc: Path = Path("/proc"), generations: int = 2) -> Iterator[int]:
+    """Yield the children of a process, and theirs down to a generation: rank → fork server → loader worker.
+
+    Nothing if it has just ended, or if the kernel lists no children (CONFIG_PROC_CHILDREN).
+    """
+    try:
+        pids = [int(child) for child in (proc / str(pid) / "task" / str(pid) / "children").read_text().split()]
+    except (OSError, ValueError):
+        return
+    for child in pids:
+        yield child
+        if generations > 1:
+            yield from children(child, proc, generations - 1)
 
 
 class ExitWatch:

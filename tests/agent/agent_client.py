@@ -1,6 +1,7 @@
 """Requests to an agent under test, and fake sources."""
 
 import asyncio
+import inspect
 import time
 
 import msgspec
@@ -37,12 +38,27 @@ async def source_statuses(client):
         return {source["name"]: source for source in (await answer.json())["sources"]}
 
 
-async def poll(probe, seconds=TIMEOUT_SECONDS):
-    """Call a coroutine function until its answer is true or the time is over; return the last answer."""
+async def poll(probe, seconds=TIMEOUT_SECONDS, accept=bool):
+    """Call a function, which may be a coroutine function, until its answer is accepted; return that, or None."""
     deadline = time.monotonic() + seconds
-    while not (answer := await probe()) and time.monotonic() < deadline:
+    while True:
+        answer = probe()
+        answer = await answer if inspect.isawaitable(answer) else answer
+        if accept(answer):
+            return answer
+        if time.monotonic() > deadline:
+            return None
         await asyncio.sleep(0.02)
-    return answer
+
+
+async def shows(client, text, shown=True):
+    """Wait until /metrics has this text, or no longer has it; return True then."""
+    return await poll(lambda: get_metrics(client), accept=lambda page: (text in page) is shown) is not None
+
+
+async def is_up(client, source, up=True):
+    """Wait until a source has been read and is up, or is down; return True then."""
+    return bool(await poll(lambda: source_statuses(client), accept=lambda all_: all_.get(source, {}).get("up") is up))
 
 
 class FakeSource:
@@ -56,6 +72,11 @@ class FakeSource:
     def read(self):
         self.num_reads += 1
         return Reading(self.read_value())
+
+    async def is_read(self, times=2):
+        """Wait until it was read more than so many times from now on; return True then."""
+        before = self.num_reads
+        return bool(await poll(lambda: self.num_reads > before + times))
 
 
 def fail():

@@ -1,7 +1,7 @@
 """Fixtures for the agent of one node over real HTTP, and for boxes that another process locks."""
 
-import asyncio
 import time
+from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
@@ -22,30 +22,31 @@ class RealClock(Clock):
 
 @pytest.fixture
 def make_live_box(tmp_path, stand_in):
-    """Make a box on the real clock that another process locks, as a living rank does."""
+    """Make a box on the real clock that another process locks, as a living rank does.
 
-    def make(rank=0, world_size=8, **identity):
+    `seconds_ago`: the rank wrote everything so long before now.
+    """
+
+    def make(rank=0, world_size=8, seconds_ago=0, **identity):
         process = stand_in()
         identity = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
         box = Box(tmp_path, RealClock(), identity, process)
         box.process = process
+        box.clock.ns = round(-1e9 * seconds_ago)
         return box
 
     return make
 
 
 @pytest.fixture
-def run_scenario(tmp_path):
-    """Run a scenario against the HTTP endpoints of an agent."""
+def serve(tmp_path):
+    """Return a function that serves an agent with these sources over HTTP and yields a client of it."""
 
-    def run(scenario, sources=(), **config):
-        async def main():
-            config.setdefault("scan_interval_seconds", 0.02)
-            agent = Agent(AgentConfig(config.pop("box_dir", tmp_path), "node-a", **config), tuple(sources))
-            async with TestClient(TestServer(agent.app())) as client:
-                client.agent = agent
-                await asyncio.wait_for(scenario(client), 20)
-
-        asyncio.run(main())
+    @asynccontextmanager
+    async def run(*sources, box_dir=tmp_path, **config):
+        agent = Agent(AgentConfig(box_dir, "node-a", **{"scan_interval_seconds": 0.02, **config}), sources)
+        async with TestClient(TestServer(agent.app())) as client:
+            client.agent, client.url = agent, str(client.make_url("")).rstrip("/")
+            yield client
 
     return run

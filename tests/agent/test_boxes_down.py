@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from tests.agent.agent_client import FakeSource, get_json, get_metrics, get_snapshot, poll, source_statuses
+from tests.agent.agent_client import FakeSource, get_json, get_metrics, get_snapshot, poll, shows, source_statuses
 from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
 
@@ -44,11 +44,10 @@ async def break_scan(client, scan_fault, how):
 
 
 @pytest.mark.parametrize("how", ["hangs", "raises"])
-def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_box, run_scenario, scan_fault, how):
+async def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_box, serve, scan_fault, how):
     make_live_box().steps(3)
     nic = FakeSource("nic", "nics", lambda: ())
-
-    async def scenario(client):
+    async with serve(nic, scan_timeout_seconds=0.3, answer_seconds=0.5) as client:
         assert 'zmon_steps_total{host="node-a",job_id="job",rank="0"} 3.0' in await get_metrics(client)
         health = await break_scan(client, scan_fault, how)
         assert (health["healthy"], [down["source"] for down in health["down"]]) == (False, ["boxes"])
@@ -64,91 +63,54 @@ def test_ranks_are_hidden_while_scan_fails_and_shown_after_recovery(make_live_bo
         assert refused["error"].startswith("cannot read the boxes in ")
         assert (await get_json(client, "/api/v1/evidence/job/0", 503))["error"] == refused["error"]
         assert (await get_json(client, "/api/v1/suspects?wait=30", 503))["error"] == refused["error"]
-        reads = nic.num_reads
-
-        async def nic_is_read():
-            return nic.num_reads > reads + 5
-
-        assert await poll(nic_is_read)
+        assert await nic.is_read(5)
         scan_fault["raises"] = None
         scan_fault["runs"].set()
-
-        async def rank_is_shown():
-            return 'rank="0"' in await get_metrics(client)
-
-        assert await poll(rank_is_shown)
+        assert await shows(client, 'rank="0"')
         assert len((await get_snapshot(client)).ranks) == 1
         assert (await get_json(client, "/healthz"))["down"] == []
 
-    run_scenario(scenario, [nic], scan_timeout_seconds=0.3, answer_seconds=0.5)
 
-
-def test_ranks_are_hidden_before_a_hanging_scan_times_out(make_live_box, run_scenario, scan_fault):
+async def test_ranks_are_hidden_before_a_hanging_scan_times_out(make_live_box, serve, scan_fault):
     """The result of the previous scan may be outdated before the timeout of the scan."""
     make_live_box().steps(3)
-
-    async def scenario(client):
+    async with serve(scan_timeout_seconds=30.0, answer_seconds=0.1) as client:
         assert 'rank="0"' in await get_metrics(client)
         scan_fault["runs"].clear()
-
-        async def rank_is_hidden():
-            return 'rank="0"' not in await get_metrics(client)
-
-        assert await poll(rank_is_hidden)
+        assert await shows(client, 'rank="0"', False)
         await get_json(client, "/api/v1/snapshot", 503)
 
-    run_scenario(scenario, scan_timeout_seconds=30.0, answer_seconds=0.1)
 
-
-def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, run_scenario, scan_fault):
-    box, pids = make_live_box(), []
-
-    async def scenario(client):
+async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, scan_fault):
+    box = make_live_box()
+    async with serve(scan_timeout_seconds=0.2) as client:
         assert (await get_snapshot(client)).ranks
-        agent = client.agent
-        assert agent._pids() == {box.process.pid: (JOB, 0)}
+        assert client.agent._pids() == {box.process.pid: (JOB, 0)}
         await break_scan(client, scan_fault, "hangs")
-        pids.append(agent._pids())
-
-    run_scenario(scenario, scan_timeout_seconds=0.2)
-    assert pids == [{}]
+        assert client.agent._pids() == {}
 
 
-def test_deleted_box_directory_is_scanned_again_after_a_rank_starts(make_live_box, run_scenario, tmp_path):
+async def test_deleted_box_directory_is_scanned_again_after_a_rank_starts(make_live_box, serve, tmp_path):
     """The ranks keep training after `rm -rf` in /dev/shm, or after systemd's RemoveIPC at a logout."""
     first_box = make_live_box(0)
     first_box.steps(3)
+    async with serve() as client:
 
-    async def scenario(client):
         async def ranks():
-            return {state.rank: state.alive for state in (await get_snapshot(client)).ranks}
+            return {state.rank: (state.alive, state.steps) for state in (await get_snapshot(client)).ranks}
 
-        assert await ranks() == {0: True}
+        assert await ranks() == {0: (True, 3)}
         shutil.rmtree(tmp_path)
         first_box.steps(2)
-
-        async def has_five_steps():
-            return [state.steps for state in (await get_snapshot(client)).ranks] == [5]
-
-        assert await poll(has_five_steps)
+        assert await poll(ranks, accept={0: (True, 5)}.__eq__)
         assert (await get_json(client, "/healthz"))["healthy"]
         first_box.process.end()
-
-        async def rank_is_dead():
-            return await ranks() == {0: False}
-
-        assert await poll(rank_is_dead)
+        assert await poll(ranks, accept={0: (False, 5)}.__eq__)
         make_live_box(1)
-
-        async def new_rank_is_alive():
-            return (await ranks()).get(1)
-
-        assert await poll(new_rank_is_alive)
-
-    run_scenario(scenario)
+        assert await poll(ranks, accept=lambda states: 1 in states and states[1][0])
 
 
-def test_unlistable_folder_is_reported_and_hides_no_other_rank(make_live_box, run_scenario, tmp_path, monkeypatch):
+async def test_unlistable_folder_is_reported_and_hides_no_other_rank(make_live_box, serve, tmp_path, monkeypatch):
     make_live_box(0)
     (tmp_path / "foreign/0").mkdir(parents=True)
     scandir = os.scandir
@@ -159,11 +121,8 @@ def test_unlistable_folder_is_reported_and_hides_no_other_rank(make_live_box, ru
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", guarded_scandir)
-
-    async def scenario(client):
+    async with serve() as client:
         assert len((await get_snapshot(client)).ranks) == 1
         assert (await source_statuses(client))["boxes"]["dropped"] == [
             f"cannot read {tmp_path}/foreign: Permission denied"
         ]
-
-    run_scenario(scenario)

@@ -4,6 +4,7 @@ The ranks run, are stopped, are dead, have no worker server, or hold the interpr
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -29,20 +30,28 @@ SCRIPT = """
 """
 
 
+def socket_of(rank):
+    """Return the path of the socket that the box of a rank names."""
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        return reader.identity().socket
+
+
 @pytest.fixture
 def rank(start_rank):
     """Start a rank that has a worker server and sleeps."""
     started = start_rank(SCRIPT)
     started.says("attached")
-    reader = BoxReader(started.box)
-    started.socket = reader.identity().socket
-    reader.close()
     return started
 
 
-def gather(pid, socket, py_spy=None):
+def gather(pid, socket, py_spy=None, **options):
     """Gather evidence, by default from torch's worker server alone."""
-    return asyncio.run(evidence.gather(pid, own_socket(socket), py_spy=py_spy))
+    return asyncio.run(evidence.gather(pid, own_socket(socket), py_spy=py_spy, **options))
+
+
+def gather_of(rank, py_spy=None):
+    """Gather the evidence of a rank."""
+    return gather(rank.pid, socket_of(rank), py_spy)
 
 
 def own_socket(path):
@@ -50,48 +59,35 @@ def own_socket(path):
     return WorkerSocket(Path(path), os.geteuid(), str(path))
 
 
-def test_stack_contains_the_running_function(rank):
-    answer = gather(rank.pid, rank.socket)
+def test_evidence_is_read_from_a_socket_of_mode_600_of_a_rank_that_runs_and_of_one_that_stopped(rank, monkeypatch):
+    socket = socket_of(rank)
+    assert oct(Path(socket).stat().st_mode)[-3:] == "600"
+    answer = gather(rank.pid, socket)
     assert "guilty_line" in answer["stack"]
-    assert answer["stack_error"] is None
-    assert answer["pid"] == rank.pid
-
-
-def test_stack_is_left_out_on_request(rank):
-    answer = asyncio.run(evidence.gather(rank.pid, own_socket(rank.socket), stacks=False))
+    assert (answer["stack_error"], answer["pid"]) == (None, rank.pid)
+    answer = gather(rank.pid, socket, stacks=False)
     assert (answer["stack"], answer["stack_error"]) == (None, "not requested")
     assert "no process group yet" in answer["flight_error"]
-
-
-def test_socket_of_the_worker_server_has_mode_600(rank):
-    assert oct(Path(rank.socket).stat().st_mode)[-3:] == "600"
-
-
-def test_stopped_rank_without_py_spy_gives_reasons_instead_of_evidence(rank, monkeypatch):
     monkeypatch.setattr(evidence, "TIMEOUT_SECONDS", 0.2)
     rank.signal(signal.SIGSTOP)
-    answer = gather(rank.pid, rank.socket)
-    assert answer["stack"] is None
-    assert "did not answer within 0.2 s" in answer["stack_error"]
-    assert answer["flight"] is None
-    assert "did not answer within 0.2 s" in answer["flight_error"]
-
-
-def test_stack_of_a_stopped_rank_is_read_by_py_spy(rank):
-    rank.signal(signal.SIGSTOP)
-    answer = gather(rank.pid, rank.socket, PY_SPY)
+    answer = gather(rank.pid, socket)
+    assert_reasons_instead_of_evidence(answer, "did not answer within 0.2 s")
+    answer = gather(rank.pid, socket, PY_SPY)
     assert "guilty_line" in answer["stack"]
     assert "did not answer" in answer["flight_error"]
+
+
+def assert_reasons_instead_of_evidence(answer, reason):
+    assert (answer["stack"], answer["flight"]) == (None, None)
+    assert reason in answer["stack_error"]
+    assert reason in answer["flight_error"]
 
 
 def test_dead_rank_gives_reasons_instead_of_evidence(rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
-    answer = gather(rank.pid, rank.socket)
-    assert answer["stack"] is None
-    assert "cannot reach the rank's worker server" in answer["stack_error"]
-    assert answer["flight"] is None
-    assert "cannot reach the rank's worker server" in answer["flight_error"]
+    answer = gather_of(rank)
+    assert_reasons_instead_of_evidence(answer, "cannot reach the rank's worker server")
     assert answer["wchan"] is None
 
 
@@ -142,19 +138,12 @@ def ddp_ranks(start_rank, tmp_path):
     ranks = [start_rank(HANGS_IN_BACKWARD, number, 2, STORE=str(tmp_path / "store")) for number in range(2)]
     ranks[0].says("hangs")
     ranks[1].says("sleeps")
-    for rank in ranks:
-        reader = BoxReader(rank.box)
-        rank.socket = reader.identity().socket
-        reader.close()
     return ranks
 
 
 def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
-    def answer_with_pending_operation():
-        answer = gather(ddp_ranks[0].pid, ddp_ranks[0].socket)
-        return answer if answer["flight"].pending else None  # the rank prints just before the operation
-
-    answer, behind = eventually(answer_with_pending_operation), gather(ddp_ranks[1].pid, ddp_ranks[1].socket)
+    eventually(lambda: gather_of(ddp_ranks[0])["flight"].pending)  # the rank prints just before the operation
+    answer, behind = map(gather_of, ddp_ranks)
     (pending,) = answer["flight"].pending
     assert (pending.group, pending.op, pending.num_bytes, pending.sizes, pending.dtypes) == (
         "gloo:0", "all_reduce", 4 * (8 * 8 + 8), ((72,),), ("Float",)
@@ -169,8 +158,8 @@ def test_all_reduce_issued_by_cpp_is_in_flight_with_its_bytes(ddp_ranks):
 
 def test_stall_names_the_culprit_from_flight_records_alone(ddp_ranks):
     """The boxes show no collective, as in a job with a compiled graph."""
-    eventually(lambda: gather(ddp_ranks[0].pid, ddp_ranks[0].socket)["flight"].pending)
-    flights = {number: gather(rank.pid, rank.socket)["flight"] for number, rank in enumerate(ddp_ranks)}
+    eventually(lambda: gather_of(ddp_ranks[0])["flight"].pending)
+    flights = {number: gather_of(rank)["flight"] for number, rank in enumerate(ddp_ranks)}
     states = [waiting(number, in_flight=None, phase="backward", world_size=2) for number in range(2)]
     (without_records,) = Stall().detect(snapshot(*states))
     assert (without_records.cause, without_records.ranks) == ("unknown", ())
@@ -192,70 +181,60 @@ def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(st
         ctypes.PyDLL(None).sleep(60)
     """)
     rank.says("attached")
-    reader = BoxReader(rank.box)
-
-    def answer_without_stack():
-        answer = gather(rank.pid, reader.identity().socket)
-        return answer if answer["stack"] is None else None  # the rank prints just before the native call
-
-    answer = eventually(answer_without_stack)
+    eventually(lambda: gather_of(rank)["stack"] is None)  # the rank prints just before the native call
+    answer = gather_of(rank)
     assert "holds the interpreter lock" in answer["stack_error"]
     assert answer["flight"].last == {"gloo:0": 1}
-    answer = gather(rank.pid, reader.identity().socket, PY_SPY)
-    reader.close()
+    answer = gather_of(rank, PY_SPY)
     assert ("<module>" in answer["stack"], answer["stack_error"]) == (True, None)
-
-
-class FakeServer:
-    """A worker server with the answers that the test gives."""
-
-    def __init__(self, **answers):
-        self.answers = answers
-
-    async def handle(self, request):
-        status, body = self.answers.get(request.match_info["handler"], (404, b"Handler not answer"))
-        return web.Response(status=status, body=body)
-
-    def gather(self, socket):
-        async def main():
-            app = web.Application()
-            app.add_routes([web.post("/handler/{handler}", self.handle)])
-            runner = web.AppRunner(app)
-            await runner.setup()
-            await web.UnixSite(runner, str(socket)).start()
-            try:
-                return await evidence.gather(os.getpid(), own_socket(socket), py_spy=None)
-            finally:
-                await runner.cleanup()
-
-        return asyncio.run(main())
 
 
 EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
 
 
-def test_missing_flight_recorder_has_a_reason(tmp_path):
-    answer = FakeServer(dump_traceback=(200, b"File x")).gather(tmp_path / "socket")
+@pytest.fixture
+def gather_from(tmp_path):
+    """Gather evidence from a worker server with these answers by handler."""
+
+    async def run(**answers):
+        async def handle(request):
+            status, body = answers.get(request.match_info["handler"], (404, b"Handler not answer"))
+            return web.Response(status=status, body=body)
+
+        app = web.Application()
+        app.add_routes([web.post("/handler/{handler}", handle)])
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.UnixSite(runner, str(tmp_path / "socket")).start()
+        try:
+            return await evidence.gather(os.getpid(), own_socket(tmp_path / "socket"), py_spy=None)
+        finally:
+            await runner.cleanup()
+
+    return run
+
+
+async def test_missing_flight_recorder_has_a_reason(gather_from):
+    answer = await gather_from(dump_traceback=(200, b"File x"))
     assert (answer["stack"], answer["stack_error"]) == ("File x", None)
     assert (answer["flight"], answer["flight_error"]) == (None, "this torch does not offer it")
 
 
-def test_invalid_record_is_a_single_line_error(tmp_path):
-    for number, body in enumerate((b"", b'{"pg_config": {}, "entries": [{', b"\xff", b"[" * 100_000)):
-        answer = FakeServer(fr_trace_json=(200, body)).gather(tmp_path / f"socket-{number}")
-        assert answer["flight"] is None
-        assert "cannot be understood" in answer["flight_error"]
-        assert "\n" not in answer["flight_error"]
+@pytest.mark.parametrize("body", [b"", b'{"pg_config": {}, "entries": [{', b"\xff", b"[" * 100_000])
+async def test_invalid_record_is_a_single_line_error(gather_from, body):
+    answer = await gather_from(fr_trace_json=(200, body))
+    assert answer["flight"] is None
+    assert "cannot be understood" in answer["flight_error"]
+    assert "\n" not in answer["flight_error"]
 
 
-def test_record_above_the_size_limit_is_refused(tmp_path, monkeypatch):
+async def test_record_above_the_size_limit_is_refused(gather_from, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_RECORD_BYTES", 1 << 20)
-    answer = FakeServer(fr_trace_json=(200, b" " * (3 << 20))).gather(tmp_path / "socket")
+    answer = await gather_from(fr_trace_json=(200, b" " * (3 << 20)))
     assert (answer["flight"], answer["flight_error"]) == (None, "the answer to fr_trace_json is longer than 1 MiB")
 
 
-def test_failed_part_of_the_record_is_reported_beside_the_rest(tmp_path):
-    server = FakeServer(fr_trace_json=(200, EMPTY), dump_nccl_trace_json=(500, b"Handler failed"))
-    answer = server.gather(tmp_path / "socket")
+async def test_failed_part_of_the_record_is_reported_beside_the_rest(gather_from):
+    answer = await gather_from(fr_trace_json=(200, EMPTY), dump_nccl_trace_json=(500, b"Handler failed"))
     assert answer["flight"].num_pending == 0
     assert answer["flight_error"] == "the rank answers dump_nccl_trace_json with 500: Handler failed"

@@ -16,96 +16,79 @@ from tests.agent.agent_client import (
     get_json,
     get_metrics,
     get_snapshot,
+    is_up,
     poll,
+    shows,
     source_statuses,
 )
-from zmon.agent import Agent, AgentConfig, poller
+from zmon.agent import poller
 from zmon.agent.sources import Reading
 from zmon.box.versions import CURRENT
-from zmon.errors import UsageError
 from zmon.schema.host import HostLoad
 
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
+MEMORY = "zmon_host_memory_total_bytes"
 
 
-def test_damaged_box_is_reported_and_hides_no_other_rank(make_live_box, run_scenario):
+async def only_down(client):
+    """Return the only source that is down."""
+    (down,) = (await get_json(client, "/healthz"))["down"]
+    return down
+
+
+async def test_damaged_box_is_reported_and_hides_no_other_rank(make_live_box, serve):
     make_live_box(0)
     bad = make_live_box(1)
     for offset in range(CURRENT.live, CURRENT.live + 32, 8):
         bad.flip(offset + 3)
-
-    async def scenario(client):
+    async with serve() as client:
         assert [r.rank for r in (await get_snapshot(client)).ranks] == [0]
-        health = await get_json(client, "/healthz")
-        assert health["healthy"] is True
+        assert (await get_json(client, "/healthz"))["healthy"] is True
         (line,) = (await source_statuses(client))["boxes"]["dropped"]
         assert str(bad.path) in line
 
-    run_scenario(scenario)
 
-
-def test_sources_fail_or_are_absent_independently(run_scenario):
-    mixed_sources = [
-        FakeSource("nic", "nics", lambda: ()),
-        FakeSource("host", "load", fail),
-        FakeSource("gpu", "gpus", absent),
-    ]
-
-    async def scenario(client):
-        async def read():
-            return all(source.num_reads > (0 if source.name == "gpu" else 2) for source in mixed_sources)
-
-        assert await poll(read)
+async def test_sources_fail_or_are_absent_independently(serve):
+    nic, host = FakeSource("nic", "nics", lambda: ()), FakeSource("host", "load", fail)
+    async with serve(nic, host, FakeSource("gpu", "gpus", absent)) as client:
+        assert await nic.is_read()
+        assert await host.is_read()
+        assert await poll(lambda: source_statuses(client), accept=lambda by_name: "gpu" in by_name)
         report = await get_snapshot(client)
         statuses = {source.name: source for source in report.sources}
-        assert (statuses["nic"].up, statuses["nic"].error) == (True, None)
-        assert (statuses["host"].up, statuses["host"].absent, statuses["host"].error) == (
-            False,
-            False,
-            "the driver is gone",
-        )
-        assert statuses["host"].num_errors > 1
-        assert (statuses["gpu"].up, statuses["gpu"].absent, statuses["gpu"].num_errors) == (False, True, 0)
+        assert {name: (s.up, s.absent, s.num_errors > 1) for name, s in statuses.items() if name in "nic host gpu"} == {
+            "nic": (True, False, False),
+            "host": (False, False, True),
+            "gpu": (False, True, False),
+        }
+        assert (statuses["nic"].error, statuses["host"].error) == (None, "the driver is gone")
+        assert statuses["gpu"].num_errors == 0
         assert (report.sample.nics, report.sample.load, report.sample.gpus) == ((), None, None)
         page = await get_metrics(client)
         assert 'zmon_source_up{host="node-a",source="host"} 0.0' in page
         assert 'source="gpu"' not in page
-        health = await get_json(client, "/healthz")
-        assert health["healthy"] is True
-        (down,) = health["down"]
+        assert (await get_json(client, "/healthz"))["healthy"] is True
+        down = await only_down(client)
         assert (down["source"], down["error"]) == ("host", "the driver is gone")
         assert time.time() - 20 < down["since"] < time.time()
 
-    run_scenario(scenario, mixed_sources)
 
-
-def test_failed_source_exports_no_old_value_and_recovers(run_scenario):
+async def test_failed_source_exports_no_old_value_and_recovers(serve):
     broken = []
     source = FakeSource("host", "load", lambda: fail() if broken else LOAD)
-
-    async def scenario(client):
-        async def memory_is_exported(wanted):
-            return ("zmon_host_memory_total_bytes" in await get_metrics(client)) is wanted
-
-        assert await poll(lambda: memory_is_exported(True))
+    async with serve(source) as client:
+        assert await shows(client, MEMORY)
         broken.append(True)
-        assert await poll(lambda: memory_is_exported(False))
-        since = (await get_json(client, "/healthz"))["down"][0]["since"]
-        reads = source.num_reads
-
-        async def read_again():
-            return source.num_reads > reads + 2
-
-        assert await poll(read_again)
-        assert (await get_json(client, "/healthz"))["down"][0]["since"] == since  # the time of the first failure
+        assert await shows(client, MEMORY, False)
+        since = (await only_down(client))["since"]
+        assert await source.is_read()
+        assert (await only_down(client))["since"] == since  # the time of the first failure
         broken.clear()
-        assert await poll(lambda: memory_is_exported(True))
+        assert await shows(client, MEMORY)
         assert (await get_json(client, "/healthz"))["down"] == []
 
-    run_scenario(scenario, [source])
 
-
-def test_hanging_source_is_down_and_not_read_again_until_the_call_ends(run_scenario):
+async def test_hanging_source_is_down_and_not_read_again_until_the_call_ends(serve):
     """A call that never returns occupies a thread; the agent must not start another thread at each read."""
     hangs, release = threading.Event(), threading.Event()
 
@@ -115,36 +98,24 @@ def test_hanging_source_is_down_and_not_read_again_until_the_call_ends(run_scena
         return LOAD
 
     hanging, healthy = FakeSource("host", "load", read), FakeSource("nic", "nics", lambda: ())
-
-    async def scenario(client):
-        async def is_up(wanted):
-            statuses = await source_statuses(client)
-            return "host" in statuses and statuses["host"]["up"] is wanted
-
+    async with serve(hanging, healthy, source_timeout_seconds=0.2) as client:
         try:
-            assert await poll(lambda: is_up(True))
+            assert await is_up(client, "host")
             hangs.set()
-            assert await poll(lambda: is_up(False))
-            report = await get_snapshot(client)
-            assert report.sample.load is None
-            assert "zmon_host_memory" not in await get_metrics(client)
-            (down,) = (await get_json(client, "/healthz"))["down"]
+            assert await is_up(client, "host", False)
+            assert (await get_snapshot(client)).sample.load is None
+            assert MEMORY not in await get_metrics(client)
+            down = await only_down(client)
             assert (down["source"], down["error"]) == ("host", "it did not answer within 0.2 s")
-            reads, before = hanging.num_reads, healthy.num_reads
-
-            async def healthy_source_is_read():
-                return healthy.num_reads > before + 5
-
-            assert await poll(healthy_source_is_read)
+            reads = hanging.num_reads
+            assert await healthy.is_read(5)
             assert hanging.num_reads == reads
             assert (await source_statuses(client))["nic"]["up"]
             hangs.clear()
         finally:
             release.set()
-        assert await poll(lambda: is_up(True))
+        assert await is_up(client, "host")
         assert (await source_statuses(client))["host"]["num_errors"] == 1
-
-    run_scenario(scenario, [hanging, healthy], source_timeout_seconds=0.2)
 
 
 class Odd(Exception):
@@ -165,87 +136,67 @@ class Odd(Exception):
         (MemoryError(), "MemoryError"),
     ],
 )
-def test_source_that_raises_any_exception_is_down_and_read_again(run_scenario, error, line):
+async def test_source_that_raises_any_exception_is_down_and_read_again(serve, error, line):
     def raise_error():
         raise error
 
     source = FakeSource("host", "load", raise_error)
-
-    async def scenario(client):
-        async def read():
-            return source.num_reads > 2
-
-        assert await poll(read)
-        (down,) = (await get_json(client, "/healthz"))["down"]
+    async with serve(source) as client:
+        assert await source.is_read()
+        down = await only_down(client)
         assert (down["source"], down["error"]) == ("host", line)
 
-    run_scenario(scenario, [source])
 
-
-def test_absent_source_is_read_again_after_a_longer_pause(run_scenario, monkeypatch):
+async def test_absent_source_is_read_again_after_a_longer_pause(serve, monkeypatch):
     """A driver may be loaded later, but each attempt to load its library costs more than most reads."""
     monkeypatch.setattr(poller, "ABSENT_SECONDS", 0.2)
     values = []
     source = FakeSource("gpu", "gpus", lambda: values[0] if values else absent())
-
-    async def scenario(client):
-        async def reads(number):
-            return source.num_reads >= number
-
-        assert await poll(lambda: reads(1))
+    async with serve(source) as client:
+        assert await poll(lambda: source.num_reads)
         await asyncio.sleep(0.1)
         assert source.num_reads == 1
         values.append(())
-        assert await poll(lambda: reads(4))
+        assert await source.is_read(2)
         assert (await source_statuses(client))["gpu"]["up"]
 
-    run_scenario(scenario, [source])
 
-
-def test_dropped_ports_are_counted_and_the_first_eight_are_listed(run_scenario):
+async def test_dropped_ports_are_counted_and_the_first_eight_are_listed(serve):
     source = FakeSource("rdma", "rdma", None)
     source.read = lambda: Reading((), tuple(f"mlx5_{n}: cannot read state" for n in range(1000)))
-
-    async def scenario(client):
-        async def read():
-            return "rdma" in await source_statuses(client)
-
-        assert await poll(read)
+    async with serve(source) as client:
+        assert await is_up(client, "rdma")
         status = (await source_statuses(client))["rdma"]
-        assert status["up"]
         assert status["num_dropped"] >= 1000
         assert len(status["dropped"]) == 8
         assert 'zmon_source_dropped_total{host="node-a",source="rdma"}' in await get_metrics(client)
 
-    run_scenario(scenario, [source])
 
-
-def test_source_switched_off_is_neither_read_nor_exported(run_scenario):
+async def test_source_switched_off_is_neither_read_nor_exported(serve):
     gpu, nic = FakeSource("gpu", "gpus", fail), FakeSource("nic", "nics", lambda: ())
-
-    async def scenario(client):
-        async def others_are_read():
-            return nic.num_reads > 2 and {"boxes", "nic", "stderr"} <= set(await source_statuses(client))
-
-        assert await poll(others_are_read)
+    async with serve(gpu, nic, without=frozenset({"gpu"})) as client:
+        others = {"boxes", "nic", "stderr"}
+        assert await poll(lambda: source_statuses(client), accept=lambda by_name: others <= by_name.keys())
+        assert await nic.is_read()
         assert "gpu" not in await source_statuses(client)
         assert 'source="gpu"' not in await get_metrics(client)
         assert gpu.num_reads == 0
 
-    run_scenario(scenario, [gpu, nic], without=frozenset({"gpu"}))
+
+@pytest.mark.parametrize(("flags", "env"), [(("--without", "gpu,nics"), {}), ((), {"ZMON_WITHOUT": "nics"})])
+def test_unknown_source_name_is_refused_by_the_command_line(command, monkeypatch, flags, env):
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    code, out, err = command("agent", *flags)
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("zmon: no source is called nics: the sources are ")
+    assert all(name in line for name in ("gpu", "nic", "rdma", "tcp", "host", "kernel", "steps"))
 
 
-def test_unknown_source_name_is_refused_with_the_valid_names(tmp_path):
-    with pytest.raises(UsageError, match=r"no source is called gpus: the sources are .*nic.*steps") as caught:
-        Agent(AgentConfig(tmp_path, "node-a", without=frozenset({"gpus", "nic"})))
-    assert "\n" not in str(caught.value)
-
-
-def test_agent_reports_its_own_cpu_time_and_memory(run_scenario):
-    async def scenario(client):
+async def test_agent_reports_its_own_cpu_time_and_memory(serve):
+    async with serve() as client:
         page = await get_metrics(client)
         values = {line.split("{")[0]: float(line.split()[1]) for line in page.splitlines() if line[0] != "#"}
         assert values["zmon_agent_cpu_seconds_total"] > 0.1
         assert values["zmon_agent_resident_bytes"] > 10e6
-
-    run_scenario(scenario)

@@ -29,8 +29,8 @@ def four_slow_ranks(make_live_box, monkeypatch):
 
 @pytest.mark.slow  # the scans beside histories are in every run
 @pytest.mark.usefixtures("four_slow_ranks")
-def test_sixteen_histories_delay_neither_snapshots_nor_metrics(run_scenario):
-    async def scenario(client):
+async def test_sixteen_histories_delay_neither_snapshots_nor_metrics(serve):
+    async with serve() as client:
         assert len((await get_snapshot(client)).ranks) == 4
         histories = [asyncio.create_task(get_json(client, f"/api/v1/snapshot?since={n}")) for n in range(16)]
         await asyncio.sleep(0.2)
@@ -43,27 +43,19 @@ def test_sixteen_histories_delay_neither_snapshots_nor_metrics(run_scenario):
         reports = [msgspec.convert(answer, AgentReport) for answer in await asyncio.gather(*histories)]
         assert all(len(report.steps["job"]) == 4 for report in reports)
 
-    run_scenario(scenario)
-
 
 @pytest.mark.usefixtures("four_slow_ranks")
-def test_scans_go_on_while_histories_are_read(run_scenario):
-    async def scenario(client):
+async def test_scans_go_on_while_histories_are_read(serve):
+    async with serve(scan_timeout_seconds=4 * SLOW_SECONDS) as client:  # sixteen ranks are read meanwhile
         assert len((await get_snapshot(client)).ranks) == 4
         histories = [asyncio.create_task(get_snapshot(client, "?since=0")) for _ in range(4)]
         while not all(task.done() for task in histories):
-            health = await get_json(client, "/healthz")
-            assert health["healthy"]
+            assert (await get_json(client, "/healthz"))["healthy"]
             await asyncio.sleep(0.05)
 
-    run_scenario(scenario, scan_timeout_seconds=4 * SLOW_SECONDS)  # sixteen ranks are read meanwhile
 
-
-def test_large_about_is_a_history_and_is_bounded(make_live_box, run_scenario):
+async def test_large_about_is_a_history_and_is_bounded(make_live_box, serve):
     make_live_box().steps(50)
-
-    async def scenario(client):
+    async with serve(max_steps_per_rank=10) as client:
         report = await get_snapshot(client, "?since=0&about=1000000000")
         assert report.steps["job"][0].num_rows <= 20
-
-    run_scenario(scenario, max_steps_per_rank=10)

@@ -5,10 +5,15 @@ A rank that died more than half a minute ago is left out.
 
 import subprocess
 
-from tests.agent.agent_client import get_snapshot
+from tests.agent.agent_client import get_metrics, get_snapshot
 
 
-def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp_path, run_scenario):
+def values_of(page, *words):
+    """Return the values of the lines of a page that have these words."""
+    return [line.split()[1] for line in page.splitlines() if line[0] != "#" and all(word in line for word in words)]
+
+
+async def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp_path, serve):
     rank = start_rank(
         """
         import time, zmon
@@ -25,8 +30,7 @@ def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp_path,
         ZMON_BOX_DIR=str(tmp_path),
     )
     rank.says("trained")
-
-    async def scenario(client):
+    async with serve() as client:
         async with client.get("/metrics") as answer:
             assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
             page = await answer.text()
@@ -34,43 +38,29 @@ def test_metrics_of_a_real_rank_pass_promtool_and_keep_nan(start_rank, tmp_path,
             ["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False
         )
         assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
-        labels = 'host="node-a",job_id="job",rank="0"'
-        lines = {line.replace("{key=", "{").split()[0]: line.split()[1] for line in page.splitlines() if line[0] != "#"}
-        assert lines[f"zmon_steps_total{{{labels}}}"] == "10.0"
-        assert lines[f"zmon_samples_total{{{labels}}}"] == "320.0"
-        assert 'key="loss"' in page
-        assert [line.split()[1] for line in page.splitlines() if 'key="loss"' in line] == ["NaN"]
-        assert [line.split()[1] for line in page.splitlines() if 'key="auc"' in line] == ["0.7"]
+        labels = '{host="node-a",job_id="job",rank="0"}'
+        assert values_of(page, f"zmon_steps_total{labels}") == ["10.0"]
+        assert values_of(page, f"zmon_samples_total{labels}") == ["320.0"]
+        assert (values_of(page, 'key="loss"'), values_of(page, 'key="auc"')) == (["NaN"], ["0.7"])
         (state,) = (await get_snapshot(client)).ranks
         assert state.report == {"loss": None, "auc": 0.7}  # JSON has no NaN
         assert state.pid == rank.pid
 
-    run_scenario(scenario)
 
-
-def test_metrics_show_the_newest_attempt_only(make_live_box, run_scenario):
-    make_live_box(0, attempt=0).steps(3, 1.0)
+async def test_metrics_show_the_newest_attempt_only(make_live_box, serve):
+    make_live_box(0, attempt=0, seconds_ago=30).steps(3)
     make_live_box(0, attempt=1, start_unix=1_000.0).steps(5)  # the clock was set back meanwhile
-
-    async def scenario(client):
-        page = await (await client.get("/metrics")).text()
-        assert [line.split()[1] for line in page.splitlines() if line.startswith("zmon_steps_total")] == ["5.0"]
-
-    run_scenario(scenario)
+    async with serve() as client:
+        assert values_of(await get_metrics(client), "zmon_steps_total") == ["5.0"]
 
 
-def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, run_scenario):
-    fresh, old = make_live_box(0), make_live_box(1)
-    old.clock.ns = -40_000_000_000
+async def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, serve):
+    fresh, old = make_live_box(0), make_live_box(1, seconds_ago=40)
     for phase in (0, 1):  # write both state slots, because the clock of a real rank never goes back
         old.timeline.phase(phase)
     for box in (fresh, old):
         box.process.end()
-
-    async def scenario(client):
-        page = await (await client.get("/metrics")).text()
-        assert 'rank="0"' in page
-        assert 'rank="1"' not in page
+    async with serve() as client:
+        page = await get_metrics(client)
+        assert ('rank="0"' in page, 'rank="1"' in page) == (True, False)
         assert {r.rank for r in (await get_snapshot(client)).ranks} == {0, 1}  # the hub still receives both ranks
-
-    run_scenario(scenario)

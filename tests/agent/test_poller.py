@@ -11,25 +11,41 @@ from zmon.agent import poller
 
 
 @pytest.fixture
-def start_source(monkeypatch):
-    """Start a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
+def start():
+    """Start to read a source; return its poller."""
     pollers = []
 
-    def run(read_value, cpu_seconds):
-        clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())
-        monkeypatch.setattr(poller.time, "thread_time", lambda: next(clock))
-        source = FakeSource("tcp", "tcp", read_value)
-        pollers.append(poller.Poller("tcp", source.read, source.interval_seconds, 5.0, core_ratio=0.01))
+    def run(source, interval_seconds=0.01, timeout_seconds=5.0, **options):
+        pollers.append(poller.Poller(source.name, source.read, interval_seconds, timeout_seconds, **options))
         pollers[-1].start()
-        return source
+        return pollers[-1]
 
     yield run
     for running in pollers:
         running.stop()
 
 
-def test_cheap_source_is_read_at_its_interval(start_source):
-    source = start_source(lambda: (), cpu_seconds=0.0)
+@pytest.fixture
+def start_source(start, monkeypatch):
+    """Start a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
+
+    def run(read_value, cpu_seconds):
+        clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())
+        monkeypatch.setattr(poller.time, "thread_time", lambda: next(clock))
+        source = FakeSource("tcp", "tcp", read_value)
+        start(source, core_ratio=0.01)
+        return source
+
+    return run
+
+
+@pytest.mark.parametrize(("cpu_seconds", "longest_pause"), [(0.0, 60.0), (1.0, 0.05)], ids=["cheap", "expensive"])
+def test_source_is_read_at_its_interval_if_it_is_cheap_or_after_the_longest_pause(
+    start_source, monkeypatch, cpu_seconds, longest_pause
+):
+    """The longest pause limits the age of the values."""
+    monkeypatch.setattr(poller, "LONGEST_PAUSE_SECONDS", longest_pause)
+    source = start_source(lambda: (), cpu_seconds)
     assert eventually(lambda: source.num_reads > 3, 5)
 
 
@@ -42,29 +58,18 @@ def test_expensive_source_is_read_less_often_also_if_reads_fail(start_source, re
     assert source.num_reads == 1
 
 
-def test_expensive_source_is_read_after_the_longest_pause(start_source, monkeypatch):
-    """The longest pause limits the age of the values."""
-    monkeypatch.setattr(poller, "LONGEST_PAUSE_SECONDS", 0.05)
-    source = start_source(lambda: (), cpu_seconds=1.0)
-    assert eventually(lambda: source.num_reads > 3, 5)
-
-
-def test_hanging_question_marks_the_source_down():
-    boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 0.05)
-    boxes.start()
+def test_hanging_question_marks_the_source_down(start):
+    boxes = start(FakeSource("boxes", "boxes", lambda: ()), 60.0, 0.05)
     assert eventually(lambda: boxes.status, 5)
     boxes.ask(lambda: time.sleep(1.0))
     assert eventually(lambda: not boxes.status.up, 5)
-    boxes.stop()
 
 
-def test_question_that_raises_system_exit_does_not_end_the_thread():
+def test_question_that_raises_system_exit_does_not_end_the_thread(start):
     def odd():
         raise SystemExit(3)
 
-    boxes = poller.Poller("boxes", FakeSource("boxes", "boxes", lambda: ()).read, 60.0, 5.0)
-    boxes.start()
+    boxes = start(FakeSource("boxes", "boxes", lambda: ()), 60.0)
     with pytest.raises(SystemExit):
         boxes.ask(odd).result(5)
     assert boxes.ask(lambda: 7).result(5) == 7
-    boxes.stop()

@@ -16,22 +16,20 @@ UID = IDENTITY.run_uid
 UIDS = {"old": "aa" * 16, "new": "bb" * 16}
 
 
-def records(report, uid):
+def records(report, uid=UID):
     """Return the steps of a rank."""
     return [record for part in report.steps[JOB] for record in records_of(part).get(uid, [])]
 
 
-def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scenario):
-    box = make_live_box()
-    box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
+async def test_records_are_sent_only_on_request_and_only_once(make_live_box, serve):
+    box = make_live_box(seconds_ago=10)
     box.steps(10)
-
-    async def scenario(client):
+    async with serve() as client:
         assert (await get_snapshot(client)).steps == {}
         first = await get_snapshot(client, "?since=0")
-        assert [r.step for r in records(first, UID)] == list(range(1, 11))
+        assert [r.step for r in records(first)] == list(range(1, 11))
         second = await get_snapshot(client, f"?since={first.cursor}")
-        assert records(second, UID) == []
+        assert records(second) == []
         box.steps(3)
         box.clock.ns = 0
         box.timeline.begin_step(None)
@@ -41,152 +39,100 @@ def test_records_are_sent_only_on_request_and_only_once(make_live_box, run_scena
         async def last_record():
             nonlocal second
             second = await get_snapshot(client, f"?since={second.cursor}")
-            numbers.extend(r.step for r in records(second, UID))
+            numbers.extend(r.step for r in records(second))
             return 14 in numbers
 
         assert await poll(last_record)
         # on the clock of this box, steps 11 to 13 ended before the cursor; steps of a real rank end later
         assert numbers == [14]
 
-    run_scenario(scenario)
 
-
-def test_snapshot_with_a_job_id_has_only_ranks_of_that_job(make_live_box, run_scenario):
+async def test_snapshot_with_a_job_id_has_only_ranks_of_that_job(make_live_box, serve):
     make_live_box()
     make_live_box(job_id="other")
-
-    async def scenario(client):
-        assert {r.job_id for r in (await get_snapshot(client)).ranks} == {JOB, "other"}
-        assert {r.job_id for r in (await get_snapshot(client, "?job_id=other")).ranks} == {"other"}
-        assert (await get_snapshot(client, "?job_id=none")).ranks == ()
-
-    run_scenario(scenario)
+    async with serve() as client:
+        for query, job_ids in (("", {JOB, "other"}), ("?job_id=other", {"other"}), ("?job_id=none", set())):
+            assert {r.job_id for r in (await get_snapshot(client, query)).ranks} == job_ids
 
 
-def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_box, run_scenario):
-    box = make_live_box()
-    box.clock.ns = -10_000_000_000  # these steps ended some seconds ago
-    box.steps(10)
-
-    async def scenario(client):
+async def test_last_steps_are_limited_by_the_request_and_by_the_agent(make_live_box, serve):
+    make_live_box(seconds_ago=10).steps(10)
+    async with serve(max_steps_per_rank=5) as client:
         report = await get_snapshot(client, "?since=0&last=3")
-        assert [r.step for r in records(report, UID)] == [8, 9, 10]
-        assert len(records((await get_snapshot(client, "?since=0&last=1000000")), UID)) == 5
+        assert [r.step for r in records(report)] == [8, 9, 10]
+        assert len(records(await get_snapshot(client, "?since=0&last=1000000"))) == 5
         # `time` and `monotonic` are of the same moment, so the start of the record converts to unix time
-        (record,) = records(report, UID)[-1:]
-        began = report.time - (report.monotonic - record.start)
+        began = report.time - (report.monotonic - records(report)[-1].start)
         assert 9.0 < report.time - began < 20.0
-
-    run_scenario(scenario, max_steps_per_rank=5)
 
 
 @pytest.mark.parametrize("first", ["old", "new"])
-def test_records_of_a_restarted_rank_are_those_of_its_newest_start(
-    make_live_box, run_scenario, tmp_path_factory, first
-):
+async def test_records_of_a_restarted_rank_are_those_of_its_newest_start(make_live_box, serve, tmp_path_factory, first):
     """An agent that starts after the restart reads the boxes of both starts, in any order."""
     made, elsewhere = {}, tmp_path_factory.mktemp("elsewhere")
     for name in (first, "new" if first == "old" else "old"):
         start = {"attempt": 0, "start_unix": 1e9} if name == "old" else {"attempt": 1, "start_unix": 2e9}
-        made[name] = make_live_box(**start, run_uid=UIDS[name])
-        made[name].clock.ns = -10_000_000_000
+        made[name] = make_live_box(**start, run_uid=UIDS[name], seconds_ago=10)
         made[name].steps(4 if name == "old" else 7)
         made[name].path.parent.rename(elsewhere / name)
     made["old"].process.end()
-
-    async def scenario(client):
-        for number, name in enumerate(made):  # one by one, so that the agent finds the boxes in this order
+    async with serve() as client:
+        for number, name in enumerate(made, 1):  # one by one, so that the agent finds the boxes in this order
             (elsewhere / name).rename(made[name].path.parent)
-
-            async def appeared(number=number):
-                return len((await get_snapshot(client)).ranks) > number
-
-            assert await poll(appeared)
+            assert await poll(
+                lambda: get_snapshot(client), accept=lambda report, number=number: len(report.ranks) >= number
+            )
         report = await get_snapshot(client, "?since=0")
         assert {len(records(report, state.run_uid)) for state in report.ranks if state.attempt == 1} == {7}
 
-    run_scenario(scenario)
-
 
 @pytest.mark.parametrize(
-    "path",
-    ["/api/v1/snapshot?since=x", "/api/v1/snapshot?since=nan", "/api/v1/snapshot?since=inf", "/api/v1/suspects?wait=x",
-     "/api/v1/suspects?wait=nan"],
-)  # fmt: skip
-def test_invalid_number_is_a_bad_request_with_a_single_line(run_scenario, path):
-    async def scenario(client):
-        async with client.get(path, timeout=aiohttp.ClientTimeout(total=2)) as answer:
-            assert answer.status == 400
-            assert len((await answer.text()).splitlines()) == 1
-
-    run_scenario(scenario)
+    "path", ["snapshot?since=x", "snapshot?since=nan", "snapshot?since=inf", "suspects?wait=x", "suspects?wait=nan"]
+)
+async def test_invalid_number_is_a_bad_request_with_a_single_line(serve, path):
+    async with (
+        serve() as client,
+        client.get(f"/api/v1/{path}", timeout=aiohttp.ClientTimeout(total=2)) as answer,
+    ):
+        assert answer.status == 400
+        assert len((await answer.text()).splitlines()) == 1
 
 
-def test_request_for_new_records_does_not_read_old_ones(make_live_box, run_scenario, monkeypatch):
+async def test_request_for_new_records_does_not_read_old_ones(make_live_box, serve, monkeypatch):
     """The hub sends up to four requests a second; to read a thousand records per rank each time would take a core."""
-    box = make_live_box()
-    box.clock.ns = -60_000_000_000
-    box.steps(1500)
-    reads = []
-    pread = os.pread
-
-    def counting(*arguments):
-        reads.append(arguments)
-        return pread(*arguments)
-
-    async def scenario(client):
+    make_live_box(seconds_ago=60).steps(1500)
+    reads, pread = [], os.pread
+    async with serve(scan_interval_seconds=10.0) as client:
         first = await get_snapshot(client, "?since=0")
-        assert len(records(first, UID)) == 1024
-        monkeypatch.setattr(os, "pread", counting)
+        assert len(records(first)) == 1024
+        monkeypatch.setattr(os, "pread", lambda *arguments: reads.append(arguments) or pread(*arguments))
         await get_snapshot(client, f"?since={first.cursor}")
         assert len(reads) < 100
 
-    run_scenario(scenario, scan_interval_seconds=10.0)
 
-
-def test_lease_is_the_configured_lease(make_live_box, run_scenario):
+async def test_lease_is_the_configured_lease(make_live_box, serve):
     make_live_box()
-
-    async def scenario(client):
+    async with serve(leases=Leases(init_seconds=7200.0)) as client:
         assert (await get_snapshot(client)).ranks[0].lease_seconds == 7200.0  # the rank is still in `init`
 
-    run_scenario(scenario, leases=Leases(init_seconds=7200.0))
 
-
-def test_shard_selects_jobs(make_live_box, run_scenario):
+async def test_shard_selects_jobs_and_is_refused_with_one_line_if_it_cannot_be(make_live_box, serve):
     make_live_box()
-    shards = [f"{index}/4" for index in range(4)]
-
-    async def scenario(client):
-        reports = [await get_snapshot(client, f"?shard={shard}") for shard in shards]
+    async with serve() as client:
+        reports = [await get_snapshot(client, f"?shard={index}/4") for index in range(4)]
         assert sorted(len(report.ranks) for report in reports) == [0, 0, 0, 1]
-
-    run_scenario(scenario)
-
-
-def test_shard_that_cannot_be_is_refused_with_one_line(make_live_box, run_scenario):
-    make_live_box()
-
-    async def scenario(client):
         assert "is no shard: write 0/4" in (await get_json(client, "/api/v1/snapshot?shard=4/4", status=400))["error"]
 
-    run_scenario(scenario)
 
-
-def test_hub_of_the_same_version_gets_a_packed_report(make_live_box, run_scenario):
-    box = make_live_box()
-    box.clock.ns = -10_000_000_000
-    box.steps(10)
-
-    async def scenario(client):
+async def test_hub_of_the_same_version_gets_a_packed_report(make_live_box, serve):
+    make_live_box(seconds_ago=10).steps(10)
+    async with serve() as client:
         as_json = await get_snapshot(client, "?since=0&about=8")
         async with client.get("/api/v1/snapshot?since=0&about=8", headers={"Accept": CONTENT_TYPE}) as answer:
             assert answer.content_type == CONTENT_TYPE
             report, resting = unpack(await answer.read(), Resting())
         assert [r.run_uid for r in report.ranks] == [r.run_uid for r in as_json.ranks] == [UID]
         assert report.steps == as_json.steps
-        assert len(records(report, UID)) > 0
+        assert len(records(report)) > 0
         async with client.get(f"/api/v1/snapshot?known={resting.version}", headers={"Accept": CONTENT_TYPE}) as answer:
             assert unpack(await answer.read(), resting)[1] is resting
-
-    run_scenario(scenario)

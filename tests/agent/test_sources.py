@@ -5,7 +5,7 @@ from dataclasses import fields, make_dataclass
 import msgspec
 import pytest
 
-from tests.agent.agent_client import FakeSource, get_metrics, poll
+from tests.agent.agent_client import FakeSource, shows
 from tests.build import agent_report, rank_state
 from tests.metrics.scene import FULL_HOST
 from zmon.agent.sources import all_sources
@@ -35,23 +35,16 @@ def test_each_field_of_a_sample_reaches_both_ends_of_the_hub_window(part):
     assert getattr(window.before, part) == getattr(FULL_HOST, part)
 
 
-def test_new_source_reaches_metrics_snapshot_and_hub_window(monkeypatch, run_scenario):
+async def test_new_source_reaches_metrics_snapshot_and_hub_window(monkeypatch, serve):
     """A source needs a field, a method `read` and a registration; its metric needs a line in the table of names."""
     fans = Subject(("host", "fan"), lambda sample: sample.fans or (), lambda fan: (fan.name,))
     monkeypatch.setitem(SPECS, "zmon_fan_speed_ratio", fans.gauge("Speed.", lambda fan: fan.speed_ratio))
     monkeypatch.setattr("zmon.agent.HostSample", WithFans)
-    source = FakeSource("fan", "fans", lambda: (Fan("front", 0.5),))
-
-    async def scenario(client):
-        async def shown():
-            return 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5' in await get_metrics(client)
-
-        assert await poll(shown)
+    async with serve(FakeSource("fan", "fans", lambda: (Fan("front", 0.5),))) as client:
+        assert await shows(client, 'zmon_fan_speed_ratio{fan="front",host="node-a"} 0.5')
         async with client.get("/api/v1/snapshot") as answer:
             fans_answer = msgspec.json.decode(await answer.read())["sample"]["fans"]
         assert fans_answer == [{"name": "front", "speed_ratio": 0.5}]
-
-    run_scenario(scenario, [source])
     link = AgentLink("http://node-a:9780")
     link.record_report(agent_report(rank_state(0), sample=WithFans(fans=(Fan("front", 0.5),))))
     assert link.window().before.fans == link.window().now.fans == (Fan("front", 0.5),)

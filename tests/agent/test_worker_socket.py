@@ -2,6 +2,7 @@
 
 import os
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -44,17 +45,17 @@ def refusal(socket):
     return str(error.value)
 
 
-def test_own_socket_is_used(box, listen):
-    server = listen(box.with_suffix(".sock"))
-    with worker_socket(box, os.geteuid(), str(box.with_suffix(".sock"))).opened() as path:
-        socket.socket(socket.AF_UNIX).connect(str(path))
+@pytest.mark.parametrize(
+    "path_in_box",
+    ["{folder}/rank-0.sock", "/boxes/job/0/rank-0.sock", "{folder}/zmon-0123456789abcdef.sock"],
+    ids=["its own", "its own by the path in the container of the job", "its short path"],
+)
+def test_own_socket_is_used(box, listen, short_folder, path_in_box):
+    path = Path(path_in_box.format(folder=short_folder))
+    server = listen(short_folder / path.name)
+    with worker_socket(box, os.geteuid(), str(path), short_folder).opened() as opened:
+        socket.socket(socket.AF_UNIX).connect(str(opened))
     server.accept()
-
-
-def test_own_socket_is_used_if_the_path_differs_in_the_container_of_the_job(box, listen):
-    listen(box.with_suffix(".sock"))
-    with worker_socket(box, os.geteuid(), "/boxes/job/0/rank-0.sock").opened() as path:
-        assert path.is_socket()
 
 
 def test_named_foreign_socket_is_not_asked(box, listen, short_folder):
@@ -78,13 +79,6 @@ def test_socket_of_another_owner_than_the_box_is_not_asked(box, listen):
     path = box.with_suffix(".sock")
     listen(path)
     assert refusal(worker_socket(box, BOB, str(path))) == f"{path} belongs to uid 0, the box to uid {BOB}: not asked"
-
-
-def test_short_path_is_used_if_the_box_names_it(box, listen, short_folder):
-    short = short_folder / "zmon-0123456789abcdef.sock"
-    listen(short)
-    with worker_socket(box, os.geteuid(), str(short), short_folder).opened() as path:
-        assert path.is_socket()
 
 
 def test_box_without_a_named_socket_has_no_server(box, listen):

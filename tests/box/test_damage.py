@@ -4,13 +4,14 @@ After the writer was stopped at any store, or after parts of the file were damag
 rank wrote, reports the part as corrupt, or leaves it out.
 """
 
+import contextlib
 import struct
 import time
 from dataclasses import replace
 
 import pytest
 
-from tests.boxes import Box, all_ends, read
+from tests.boxes import Box, all_ends, read, read_part
 from tests.build import JOB
 from zmon.box import layout
 from zmon.box.reader import BoxReader
@@ -22,27 +23,10 @@ from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 CELLS = ("identity", "place", "report", "words", "groups")
 
 
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-def read_part(box, name):
-    """Return the result of one method of a reader."""
-    reader = BoxReader(box.path)
-    try:
-        return getattr(reader, name)()
-    finally:
-        reader.close()
-
-
 def step_ends(box):
     """Return the numbers of the boundaries that end a step, and those of the steps."""
-    reader = BoxReader(box.path)
-    try:
+    with contextlib.closing(BoxReader(box.path)) as reader:
         return [(each.end[layout.NUMBER], each.end[layout.STEP_NUMBER]) for each in all_ends(reader)]
-    finally:
-        reader.close()
 
 
 # -- the live words ----------------------------------------------------------------------------------------
@@ -151,12 +135,11 @@ def test_numbers_are_written_before_the_state_that_refers_to_them(tmp_path):
     assert order[6:] in ([slot, slot + 1] for slot in layout.STATE_SLOTS)
 
 
-def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, monkeypatch):
+def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, reader, monkeypatch):
     """A rank that changes to evaluation during a read must not seem to have evaluated for an hour."""
     box.steps(1)
     box.clock.sleep(3600)
     trains = read_part(box, "now")
-    reader = BoxReader(box.path)
     read_place = reader._place
 
     def turns_meanwhile():
@@ -168,7 +151,6 @@ def test_new_activity_does_not_have_the_age_of_the_previous_activity(box, monkey
     assert reader.now() == trains
     monkeypatch.undo()
     assert (reader.now().activity, reader.now().activity_since) == ("eval", reader.now().since)
-    reader.close()
 
 
 def test_half_written_sequence_is_left_out(box):

@@ -2,14 +2,12 @@
 
 import struct
 from dataclasses import fields, replace
-from pathlib import Path
 
 import pytest
 
-from tests.boxes import IDENTITY, Box
+from tests.boxes import IDENTITY, Box, read_part
 from zmon.box import layout
 from zmon.box.identity import Identity, packed_identity, unpacked_identity
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -17,15 +15,6 @@ FULL = replace(
     IDENTITY, pid=4711, run_uid=bytes(range(16)).hex(), start_ns=12_345, rank=5, local_rank=1, world_size=8,
     local_world_size=4, attempt=2, restart_count=3, device="GPU-1234", socket="/run/x.sock", labels={"owner": "ann"},
 )  # fmt: skip
-
-
-def read_identity(path: Path) -> Identity:
-    """Return the identity in the box with this path."""
-    reader = BoxReader(path)
-    try:
-        return reader.identity()
-    finally:
-        reader.close()
 
 
 def test_numbers_of_all_words_fit_into_the_state_of_a_rank():
@@ -46,7 +35,7 @@ def test_identity_has_the_bytes_of_this_version():
 
 def test_every_field_of_the_identity_is_read_with_its_type(tmp_path):
     box = Box(tmp_path, identity={field.name: getattr(FULL, field.name) for field in fields(FULL)})
-    assert read_identity(box.path) == FULL
+    assert read_part(box, "identity") == FULL
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Identity)])
@@ -59,4 +48,4 @@ def test_field_of_the_identity_is_stored_separately(name):
 
 
 def test_job_id_of_maximum_length_is_read(tmp_path):
-    assert read_identity(Box(tmp_path, identity={"job_id": "j" * 64}).path).job_id == "j" * 64
+    assert read_part(Box(tmp_path, identity={"job_id": "j" * 64}), "identity").job_id == "j" * 64

@@ -1,5 +1,6 @@
 """Tests of the lock on a box, which shows whether the rank is alive. Forked workers do not change the answer."""
 
+import contextlib
 import os
 import signal
 from pathlib import Path
@@ -17,11 +18,8 @@ IDLE = """
 
 
 def read_lock_holder(rank):
-    reader = BoxReader(rank.box)
-    try:
+    with contextlib.closing(BoxReader(rank.box)) as reader:
         return reader.holder()
-    finally:
-        reader.close()
 
 
 def test_lock_holder_is_the_pid_of_a_living_rank_and_none_after_death(start_rank):
@@ -35,26 +33,7 @@ def test_lock_holder_is_the_pid_of_a_living_rank_and_none_after_death(start_rank
     assert read_lock_holder(rank) is None
 
 
-def test_forked_worker_does_not_keep_its_rank_alive(start_rank):
-    rank = start_rank("""
-        import os, time
-        from zmon import probe
-        assert probe.attach_box()
-        worker = os.fork()
-        if not worker:
-            time.sleep(60)
-        print("worker", worker, flush=True)
-        time.sleep(60)
-    """)
-    worker = int(rank.says("worker"))
-    assert read_lock_holder(rank) == rank.pid
-    rank.signal(signal.SIGKILL)
-    rank.wait()
-    os.kill(worker, 0)  # the worker is alive
-    assert read_lock_holder(rank) is None
-
-
-def test_dead_rank_is_dead_while_its_nested_workers_live(start_rank):
+def test_dead_rank_is_dead_while_its_workers_and_theirs_live(start_rank):
     """Forked workers, for example of DataLoader, inherit the descriptors and the memory of the rank."""
     rank = start_rank("""
         import os, time

@@ -4,20 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.boxes import IDENTITY, Box
+from tests.boxes import IDENTITY
 from zmon.box import layout
-from zmon.box.reader import BoxReader
 from zmon.errors import BoxCorrupt, BoxRefused
 from zmon.schema.limits import MAX_WORLD_SIZE
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-def opened(box):
-    return BoxReader(box.path)
 
 
 def write_state(box, activity, phase, op=layout.NONE, group=layout.NONE):
@@ -31,32 +21,26 @@ def write_state(box, activity, phase, op=layout.NONE, group=layout.NONE):
         )
 
 
-def test_unknown_activity_and_phase_become_text(box):
+def test_unknown_activity_and_phase_become_text(box, reader):
     write_state(box, activity=7, phase=7)
-    reader = opened(box)
     now = reader.now()
     assert (now.activity, now.phase, now.op) == ("activity-7", "phase-7", None)
-    reader.close()
 
 
-def test_unknown_op_becomes_text(box):
+def test_unknown_op_becomes_text(box, reader):
     group = box.timeline.group("0", 2)
     box.timeline.begin_step(None)
     box.timeline.enter_op(0, group, 100, 60)
     word = box.writer.live[layout.ENTERED]
     box.writer.number(layout.ENTERED, word | 12 << layout.LABEL_SHIFT)
     write_state(box, activity=1, phase=0, op=12, group=group)
-    reader = opened(box)
     assert (reader.now().op, reader.now().num_bytes) == ("op-12", 160)
     assert [entered[0] for entered in reader.entered()] == [12]
-    reader.close()
 
 
-def test_unknown_kind_of_last_words_becomes_text(box):
+def test_unknown_kind_of_last_words_becomes_text(box, reader):
     box.writer._words(5, 9, False, b"kernel", b"out of memory", b"", b"")
-    reader = opened(box)
     assert (reader.words().kind, reader.words().message) == ("kind-9", "out of memory")
-    reader.close()
 
 
 @pytest.mark.parametrize(
@@ -70,24 +54,17 @@ def test_unknown_kind_of_last_words_becomes_text(box):
         ({"rank": -1}, "claims to be rank -1"),
     ],
 )
-def test_impossible_claim_is_refused_and_names_the_job(box, claim, reason):
+def test_impossible_claim_is_refused_and_names_the_job(box, reader, claim, reason):
+    box.writer.identity(replace(IDENTITY, world_size=MAX_WORLD_SIZE))
+    assert reader.identity().world_size == MAX_WORLD_SIZE
     box.writer.identity(replace(IDENTITY, **claim))
-    reader = opened(box)
     with pytest.raises(BoxRefused, match=reason) as caught:
         reader.identity()
     assert "in job job" in str(caught.value)
     assert isinstance(caught.value, BoxCorrupt)
-    reader.close()
 
 
-def test_largest_world_is_accepted(box):
-    box.writer.identity(replace(IDENTITY, world_size=MAX_WORLD_SIZE))
-    reader = opened(box)
-    assert reader.identity().world_size == MAX_WORLD_SIZE
-    reader.close()
-
-
-def test_texts_of_a_box_are_plain(box):
+def test_texts_of_a_box_are_plain(box, reader):
     box.writer.identity(
         replace(
             IDENTITY, labels={"owner": "M\udcfcller", "a\nb": "\x1b[2J"}, device="cuda\x1b:0", role="\u202ea",
@@ -96,21 +73,17 @@ def test_texts_of_a_box_are_plain(box):
     )  # fmt: skip
     box.writer.report(b"lo\x1b[31mss\n", 1.0, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - 1))
     box.writer._words(5, 1, False, b"Value\nError", "a\x1b[31mb\nc\u2028".encode(), b"x\ny", b"r\ns")
-    reader = opened(box)
     identity, words = reader.identity(), reader.words()
     assert identity.labels == {"owner": "M\ufffdller", "a b": "\\x1b[2J"}
     assert (identity.device, identity.role, identity.backend) == ("cuda\\x1b:0", "\\u202ea", "gl oo")
     assert identity.socket == "/tmp/\\x07"
     assert reader.report() == {"lo\\x1b[31mss ": 1.0}
     assert (words.type, words.message, words.where, words.root) == ("Value Error", "ab\nc\\u2028", "x y", "r\ns")
-    reader.close()
 
 
 @pytest.mark.parametrize("number", [3_000_000_000, 10**20, -(10**20)])
-def test_number_that_does_not_fit_is_still_written_and_refused_with_the_job(box, number):
+def test_number_that_does_not_fit_is_still_written_and_refused_with_the_job(box, reader, number):
     """Without a box, nobody would learn of the job."""
     box.writer.identity(replace(IDENTITY, world_size=number, max_restarts=number))
-    reader = opened(box)
     with pytest.raises(BoxRefused, match="in job job it claims a world"):
         reader.identity()
-    reader.close()

@@ -4,10 +4,9 @@ import time
 
 import pytest
 
-from tests.boxes import Box, read
+from tests.boxes import Box, read, read_part
 from tests.steps import OpTotals
 from zmon.box import layout
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.probe.rank import ACTIVITY_NUMBER, EVAL, OP_NUMBER, PHASE_NUMBER
 from zmon.schema.measures import UNKNOWN
@@ -18,50 +17,7 @@ MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
 TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
 
 
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
 # -- the round trip ----------------------------------------------------------------------------------------
-
-
-def read_last_collectives(box):
-    """Return the last two collectives."""
-    reader = BoxReader(box.path)
-    try:
-        return reader.entered()
-    finally:
-        reader.close()
-
-
-def test_every_field_of_the_identity_is_read(tmp_path):
-    box = Box(
-        tmp_path,
-        identity={
-            "pid": 4711, "run_uid": bytes(range(16)).hex(), "start_ns": 12_345, "start_unix": 1_700_000_000.5,
-            "launcher_pid": 4000, "launcher_start": 987, "rank": 5, "local_rank": 1, "world_size": 8,
-            "local_world_size": 4, "attempt": 2, "restart_count": 3, "max_restarts": 7, "job_id": "dlrm-17",
-            "device": "GPU-1234", "backend": "nccl", "socket": "/run/x.sock", "labels": {"owner": "ann"},
-        },
-    )  # fmt: skip
-    identity = read(box)["identity"]
-    assert (identity.pid, identity.run_uid, identity.start_ns, identity.start_unix) == (
-        4711,
-        bytes(range(16)).hex(),
-        12_345,
-        1_700_000_000.5,
-    )
-    assert (identity.launcher_pid, identity.launcher_start) == (4000, 987)
-    assert (identity.rank, identity.local_rank, identity.world_size, identity.local_world_size) == (5, 1, 8, 4)
-    assert (identity.attempt, identity.restart_count, identity.max_restarts) == (2, 3, 7)
-    assert (identity.job_id, identity.device, identity.backend, identity.socket) == (
-        "dlrm-17",
-        "GPU-1234",
-        "nccl",
-        "/run/x.sock",
-    )
-    assert identity.labels == {"owner": "ann"}
 
 
 def test_missing_max_restarts_and_backend_are_unknown(tmp_path):
@@ -97,24 +53,17 @@ def test_collective_of_a_group_without_number_has_no_sequence(box):
     assert (now.op, now.group, now.sequence, now.num_bytes) == ("reduce", None, 0, 16)
 
 
-def test_last_two_collectives_are_read_after_they_ended(box):
+def test_last_two_collectives_are_read_after_they_ended_without_send_and_recv(box):
     """If the peers notice an error first, the collective that failed may be the previous collective."""
-    group = box.timeline.group("0", 2)
-    assert read_last_collectives(box) == []
+    group, all_reduce = box.timeline.group("0", 2), OP_NUMBER["all_reduce"]
+    assert read_part(box, "entered") == []
     for num_bytes in (10, 20, 30):
-        box.timeline.enter_op(OP_NUMBER["all_reduce"], group, num_bytes, num_bytes)
+        box.timeline.enter_op(all_reduce, group, num_bytes, num_bytes)
         box.timeline.leave_op()
-    all_reduce = OP_NUMBER["all_reduce"]
-    assert read_last_collectives(box) == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
-
-
-def test_send_and_recv_are_not_among_the_last_collectives(box):
-    group = box.timeline.group("0", 2)
-    box.timeline.enter_op(OP_NUMBER["all_reduce"], group, 8, 8)
-    box.timeline.leave_op()
+    assert read_part(box, "entered") == [(all_reduce, group, 3, 60), (all_reduce, group, 2, 40)]
     box.timeline.enter_op(OP_NUMBER["send"], group, 7, 0)
     assert (read(box)["now"].op, read(box)["now"].sequence) == ("send", 0)
-    assert read_last_collectives(box) == [(OP_NUMBER["all_reduce"], group, 1, 16)]
+    assert read_part(box, "entered") == [(all_reduce, group, 3, 60)]
 
 
 @pytest.mark.parametrize("count", [1, 1023, 1024, 1025, 2048, 10**9])
@@ -125,7 +74,7 @@ def test_sequence_is_restored_from_its_low_bits(box, count):
     assert read(box)["now"].sequence == count
     box.timeline.leave_op()
     box.timeline.count_op(OP_NUMBER["all_reduce"], group, 8, 8, 400)
-    assert read_last_collectives(box)[0][2] == count
+    assert read_part(box, "entered")[0][2] == count
     box.timeline.wait_op(OP_NUMBER["all_reduce"], group, 16)
     assert read(box)["now"].sequence == count + 401
 
@@ -225,44 +174,47 @@ def test_report_groups_and_sequences_are_read(box):
     assert (answers["sequences"][0], answers["sequences"][1]) == (1, 2)
 
 
-def test_last_words_are_read_and_cut_between_characters_if_long(box):
+def test_every_field_of_last_words_is_read_and_long_ones_are_cut_between_characters(box):
     assert read(box)["words"] is None
-    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
-    answers = read(box)["words"]
-    assert (answers.kind, answers.type) == ("exception", "builtins.ValueError")
-    assert set(answers.message) == {"ж"}
-    assert len(answers.message.encode()) >= 1022
-
-
-def test_every_field_of_last_words_is_read(box):
     values = ("exception", "builtins.RuntimeError", "step failed", "train.py:88, load", "gloo: Connection reset", True)
     box.writer.last_words(1_700_000_000_500_000_000, *values)
-    words = read(box)["words"]
-    assert words == LastWords(
+    assert read(box)["words"] == LastWords(
         *values[:3], 1_700_000_000.5, where="train.py:88, load", root="gloo: Connection reset", in_collective=True
     )
+    box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "ж" * 5000)
+    message = read(box)["words"].message
+    assert set(message) == {"ж"}
+    assert len(message.encode()) >= 1022
 
 
-def test_stack_appended_by_a_signal_handler_is_read_as_last_words(box):
+def append(box, data):
     with box.path.open("ab") as file:
-        file.write(TRACE + b"\n  File train.py, line 3 in main\n")
+        file.write(data)
+
+
+def test_stack_appended_by_a_signal_handler_is_read_as_last_words_unless_there_are_others(box):
+    append(box, TRACE + b"\n  File train.py, line 3 in main\n")
     words = read(box)["words"]
     assert (words.kind, words.type) == ("signal", "SIGTERM")
     assert "train.py, line 3" in words.message
     assert words.time == pytest.approx(box.path.stat().st_mtime)
-
-
-def test_last_words_take_precedence_over_a_later_signal(box):
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch")
-    with box.path.open("ab") as file:
-        file.write(TRACE)
-    assert isinstance(read(box)["words"], LastWords)
     assert read(box)["words"].type == "builtins.ValueError"
 
 
+@pytest.mark.parametrize(
+    ("sent", "sender"),
+    [(1_700_000_000, 4711), (1_699_999_000, None), (1_700_000_001, None)],
+    ids=["just before", "long before", "after"],
+)
+def test_exception_has_the_sender_of_a_signal_that_came_just_before_it(box, sent, sender):
+    append(box, layout.SENDER_LINE + b"4711 at %d.000000000\n" % sent)
+    box.writer.last_words(1_700_000_000_500_000_000, "exception", "builtins.RuntimeError", "preempted")
+    assert read(box)["words"].sender_pid == sender
+
+
 def test_tail_without_a_stack_is_ignored_and_a_long_stack_is_cut(box):
-    with box.path.open("ab") as file:
-        file.write(b"garbage")
+    append(box, b"garbage")
     assert read(box)["words"] is None
     with box.path.open("r+b") as file:
         file.seek(CURRENT.file_size)

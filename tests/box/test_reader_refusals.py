@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from tests.boxes import PARTS, Box
+from tests.boxes import PARTS, Box, read_part
 from zmon.box import layout
 from zmon.box.identity import FIELDS, packed_identity
 from zmon.box.reader import BoxReader
@@ -13,11 +13,6 @@ from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt, BoxVersion
 
 TRACE = b"Stack (most recent call first):"  # the first line that faulthandler writes
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def refusal_message(path, error):
@@ -65,14 +60,12 @@ def test_truncated_box_is_refused(box, size):
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_box_truncated_under_an_open_reader_is_corrupt(box, part):
-    reader = BoxReader(box.path)
+def test_box_truncated_under_an_open_reader_is_corrupt(box, reader, part):
     with box.path.open("r+b") as file:
         file.truncate(100)
     with pytest.raises(BoxCorrupt) as caught:
         getattr(reader, part)()
     assert "\n" not in str(caught.value)
-    reader.close()
 
 
 def test_link_to_a_box_is_not_followed(box, tmp_path):
@@ -83,19 +76,15 @@ def test_link_to_a_box_is_not_followed(box, tmp_path):
 
 
 def test_impossible_identity_is_corrupt(tmp_path):
-    reader = BoxReader(Box(tmp_path, identity={"rank": 5, "world_size": 2}).path)
+    box = Box(tmp_path, identity={"rank": 5, "world_size": 2})
     with pytest.raises(BoxCorrupt, match="its identity"):
-        reader.identity()
-    reader.close()
+        read_part(box, "identity")
 
 
 @pytest.mark.parametrize("labels", [b"[" * 2559, b"[]", b'{"a": 1}', b"{", b"\xff" * 2560])
-def test_invalid_labels_are_corrupt(tmp_path, labels):
-    box = Box(tmp_path)
+def test_invalid_labels_are_corrupt(box, labels):
     values = packed_identity(box.who)
     values[list(FIELDS).index("labels")] = labels  # values that a rank never writes
     box.writer._identity(*values)
-    reader = BoxReader(box.path)
     with pytest.raises(BoxCorrupt, match="labels"):
-        reader.identity()
-    reader.close()
+        read_part(box, "identity")

@@ -1,4 +1,7 @@
-"""Tests of recent steps and of a sample of them. Sampled steps are multiples of a power of two, so ranks share some."""
+"""Tests of recent steps and of a sample of them. One step of each block is drawn, the same one on every rank."""
+
+from itertools import pairwise
+from statistics import fmean
 
 import pytest
 
@@ -6,7 +9,7 @@ from tests.boxes import Box, all_ends, records_between
 from tests.steps import only_records
 from zmon.box import layout
 from zmon.box.reader import BoxReader
-from zmon.box.recent import spread
+from zmon.box.recent import sampled_step, spread
 from zmon.box.steps import aligned_steps
 from zmon.box.versions import CURRENT
 from zmon.schema.names import ACTIVITIES, OPS
@@ -65,14 +68,35 @@ def sample_steps(box, seconds, about, until=None):
     return step_numbers(ends)
 
 
+def drawn(stride, first, last):
+    """Return the steps that are drawn from the blocks between these steps."""
+    steps = {sampled_step(step, stride) for step in range(first, last + 1)}
+    return sorted(step for step in steps if first <= step <= last)
+
+
 def test_few_steps_are_all_returned(box):
     box.steps(20, seconds=0.25)
     assert sample_steps(box, 0.9, about=8) == [17, 18, 19, 20]
 
 
-def test_sampled_step_numbers_are_multiples_of_a_power_of_two(box):
+def test_one_step_of_each_block_is_sampled(box):
     box.steps(500, seconds=0.02)
-    assert sample_steps(box, 1.0, about=8) == [456, 464, 472, 480, 488, 496]
+    assert sample_steps(box, 1.0, about=8) == drawn(8, 451, 500)
+
+
+@pytest.mark.parametrize("stride", [2, 4, 8, 16, 64])
+def test_block_has_one_sampled_step_and_a_larger_block_has_one_of_its_halves(stride):
+    steps = [sampled_step(block * stride, stride) for block in range(500)]
+    assert [step // stride for step in steps] == list(range(500))
+    assert all(sampled_step(step, smaller) == step for step in steps for smaller in (1, stride // 2))
+
+
+@pytest.mark.parametrize("period", range(2, 10))
+@pytest.mark.parametrize("stride", [2, 4, 8, 64])
+def test_sampled_steps_show_each_beat_of_a_rhythm_about_equally_often(period, stride):
+    """With a fixed place in the block, ranks that are slow in turn would look like one that always is."""
+    beats = [sampled_step(block * stride, stride) % period for block in range(200 * period)]
+    assert all(140 < beats.count(beat) < 260 for beat in range(period))
 
 
 def test_ranks_with_different_powers_have_steps_in_common(box):
@@ -91,14 +115,14 @@ def test_evaluations_do_not_change_the_sampled_step_numbers(box):
             box.clock.sleep(0.001)
     steps = sample_steps(box, 2.0, about=8)
     assert len(steps) >= 5
-    assert all(step % 16 == 0 for step in steps)
+    assert all(step == sampled_step(step, 16) for step in steps)
 
 
 def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
     box.steps(100, seconds=0.02)
     whole = {each.end[layout.STEP_NUMBER]: each for each in reader.steps_ended(0, box.clock.ns, 1000)}
     sample = reader.steps_spread(0, box.clock.ns, 4)
-    assert step_numbers(sample) == [32, 64, 96]
+    assert step_numbers(sample) == drawn(32, 1, 100)
     for each in sample:
         assert each._replace(mean_from=None) == whole[each.end[layout.STEP_NUMBER]]
 
@@ -115,13 +139,17 @@ def test_sampled_record_has_the_mean_since_the_previous_sample(box):
         box.steps(1, seconds=0.010)
         box.steps(1, seconds=0.030)
     mean_by_step = sample_means(box, about=8)
-    assert list(mean_by_step) == [16, 32, 48, 64]
-    assert all(mean.self_seconds == pytest.approx(0.010) for mean in list(mean_by_step.values())[1:])
-    assert all(
-        mean.ops["all_to_all"].exposed_seconds == pytest.approx(0.010) for mean in list(mean_by_step.values())[1:]
-    )
-    assert mean_by_step[32].ops["all_to_all"].sent_bytes == 100
-    assert mean_by_step[32].samples is None
+    steps = drawn(16, 1, 64)
+    assert list(mean_by_step) == steps
+    for before, step in pairwise(steps):  # the even steps take 30 ms, the odd ones 10 ms; half of it is self time
+        mean, seconds = (
+            mean_by_step[step],
+            [0.015 if number % 2 == 0 else 0.005 for number in range(before + 1, step + 1)],
+        )
+        assert mean.self_seconds == pytest.approx(fmean(seconds))
+        assert mean.ops["all_to_all"].exposed_seconds == pytest.approx(fmean(seconds))
+        assert mean.ops["all_to_all"].sent_bytes == 100
+        assert mean.samples is None
 
 
 def test_sampled_record_has_what_the_rank_has_sent_so_far(box, reader):
@@ -134,7 +162,7 @@ def test_sampled_record_has_what_the_rank_has_sent_so_far(box, reader):
         box.timeline.end_step()
     sample = sampled_records(reader.steps_spread(0, box.clock.ns, 8))
     totals = {record.step: record.total_sent_bytes for record in sample}
-    assert totals == {step: 40 * step for step in range(16, 65, 16)}
+    assert totals == {step: 40 * step for step in drawn(16, 1, 64)}
 
 
 def test_records_have_no_mean_if_all_steps_are_returned(box):
@@ -150,8 +178,9 @@ def test_mean_across_an_evaluation_is_unknown(box):
     box.timeline.turn_to(TRAIN)
     box.steps(40, seconds=0.02)
     mean_by_step = sample_means(box, about=8)
-    assert mean_by_step[48] is None
-    assert mean_by_step[64].self_seconds == pytest.approx(0.010)
+    first, *others = [step for step in mean_by_step if step > 40]
+    assert mean_by_step[first] is None
+    assert all(mean_by_step[step].self_seconds == pytest.approx(0.010) for step in others)
 
 
 def test_mean_is_unknown_where_the_count_of_steps_stands_still(box, reader):

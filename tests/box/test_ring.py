@@ -5,24 +5,11 @@ from itertools import pairwise
 
 import pytest
 
-from tests.boxes import Box, all_ends, records_between
+from tests.boxes import all_ends, records_between
 from zmon.box import layout, ring
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.probe.rank import EVAL
 from zmon.schema.measures import NS
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
-
-
-@pytest.fixture
-def reader(box):
-    reader = BoxReader(box.path)
-    yield reader
-    reader.close()
 
 
 def step_ends(reader):
@@ -85,7 +72,10 @@ def test_torn_boundary_loses_only_the_steps_on_both_sides(varied, reader):
 
 def test_boundaries_of_an_overwritten_ring_are_the_last_ones(box, reader):
     box.steps(layout.RING_CAPACITY + 10)
-    seconds = durations(read_in_pieces(reader, 512))
+    rows = read_in_pieces(reader, 512)
+    overwritten_next = box.ledger.boundaries + 1 - layout.RING_CAPACITY
+    assert rows[0][layout.NUMBER] == overwritten_next + 1
+    seconds = durations(rows)
     records = [record.duration for record in records_between(all_ends(reader))]
     assert seconds == pytest.approx(records[-len(seconds) :])
     assert len(seconds) > layout.RING_CAPACITY - 5

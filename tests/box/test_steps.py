@@ -1,9 +1,13 @@
 """Tests of the steps and totals of a box. A boundary holds all totals so far; a step is the difference of two."""
 
+from itertools import pairwise
+from statistics import fmean
+
 import pytest
 
 from tests.boxes import Box, all_ends, read
 from zmon.box.reader import BoxReader
+from zmon.box.recent import sampled_step
 from zmon.box.steps import aligned_steps, totals, whole_steps
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.measures import NS, is_aligned
@@ -181,7 +185,13 @@ def test_step_without_a_mean_has_its_own_values_beside_the_means_of_others(box, 
     values, means = (
         [number * NS for number in steps.column(name)] for name in ("phase_forward", f"{MEAN}phase_forward")
     )
-    assert list(steps.column(STEP)) == [32, 64, 96, 128]
-    assert list(steps.column(MEAN_STEPS)) == [0, 32, 32, 32]
-    assert values == pytest.approx([0.001, 0.001, 0.005, 0.005], abs=1e-6)
-    assert means == pytest.approx([0.001, 0.001, (10 * 0.001 + 22 * 0.005) / 32, 0.005], abs=1e-6)
+    sampled = list(steps.column(STEP))
+    assert sampled == [step for step in range(1, 129) if step == sampled_step(step, 32)]
+    assert list(steps.column(MEAN_STEPS)) == [0, *(later - step for step, later in pairwise(sampled))]
+
+    def forward(step):
+        return 0.001 if step <= 74 else 0.005
+
+    assert values == pytest.approx([forward(step) for step in sampled], abs=1e-6)
+    expected = [fmean(map(forward, range(step + 1, later + 1))) for step, later in pairwise(sampled)]
+    assert means == pytest.approx([forward(sampled[0]), *expected], abs=1e-6)

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 
@@ -16,18 +17,14 @@ from zmon.box.versions import CURRENT
 from zmon.errors import BoxUnavailable
 
 
-def test_box_is_private_and_in_the_folder_of_its_job_and_attempt(tmp_path):
+def test_box_is_private_in_the_folder_of_its_job_and_attempt_and_allocated_in_advance(tmp_path):
     box = Box(tmp_path / "boxes", identity={"rank": 3, "attempt": 2, "world_size": 4})
     assert box.path == tmp_path / "boxes" / JOB / "2" / "rank-3.box"
-    assert oct(box.path.stat().st_mode)[-4:] == "0600"
+    stat = box.path.stat()
+    assert (oct(stat.st_mode)[-4:], stat.st_size) == ("0600", CURRENT.file_size)
+    assert stat.st_blocks * 512 >= CURRENT.file_size
     for directory in (tmp_path / "boxes", tmp_path / "boxes" / JOB, tmp_path / "boxes" / JOB / "2"):
         assert oct(directory.stat().st_mode)[-4:] == "0700"
-
-
-def test_blocks_of_the_whole_box_are_allocated_in_advance(tmp_path):
-    stat = Box(tmp_path).path.stat()
-    assert stat.st_size == CURRENT.file_size
-    assert stat.st_blocks * 512 >= CURRENT.file_size
 
 
 def test_box_has_its_name_only_after_publish(tmp_path):
@@ -61,42 +58,41 @@ def test_second_run_of_a_job_id_is_refused_while_the_first_is_alive(tmp_path, st
     BoxWriter(path).publish()
 
 
-def test_box_directory_that_is_a_file_is_an_error_of_a_single_line(tmp_path):
-    (tmp_path / "boxes").write_text("not a directory")
-    with pytest.raises(BoxUnavailable) as caught:
-        BoxWriter(box_path(tmp_path / "boxes", JOB, 0, 0))
-    line = str(caught.value)
-    assert "ZMON_BOX_DIR" in line
-    assert "\n" not in line
+def file_in_the_way(path, monkeypatch):
+    path.parents[2].write_text("not a directory")
+    BoxWriter(path)
 
 
-def test_full_file_system_is_an_error_and_leaves_no_file(tmp_path, monkeypatch):
+def full_file_system(path, monkeypatch):
     def raise_no_space(fd, offset, size):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "posix_fallocate", raise_no_space)
-    path = box_path(tmp_path, JOB, 0, 0)
-    with pytest.raises(BoxUnavailable, match=r"No space left on device.*Free space"):
-        BoxWriter(path)
-    assert list(path.parent.iterdir()) == []
+    BoxWriter(path)
 
 
-def test_publish_into_a_deleted_directory_is_a_single_line_error(tmp_path):
-    path = box_path(tmp_path, JOB, 0, 0)
+def deleted_directory(path, monkeypatch):
     writer = BoxWriter(path)
-    for file in path.parent.iterdir():
-        file.unlink()
-    path.parent.rmdir()
-    with pytest.raises(BoxUnavailable, match="No such file") as caught:
-        writer.publish()
+    shutil.rmtree(path.parent)
+    writer.publish()
+
+
+@pytest.mark.parametrize(
+    ("create", "reason"),
+    [
+        (file_in_the_way, "ZMON_BOX_DIR"),
+        (full_file_system, r"No space left on device.*Free space"),
+        (deleted_directory, "No such file"),
+    ],
+)
+def test_box_that_cannot_be_created_is_an_error_of_a_single_line_and_leaves_no_file(
+    tmp_path, monkeypatch, create, reason
+):
+    path = box_path(tmp_path / "boxes", JOB, 0, 0)
+    with pytest.raises(BoxUnavailable, match=reason) as caught:
+        create(path, monkeypatch)
     assert "\n" not in str(caught.value)
-    writer.discard()
-
-
-def test_discarded_box_is_deleted(tmp_path):
-    path = box_path(tmp_path, JOB, 0, 0)
-    BoxWriter(path).discard()
-    assert list(path.parent.iterdir()) == []
+    assert not any(tmp_path.rglob("*rank-0*"))
 
 
 def test_pipe_with_the_name_of_the_box_is_replaced(tmp_path):
@@ -107,7 +103,7 @@ def test_pipe_with_the_name_of_the_box_is_replaced(tmp_path):
     assert path.is_file()
 
 
-def test_two_writers_with_the_same_pid_do_not_write_into_the_same_file(tmp_path):
+def test_two_writers_with_the_same_pid_have_a_file_each_and_a_discarded_one_is_deleted(tmp_path):
     """Processes with the same pid in two containers that share /dev/shm may create the same box."""
     path = box_path(tmp_path, JOB, 0, 0)
     first, second = BoxWriter(path), BoxWriter(path)

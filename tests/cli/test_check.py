@@ -3,9 +3,7 @@
 import socket
 import subprocess
 import sys
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
@@ -13,6 +11,7 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import agent_report
 from tests.cli.test_cli import assert_one_line
+from tests.http_server import FakeServer
 from zmon.doctor.host_state import LETTERS
 from zmon.schema.host import GpuSample, HostSample
 
@@ -20,23 +19,10 @@ from zmon.schema.host import GpuSample, HostSample
 @pytest.fixture
 def agent():
     """An agent that answers with `body`."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(server.body)
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    server.url = f"http://127.0.0.1:{server.server_address[1]}"
+    server = FakeServer(lambda *_: server.body)
     server.body = b""
     yield server
-    server.shutdown()
-    server.server_close()
+    server.close()
 
 
 def reported(*gpus):

@@ -1,37 +1,26 @@
 """Tests of `zmon incident`. It reads from the hub, or from the data directory if no hub answers, and prints which."""
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 
 import msgspec
 import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import NOW, finding
+from tests.http_server import FakeServer
 from tests.hub.incidents.build import EVIDENCE, made
-from zmon.cli.main import main
 from zmon.hub.incidents import CapsuleStore
 from zmon.schema.incident import IncidentSummary
 
 
 @pytest.fixture
-def run_incident(monkeypatch, capsys, tmp_path):
+def run_incident(command, monkeypatch, tmp_path):
     """Return a function that runs `zmon incident` in this process, without a hub unless --hub names a hub."""
     monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("ZMON_HUB_URL", f"http://127.0.0.1:{unused_port()}")
     monkeypatch.setenv("COLUMNS", "120")
-
-    def zmon_(*arguments):
-        monkeypatch.setattr("sys.argv", ["zmon", "incident", *arguments])
-        try:
-            main()
-            code = 0
-        except SystemExit as leave:
-            code = leave.code or 0
-        return code, *capsys.readouterr()
-
-    return zmon_
+    return partial(command, "incident")
 
 
 @pytest.fixture
@@ -50,21 +39,9 @@ def hub(store):
     capsule = store.read("abc1")
     summary = next(summary for summary in store.summaries() if summary.id == "abc1")
     answers = {"/api/v1/incidents": {"schema": 1, "incidents": [summary]}, "/api/v1/incidents/abc1": capsule}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200 if self.path in answers else 404)
-            self.end_headers()
-            self.wfile.write(msgspec.json.encode(answers.get(self.path, {"error": "nothing"})))
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    server = FakeServer(lambda path, _: answers.get(path))
+    yield server.url
+    server.close()
 
 
 def test_list_comes_from_hub_if_hub_answers(run_incident, hub):

@@ -1,15 +1,14 @@
 """Tests of the cluster page: its jobs, its alerts, and its GPUs."""
 
-import time
-
 from dashboards.colours import BLUE, GREY
 from tests.build import ended_job
+from tests.dashboards.recorded import ALERTS, NOW
 from tests.dashboards.world import JOB, changed, page_text
 
 
 def test_cluster_page_lists_jobs_and_alerts(open_page, world):
     world.jobs = [JOB, changed(JOB, job_id="video", state="stalled")]
-    world.alerts = [{"alertname": "ZmonStall", "severity": "critical", "job_id": "video"}]
+    world.moment = ALERTS
     page = page_text(open_page("cluster"))
     assert "job?job_id=video" in page
     assert "ZmonStall" in page
@@ -21,17 +20,10 @@ def test_cluster_page_shows_no_step_time_of_stalled_job(open_page, world):
     assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
 
 
-def test_cluster_page_shows_gpu_utilization_of_hosts(open_page):
+def test_cluster_page_shows_gpu_utilization_of_hosts_and_unknown_in_grey(open_page):
     page = page_text(open_page("cluster"))
-    assert 'title="GPU 0 50.0 %"' in page
-    assert f"{BLUE}80 0% 100%" in page
-
-
-def test_cluster_page_shows_gpu_with_unknown_utilization_in_grey(open_page, world):
-    world.gpu_utilization = float("nan")
-    page = page_text(open_page("cluster"))
-    assert 'title="GPU 0 unknown"' in page
-    assert f"{GREY} 0% 100%" in page
+    assert 'title="GPU 0 50.0 %, GPU 1 unknown, GPU 2 50.0 %' in page
+    assert f"{BLUE}80 0% 12.5%,{GREY} 12.5% 25%,{BLUE}80 25% 37.5%" in page
 
 
 def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
@@ -40,7 +32,7 @@ def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
 
 
 def test_cluster_page_shows_ended_jobs_with_their_reason(open_page, world):
-    end = ended_job(time=time.time() - 3 * 3600)
+    end = ended_job(time=NOW - 3 * 3600)
     gone = changed(JOB, job_id="video", state="exited", ranks_seen=0, samples_per_second=None, ended=end)
     world.jobs = [JOB, gone]
     page = page_text(open_page("cluster"))

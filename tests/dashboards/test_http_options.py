@@ -7,10 +7,9 @@ import pytest
 import yaml
 
 from dashboards import asking
-from tests.web.certificates import Certificates
+from tests.web.certificates import OPTIONAL, Certificates, live_config
 from tests.web.serving import with_server
 from zmon.schema.http_config import VARIABLE
-from zmon.web.live_config import LiveConfig
 
 PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
@@ -20,21 +19,13 @@ def web(tmp_path):
     certificates = Certificates(tmp_path)
     certificates.issue("server", "127.0.0.1")
     certificates.issue("dashboard", "dashboard.example.org")
-    tls = {
-        "cert_file": "server.pem",
-        "key_file": "server.key",
-        "client_auth_type": "VerifyClientCertIfGiven",
-        "client_ca_file": "ca.pem",
-    }
     roles = [
         {"user": "ann", "roles": ["metrics"]},
         {"client_san": "dashboard.example.org", "roles": ["metrics"]},
         {"token_file": "token", "roles": ["metrics"]},
     ]
     (tmp_path / "token").write_text("0123456789abcdef\n")
-    config = {"tls_server_config": tls, "basic_auth_users": {"ann": PASSWORD}, "zmon_roles": roles}
-    (tmp_path / "web.yaml").write_text(yaml.safe_dump(config))
-    return LiveConfig(tmp_path / "web.yaml")
+    return live_config(tmp_path, tls_server_config=OPTIONAL, basic_auth_users={"ann": PASSWORD}, zmon_roles=roles)
 
 
 @pytest.fixture

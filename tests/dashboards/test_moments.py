@@ -1,9 +1,8 @@
 """Tests of links to a moment. The page shows the findings that were open then. Pages of all jobs show the present."""
 
-import time
-
 import pytest
 
+from tests.dashboards.recorded import NOW
 from tests.dashboards.world import STALL, banner_sections, changed, page_text
 
 
@@ -21,14 +20,14 @@ def test_page_without_moment_shows_no_past_findings(open_page, world):
 
 @pytest.mark.parametrize("view", ["cluster", "armed"])
 def test_pages_of_all_jobs_ignore_moment_of_link(open_page, world, view):
-    page = page_text(open_page(view, job_id="ads", at=str(int(time.time()) - 86_400)))
+    page = page_text(open_page(view, job_id="ads", at=str(int(NOW) - 86_400)))
     assert "at=" not in page
     moments = [float(dict(query)["time"]) for _, *query in world.requests if "time" in dict(query)]
-    assert all(time.time() - moment < 60 for moment in moments)
+    assert all(NOW - moment < 60 for moment in moments)
 
 
 def test_links_of_open_finding_have_moment_only_after_its_onset(open_page, world):
-    now = time.time()
+    now = NOW
     world.findings = [changed(STALL, onset=now - 42.3)]
     moments = {int(now) - 1200: False, int(now - 42.3): True}
     for moment, was_open in moments.items():

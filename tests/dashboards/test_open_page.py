@@ -1,18 +1,18 @@
 """Tests of an open page over several refreshes: the selected rank, the next step of a finding, and its evidence."""
 
 import re
-import time
 
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
-from dashboards.address import REFRESH_SECONDS
+from tests.dashboards.recorded import NOW
 from tests.dashboards.world import STALL, banner_sections, changed, page_text
 from zmon.schema.evidence import StallEvidence
 
 
 def test_selected_rank_stays_selected_when_its_row_moves(open_page, world):
     (table,) = open_page("ranks", job_id="ads", rank="0").dataframe
-    time.sleep(REFRESH_SECONDS + 0.1)
+    st.cache_resource.clear()
     world.findings = [STALL]
     (later,) = open_page("ranks", job_id="ads", rank="0").dataframe
     assert table.proto.id != later.proto.id  # the selection of one table does not apply to the other
@@ -24,9 +24,9 @@ def test_selected_rank_stays_selected_when_its_row_moves(open_page, world):
 
 def test_next_step_is_same_element_after_update_of_finding(open_page, world):
     """A new element would end the selection of its text, which people copy."""
-    world.findings = [changed(STALL, onset=time.time() - 42, lost_gpu_hours=1.0)]
+    world.findings = [changed(STALL, onset=NOW - 42, lost_gpu_hours=1.0)]
     first = banner_sections(open_page("job", job_id="ads"))
-    time.sleep(REFRESH_SECONDS + 0.1)
+    st.cache_resource.clear()
     world.findings = [changed(world.findings[0], lost_gpu_hours=2.0, summary="rank 1 is stopped for 5 s")]
     later = banner_sections(open_page("job", job_id="ads"))
     assert [part == other for part, other in zip(first, later, strict=True)] == [True, False, True]
@@ -37,12 +37,13 @@ def test_evidence_is_drawn_again_only_for_a_new_field(open_page, world):
     def num_starts_of(app: AppTest) -> str:
         return re.search(r"&quot;num_starts&quot;: (\d+)", page_text(app))[1]
 
-    world.findings = [changed(STALL, onset=time.time() - 42, evidence=StallEvidence(num_starts=42))]
+    world.findings = [changed(STALL, onset=NOW - 42, evidence=StallEvidence(num_starts=42))]
     app = open_page("job", job_id="ads")
     assert num_starts_of(app) == "42"
     (as_of,) = [caption.value for caption in app.caption if caption.value.startswith("As of ")]
     for evidence, expected in ((StallEvidence(num_starts=44), "42"), (StallEvidence(num_starts=46, ranks=()), "46")):
-        time.sleep(REFRESH_SECONDS + 0.1)
+        world.moment += 2
+        st.cache_resource.clear()
         world.findings = [changed(world.findings[0], evidence=evidence)]
         assert num_starts_of(app.run()) == expected
         assert any(caption.value == as_of for caption in app.caption) is (expected == "42")

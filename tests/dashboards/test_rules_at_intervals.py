@@ -78,21 +78,16 @@ def test_hub_that_dies_is_reported_in_time(tmp_path, intervals):
 
 
 @SETS
-def test_agent_that_dies_is_reported_in_time(tmp_path, intervals):
+@pytest.mark.parametrize(
+    ("who", "alert", "pause_seconds", "also"),
+    [("last_agent", "ZmonAgentDown", 20, ""), ("agent", "ZmonAgentsAbsent", 30, "ZmonAgentDown")],
+)
+def test_agents_that_die_are_reported_in_time(tmp_path, intervals, who, alert, pause_seconds, also):
     begin, agents = begin_of_fault(intervals), intervals.agents
-    pause = intervals.pending(agents, 20)
+    pause = intervals.pending(agents, pause_seconds)
     late = begin + agents.seconds + pause + 2 * intervals.evaluation_seconds
-    scraping = Scraping(intervals, late, last_agent=lambda now: now < begin)
-    assert fires(tmp_path, "ZmonAgentDown", scraping, begin + pause - 1, late) == ""
-
-
-@SETS
-def test_agents_that_all_die_are_reported_in_time(tmp_path, intervals):
-    begin, agents = begin_of_fault(intervals), intervals.agents
-    pause = intervals.pending(agents, 30)
-    late = begin + agents.seconds + pause + 2 * intervals.evaluation_seconds
-    scraping = Scraping(intervals, late, agent=lambda now: now < begin)
-    assert fires(tmp_path, "ZmonAgentsAbsent", scraping, begin + pause - 1, late, also="ZmonAgentDown") == ""
+    scraping = Scraping(intervals, late, **{who: lambda now: now < begin})
+    assert fires(tmp_path, alert, scraping, begin + pause - 1, late, also) == ""
 
 
 @SETS

@@ -3,6 +3,7 @@
 import pytest
 
 from dashboards.severity import urgency
+from tests.dashboards.recorded import ALERTS
 from tests.dashboards.world import INCIDENT, STALL, changed, page_text
 
 
@@ -22,9 +23,6 @@ def test_finding_of_unknown_severity_is_shown(open_page, world, view):
 
 
 def test_alert_of_unknown_severity_is_listed_after_critical_alert(open_page, world):
-    world.alerts = [
-        {"alertname": "ZmonB", "severity": "meltdown", "job_id": "ads"},
-        {"alertname": "ZmonC", "severity": "critical", "job_id": "ads"},
-    ]
+    world.moment = ALERTS
     page = page_text(open_page("cluster")).partition('data-testid="zmon-firing"')[2]
     assert page.index("ZmonC") < page.index("ZmonB")

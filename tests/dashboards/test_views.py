@@ -1,4 +1,4 @@
-"""Tests of all pages, run by Streamlit's AppTest with a fake Prometheus and a fake hub."""
+"""Tests of all pages, run by Streamlit's AppTest with a recorded Prometheus and a fake hub."""
 
 import re
 import time
@@ -11,7 +11,9 @@ from dashboards.panels import VIEWS as PANELS
 from dashboards.side import Side
 from dashboards.views import compare, hosts
 from tests.build import rank_state
+from tests.dashboards.recorded import EMPTY, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
+from tests.http_server import FakeServer
 from tests.places import REPOSITORY
 from zmon.detectors.new_finding import rank_row
 from zmon.schema.evidence import Evidence, StallEvidence
@@ -20,18 +22,27 @@ from zmon.schema.gathered import RankStack
 APP = REPOSITORY / "dashboards" / "app.py"
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare", "armed")
 PARAMETERS = ("job_id", "rank", "host", "other", "incident", "range", "at")
+NO_SERIES = {"hardware": ["zmon:gpu_throttled:on"]}  # view → those of faults that the recorded job does not have
 NOWHERE = "http://127.0.0.1:9"  # the discard port: refused at once
 HOSTILE = '"} or zmon_steps_total{job_id="other'
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_view_of_healthy_job_shows_healthy(open_page, view):
-    assert "HEALTHY" in page_text(open_page(view, job_id="ads"))
+def test_view_of_healthy_job_draws_its_panels_and_sends_no_query_twice(open_page, world, view):
+    page = page_text(open_page(view, job_id="ads", rank="1"))
+    assert "HEALTHY" in page
+    panels = PANELS.get(view, ())
+    for panel in panels:
+        assert f"<strong>{panel.question}</strong> {panel.unit}</p>" in page
+    assert page.count("<summary>PromQL</summary>") >= len(panels)
+    assert page.count('target="_blank">Open in Prometheus</a>') >= len(panels)
+    assert [request for request, times in Counter(world.requests).items() if times > 1] == []
+    assert re.findall(r"Prometheus has no (zmon[\w:]+)", page) == NO_SERIES.get(view, [])
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_of_stalled_job_shows_culprit(open_page, world, view):
-    world.findings = [changed(STALL, onset=time.time() - 42)]
+    world.findings = [changed(STALL, onset=NOW - 42)]
     page = page_text(open_page(view, job_id="ads"))
     assert "STALLED" in page
     assert "rank 1 on node-1" in page
@@ -51,26 +62,16 @@ def test_view_names_server_that_does_not_answer(open_page, monkeypatch, view, de
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_view_without_jobs_does_not_show_healthy(open_page, world, view):
-    world.jobs, world.has_ranks, world.has_history = [], False, False
+    world.jobs, world.moment = [], EMPTY
     assert "HEALTHY" not in page_text(open_page(view))
 
 
 @pytest.mark.parametrize("view", PANELS)
 def test_panel_without_series_names_missing_series(open_page, world, view):
-    world.has_history = False
+    world.moment = EMPTY
     page = page_text(open_page(view, job_id="ads", rank="1"))
     for panel in PANELS[view]:
         assert f"Prometheus has no {' or '.join(panel.series())}" in page
-
-
-@pytest.mark.parametrize("view", PANELS)
-def test_panel_has_its_question_unit_and_promql(open_page, view):
-    app = open_page(view, job_id="ads", rank="1")
-    page = page_text(app)
-    for panel in PANELS[view]:
-        assert f"<strong>{panel.question}</strong> {panel.unit}</p>" in page
-    assert page.count("<summary>PromQL</summary>") >= len(PANELS[view])
-    assert page.count('target="_blank">Open in Prometheus</a>') >= len(PANELS[view])
 
 
 @pytest.mark.parametrize(
@@ -159,16 +160,10 @@ def test_difference_that_comes_from_rounding_is_none() -> None:
 
 
 def test_compare_page_without_history_shows_no_difference(open_page, world):
-    world.has_history = False
+    world.moment = EMPTY
     page = page_text(open_page("compare", job_id="ads"))
     assert "unknown" in page
     assert "+" not in page.partition('data-testid="zmon-compare"')[2].partition("<style>")[0]
-
-
-@pytest.mark.parametrize("view", VIEWS)
-def test_view_sends_no_query_twice(open_page, world, view):
-    open_page(view, job_id="ads", rank="1")
-    assert [request for request, times in Counter(world.requests).items() if times > 1] == []
 
 
 def test_hardware_page_queries_host_of_the_url(open_page, world):
@@ -192,7 +187,7 @@ def test_password_of_url_is_on_no_page(open_page, monkeypatch):
 
 
 def test_host_can_be_deselected_without_jobs(open_page, world):
-    world.jobs, world.has_ranks = [], False
+    world.jobs, world.moment = [], EMPTY
     app = open_page("hardware", host="node-1")
     selectbox(app, "Host").select(hosts.WHOLE_JOB).run()
     assert "host" not in app.query_params
@@ -218,14 +213,22 @@ def test_rank_beyond_world_size_is_reported(open_page, world):
 
 
 @pytest.mark.parametrize("view", VIEWS[:-1])  # Armed sends the requests of `zmon doctor`, all in parallel
-def test_view_sends_few_queries_to_prometheus_that_hangs(open_page, world, view):
-    world.delay_seconds = 1.5
+def test_view_sends_few_queries_to_prometheus_that_hangs(open_page, monkeypatch, view):
+    sent = []
+
+    def answer(path, query):
+        sent.append(query)
+        time.sleep(0.3)
+
+    hanging = FakeServer(answer)
+    monkeypatch.setattr("dashboards.queries.TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setenv("ZMON_PROMETHEUS_URL", hanging.url)
     open_page(view, job_id="ads", rank="1", other="video")
-    assert len(world.delayed_queries) <= 2  # of this refresh and of the next
+    assert 1 <= len(sent) <= 2  # of this refresh and of the next
+    hanging.close()
 
 
-def test_unknown_job_to_compare_with_stays_selected(open_page, world):
-    world.has_history = False
+def test_unknown_job_to_compare_with_stays_selected(open_page):
     app = open_page("compare", job_id="ads", other="gone")
     assert selectbox(app, "Compare with").value == "gone"
 

@@ -51,16 +51,15 @@ def test_base_images_are_arguments_with_a_version_and_without_a_registry():
     assert parents == {"${BUILD_BASE}", "${BASE}"}
 
 
-def test_every_copied_file_exists_and_is_within_reach_of_the_build():
+def test_build_sees_and_copies_the_files_that_it_needs_and_stages_the_environment_alone():
     ignore = (REPOSITORY / ".dockerignore").read_text().splitlines()
     allowed = [line[1:] for line in ignore if line.startswith("!")]
     assert "*" in ignore
     copied = [source for i in ALL if i.name == "COPY" and not i.flags for source in i.words[:-1]]
     assert sorted(copied) == sorted(allowed)
     assert [source for source in copied if not (REPOSITORY / source).exists()] == []
-
-
-def test_copies_between_stages_are_of_the_environment_alone():
+    for name in (".venv/bin/python", ".git/config", "bench/__main__.py", "deploy/slurm/targets.py"):
+        assert not [pattern for pattern in allowed if fnmatch(name, pattern) or name.startswith(f"{pattern}/")]
     between = [i for i in ALL if i.name == "COPY" and i.flags]
     assert {i.flags[0].removeprefix("--from=") for i in between} == {"build", "build-dashboard", "build-trainer"}
     assert {i.words for i in between} == {("/opt/zmon", "/opt/zmon")}
@@ -76,12 +75,9 @@ def test_every_installation_uses_the_versions_of_the_file():
         assert settings["PIP_CONSTRAINT"] == settings["PIP_BUILD_CONSTRAINT"] == file
 
 
-def test_every_package_of_the_images_has_a_version():
+def test_every_package_has_a_version_that_the_project_allows():
     """`make image-versions` writes the file again."""
     assert installed_versions().keys() <= PINS.keys()
-
-
-def test_versions_are_those_that_the_project_allows():
     extras = PROJECT["optional-dependencies"]
     for text in (*PROJECT["dependencies"], *extras["dashboard"], *extras["trainer"]):
         requirement = Requirement(text)
@@ -96,15 +92,6 @@ def test_entry_point_and_command_exist(image):
     assert "zmon" in PROJECT["scripts"]
     assert command.name == "CMD"
     assert command.arguments == ["--help"] or command.arguments[0] in cli.commands
-
-
-def test_command_of_the_trainer_exists():
     python, flag, module, _ = STAGES["trainer"].instructions[-1].arguments
     assert (python, flag) == ("python", "-m")
     assert importlib.util.find_spec(module)
-
-
-@pytest.mark.parametrize("name", [".venv/bin/python", ".git/config", "bench/__main__.py", "deploy/slurm/targets.py"])
-def test_build_does_not_see_other_files(name):
-    allowed = [line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line.startswith("!")]
-    assert not [pattern for pattern in allowed if fnmatch(name, pattern) or name.startswith(f"{pattern}/")]

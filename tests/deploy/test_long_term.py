@@ -68,6 +68,7 @@ def test_every_rule_is_evaluated_by_the_shards_or_by_vmalert():
     assert [group["name"] for group in of_shard] == ["zmon-findings"]
     assert sorted(g["name"] for g in (*of_shard, *others)) == sorted({name for name, _ in RULES})
     assert not [rule for group in others for rule in group["rules"] if "keep_firing_for" in rule]
+    assert len(OF_RANKS) == 5
 
 
 def test_rules_of_the_shards_read_only_the_page_of_the_hub():
@@ -75,10 +76,6 @@ def test_rules_of_the_shards_read_only_the_page_of_the_hub():
     for group in yaml.safe_load(sharded(CLUSTER)["shard.yaml"])["groups"]:
         names = {name for rule in group["rules"] for name in re.findall(r"\b(?:zmon_\w+|up)\b", rule["expr"])}
         assert names == {"zmon_finding", "zmon_hub_last_pass_timestamp_seconds"}
-
-
-def test_a_rank_has_five_recorded_series():
-    assert len(OF_RANKS) == 5
 
 
 def test_store_of_a_month_keeps_recorded_series_and_jobs_and_nothing_that_is_scraped_from_agents():

@@ -38,14 +38,11 @@ def test_unit_may_do_little(unit):
     assert exposure <= MOST[unit.name], text
 
 
-def test_agent_has_the_capabilities_of_the_table():
+def test_agent_has_the_capabilities_of_the_table_and_the_hub_none():
     text = (UNITS / "zmon-agent.service").read_text()
     wanted = " ".join(f"CAP_{name.upper()}" for name in SETS[2])
     for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
         assert f"{setting}={wanted}\n" in text
-
-
-def test_hub_has_no_capabilities():
     assert "\nCapabilityBoundingSet=\n" in (UNITS / "zmon-hub.service").read_text()
 
 

@@ -20,16 +20,27 @@ def source(absent):
     return SourceStatus("gpu", False, absent, 5.0, 1.0, 3, "the driver does not answer")
 
 
-def test_host_without_a_fault_is_ok():
-    assert state(GOOD, replace(GOOD, gpu="1", uuid="GPU-b")) == (State.OK, "2 GPUs without a fault")
+OTHER = replace(GOOD, gpu="1", uuid="GPU-b")
+LINK = NicSample("eth3", "tcp", False, None, None, None, {})  # nobody knows whether it is used
+PAST = replace(GOOD, xid_errors={79: 3, 13: 1}, ecc_errors={"volatile_uncorrected": 2})
+STATES = {
+    "no fault": (state(GOOD, OTHER), State.OK, "2 GPUs without a fault"),
+    "no GPU": (state(sources=[source(absent=True)]), State.OK, "no GPU: the driver does not answer"),
+    "errors of the past": (state(PAST), State.OK, "1 GPU without a fault"),
+    "heat": (state(replace(GOOD, throttled={"hw_thermal": True})), State.OK, "1 GPU without a fault"),
+    "link that is down": (state(GOOD, nics=(LINK,)), State.OK, "1 GPU without a fault"),
+    "nobody reads them": (state(), State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu"),
+    "driver does not answer": (
+        state(sources=[source(absent=False)]),
+        State.UNKNOWN,
+        "the agent cannot read the GPUs: the driver does not answer",
+    ),
+}
 
 
-def test_host_without_gpus_is_ok_and_the_reason_is_told():
-    assert state(sources=[source(absent=True)]) == (State.OK, "no GPU: the driver does not answer")
-
-
-def test_gpus_that_nobody_reads_are_unknown():
-    assert state() == (State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu")
+@pytest.mark.parametrize(("of_host", "expected", "reason"), STATES.values(), ids=STATES)
+def test_state_of_a_host_without_a_lasting_fault(of_host, expected, reason):
+    assert of_host == (expected, reason)
 
 
 @pytest.mark.parametrize(
@@ -48,26 +59,3 @@ def test_fault_that_lasts_is_a_fault(gpu, text):
 def test_several_faults_are_counted():
     lost = replace(GOOD, lost=True)
     assert state(lost, replace(lost, gpu="1", uuid="GPU-b")).reason.endswith("(and 1 more)")
-
-
-def test_gpus_that_cannot_be_read_are_unknown():
-    assert state(sources=[source(absent=False)]) == (
-        State.UNKNOWN,
-        "the agent cannot read the GPUs: the driver does not answer",
-    )
-
-
-@pytest.mark.parametrize(
-    "gpu",
-    [
-        replace(GOOD, xid_errors={79: 3, 13: 1}, ecc_errors={"volatile_uncorrected": 2}),
-        replace(GOOD, throttled={"hw_thermal": True}),
-    ],
-    ids=["errors of the past", "heat"],
-)
-def test_what_does_not_last_is_no_fault_of_the_host(gpu):
-    assert state(gpu).state == State.OK
-
-
-def test_link_that_is_down_is_no_fault_as_nobody_knows_whether_it_is_used():
-    assert state(GOOD, nics=(NicSample("eth3", "tcp", False, None, None, None, {}),)).state == State.OK

@@ -78,12 +78,23 @@ def test_node_without_daemons_is_unwatched(tmp_path):
     assert answer.exit_code == 1
     assert results["agent"]["armed"] is results["hub"]["armed"] is results["Prometheus"]["armed"] is False
     assert "zmon up" in results["agent"]["next_step"]
+    for_people = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *UNUSED_URLS])
+    assert "INERT" in for_people.output
+    assert "armed" in for_people.output
 
 
-def test_output_for_people_names_inert_parts(tmp_path):
-    answer = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *UNUSED_URLS])
-    assert "INERT" in answer.output
-    assert "armed" in answer.output
+@pytest.fixture
+def checks_of_agent(monkeypatch):
+    """Return a function that returns the checks of an agent with this report, as ranks here write to /boxes."""
+
+    def checks(**report):
+        async def answer(*_):
+            return agent_report(**report)
+
+        monkeypatch.setattr(client, "ask", answer)
+        return asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
+
+    return checks
 
 
 @pytest.mark.parametrize(
@@ -93,38 +104,25 @@ def test_output_for_people_names_inert_parts(tmp_path):
         (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "no driver"),
         (SourceStatus("host", False, False, 5.0, 1.0, 3, "it does not answer"), False, "it does not answer"),
         (
-            SourceStatus("rdma", True, False, 0.1, 1.0, 0, None, 2, ("mlx5_3:1: cannot read state",)),
+            SourceStatus("rdma", True, False, 0.1, 1.0, 0, None, 2, ("mlx5_3:1",)),
             True,
-            "reads, but leaves out mlx5_3:1: cannot read state",
+            "reads, but leaves out mlx5_3:1",
         ),
     ],
 )
-def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, result):
-    async def answer(*_):
-        return agent_report(sources=(status,))
-
-    monkeypatch.setattr(client, "ask", answer)
-    _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
+def test_each_source_of_the_agent_has_a_check(checks_of_agent, status, armed, result):
+    _, check = checks_of_agent(sources=(status,))
     assert (check.name, check.armed, check.result) == (f"source {status.name}", armed, result)
 
 
-def test_agent_of_another_box_directory_is_inert(monkeypatch):
-    """Such an agent does not see the ranks that start on this node."""
-
-    async def answer(*_):
-        return agent_report(box_dir="/other")
-
-    monkeypatch.setattr(client, "ask", answer)
-    (check,) = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
+@pytest.mark.parametrize(
+    ("report", "part"),
+    [
+        ({"box_dir": "/other"}, "reads /other, but ranks started here write to /boxes"),  # it does not see them
+        ({"version": "0.0.9"}, "runs zmon 0.0.9, but this is"),
+    ],
+)
+def test_agent_of_another_box_directory_or_version_is_inert(checks_of_agent, report, part):
+    check = checks_of_agent(**report)[-1]
     assert check.armed is False
-    assert "reads /other, but ranks started here write to /boxes" in check.result
-
-
-def test_agent_of_another_version_is_inert(monkeypatch):
-    async def answer(*_):
-        return agent_report(version="0.0.9")
-
-    monkeypatch.setattr(client, "ask", answer)
-    _, check = asyncio.run(sources(None, "http://node-a:9780", Path("/boxes")))
-    assert check.armed is False
-    assert "runs zmon 0.0.9, but this is" in check.result
+    assert part in check.result

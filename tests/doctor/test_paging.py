@@ -1,7 +1,6 @@
 """Tests of the checks of the delivery of pages. A fault that stops pages makes a check inert."""
 
 import asyncio
-from copy import deepcopy
 
 import aiohttp
 import pytest
@@ -39,9 +38,7 @@ def read_alertmanager(**changes):
 
 def routes(**changes):
     """Return the healthy routes with changes to the first receiver."""
-    config = deepcopy(ROUTES)
-    config["receivers"][0] = {"name": "pager", **changes}
-    return config
+    return ROUTES | {"receivers": [{"name": "pager", **changes}, *ROUTES["receivers"][1:]]}
 
 
 def test_armed_page_names_its_receiver():
@@ -51,22 +48,54 @@ def test_armed_page_names_its_receiver():
     assert any("ends in receiver pager (pagerduty)" in check.result for check in results)
 
 
-def test_receiver_without_integration_is_inert():
-    results = inert(checks(pager(config=routes(webhook_configs=[])), ["dlrm"], 3600.0))
-    assert "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere" in results["page ZmonStall"]
+def with_route(route):
+    """Return the healthy routes after another one."""
+    return ROUTES | {"route": ROUTES["route"] | {"routes": [route, *ROUTES["route"]["routes"]]}}
+
+
+MATCHER = {"name": "job_id", "value": "other", "isRegex": False, "isEqual": True}
+ODD = {"receiver": "pager", "matchers": ['severity=~"(?P<x>["']}
+EAST = {"receiver": "nobody", "match": {"cluster": "east"}}  # a label that Prometheus adds
+FAULTS = {  # changes of a healthy Alertmanager, the check that is inert, and a part of its result
+    "receiver without integration": (
+        {"config": routes(webhook_configs=[])},
+        "page ZmonStall",
+        "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere",
+    ),
+    "route of a label of Prometheus": ({"config": with_route(EAST)}, "page ZmonStall", "nobody"),
+    "matcher that cannot be evaluated": ({"config": with_route(ODD)}, "page ZmonStall", "cannot evaluate a matcher"),
+    "no watchdog alert": ({"watchdog": None}, "Alertmanager", "does not reach it"),
+    "all notifications failed": (
+        {"sent": {"webhook": 3.0}, "failed": {"webhook": 3.0}},
+        "delivery by webhook",
+        "all 3 notifications",
+    ),
+}
+QUIET = {
+    "some notifications failed": {"sent": {"webhook": 3.0}, "failed": {"webhook": 2.0}},
+    "silence of another job": {"silences": ({"id": "77", "endsAt": "", "comment": "", "matchers": [MATCHER]},)},
+}
+
+
+@pytest.mark.parametrize(("changes", "name", "part"), FAULTS.values(), ids=FAULTS)
+def test_fault_of_the_delivery_is_inert(changes, name, part):
+    assert part in inert(checks(pager(**changes), ["dlrm"], 3600.0))[name]
+
+
+@pytest.mark.parametrize("changes", QUIET.values(), ids=QUIET)
+def test_delivery_is_not_inert(changes):
+    assert inert(checks(pager(**changes), ["dlrm"], 3600.0)) == {}
+
+
+def test_mute_interval_of_a_route_is_named():
+    muted = with_route({"receiver": "pager", "matchers": ['severity="critical"'], "mute_time_intervals": ["weekend"]})
+    assert any("not always: weekend" in check.result for check in checks(pager(config=muted), [], 3600.0))
 
 
 def test_route_of_a_job_without_receiver_is_inert():
-    config = deepcopy(ROUTES)
-    config["route"]["routes"].insert(0, {"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
+    config = with_route({"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
     assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
     assert "of job test-1" in inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))["page ZmonStall"]
-
-
-def test_labels_added_by_prometheus_are_matched():
-    config = deepcopy(ROUTES)
-    config["route"]["routes"].insert(0, {"receiver": "nobody", "match": {"cluster": "east"}})
-    assert "page ZmonStall" in inert(checks(pager(config=config), [], 3600.0))
 
 
 def test_silence_over_every_page_is_inert_and_named():
@@ -79,42 +108,10 @@ def test_silence_over_every_page_is_inert_and_named():
     assert any("Expire silence 77" in check.next_step for check in results)
 
 
-def test_silence_of_another_job_does_not_matter():
-    matcher = {"name": "job_id", "value": "other", "isRegex": False, "isEqual": True}
-    silence = {"id": "77", "endsAt": "", "comment": "", "matchers": [matcher]}
-    assert inert(checks(pager(silences=(silence,)), ["dlrm"], 3600.0)) == {}
-
-
-def test_mute_interval_of_a_route_is_named():
-    config = deepcopy(ROUTES)
-    config["route"]["routes"][1]["mute_time_intervals"] = ["weekend"]
-    results = checks(pager(config=config), [], 3600.0)
-    assert any("not always: weekend" in check.result for check in results)
-
-
-def test_matcher_that_cannot_be_evaluated_is_inert():
-    config = deepcopy(ROUTES)
-    config["route"]["routes"][1]["matchers"] = ['severity=~"(?P<x>["']
-    assert "cannot evaluate a matcher" in inert(checks(pager(config=config), [], 3600.0))["page ZmonStall"]
-
-
-def test_alertmanager_without_the_watchdog_alert_is_inert():
-    assert "does not reach it" in inert(checks(pager(watchdog=None), [], 3600.0))["Alertmanager"]
-
-
 def test_alertmanager_is_not_judged_just_after_the_start_of_prometheus():
     results = checks(pager(watchdog=None), [], 14.0)
     assert inert(results) == {}
     assert results[0].armed is None
-
-
-def test_integration_whose_notifications_all_failed_is_inert():
-    results = inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 3.0}), [], 3600.0))
-    assert "all 3 notifications" in results["delivery by webhook"]
-
-
-def test_integration_that_failed_sometimes_is_not_inert():
-    assert inert(checks(pager(sent={"webhook": 3.0}, failed={"webhook": 2.0}), [], 3600.0)) == {}
 
 
 def test_answers_of_alertmanager_are_read():
@@ -123,9 +120,6 @@ def test_answers_of_alertmanager_are_read():
     assert pager_or_check.watchdog == ALERT["labels"]
     assert [silence["id"] for silence in pager_or_check.silences] == ["2"]
     assert (pager_or_check.sent, pager_or_check.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
-
-
-def test_alertmanager_without_metrics_is_read():
     assert read_alertmanager(_metrics=403).failed == {}
 
 
@@ -151,7 +145,4 @@ def test_password_goes_to_its_alertmanager_only(tmp_path):
     assert login.headers("http://127.0.0.1:9093/") == basic_auth("zmon", "secret")
     assert login.headers("http://evil.example:9093") == {}
     assert login.headers("http://127.0.0.1:9094") == {}
-
-
-def test_missing_password_is_not_an_error(tmp_path):
-    assert Login("http://127.0.0.1:9093", "zmon", tmp_path / "none").headers("http://127.0.0.1:9093") == {}
+    assert Login("http://127.0.0.1:9093", "zmon", tmp_path / "none").headers("http://127.0.0.1:9093") == {}  # no error

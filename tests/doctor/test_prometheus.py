@@ -84,8 +84,39 @@ def test_healthy_prometheus_is_armed():
     assert "1 agent and 1 hub, every 2s" in [check.result for check in results]
 
 
-def test_configuration_that_could_not_be_loaded_again_is_inert():
-    assert "still uses the previous one" in inert(checks(healthy(config_loaded=False), HOSTS))["Prometheus"]
+NEVER = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC))
+LATE = group(last_evaluation=datetime.fromtimestamp(NOW - 31, UTC))
+AGENT, HUB = target(), target("zmon-hub")
+FAULTS = {  # changes of a healthy Prometheus, the check that is inert, and a part of its result
+    "configuration not loaded again": ({"config_loaded": False}, "Prometheus", "still uses the previous one"),
+    "agents under another job name": ({"targets": (target("zmon"),)}, "scrape agents", "ends in zmon-agent"),
+    "hub not scraped": ({"hubs": frozenset()}, "scrape hub", "no finding can page"),
+    "host that only the hub knows": ({"agent_hosts": frozenset()}, "scrape hosts", "node-a"),
+    "rare scrapes": ({"targets": (target(scrape_interval="30s"), HUB)}, "scrape interval", "agents every 30 s"),
+    "no rules": ({"groups": ()}, "rule evaluation", "nothing pages"),
+    "late rules": ({"groups": LATE}, "rule evaluation", "due every 2 s, but was evaluated last 31 s ago"),
+    "rules never evaluated": ({"groups": NEVER}, "rule evaluation", "never"),
+    "rules slower than their interval": ({"groups": group(evaluation_time=2.5)}, "rule evaluation", "takes 2.5 s"),
+    "no external label": ({"external_labels": {"zmon_docs": "x"}}, "links in pages", "links to dashboard in pages"),
+}
+QUIET = {  # changes of a healthy Prometheus, and whether a check is neither armed nor inert
+    "target of another job is down": ({"targets": (AGENT, HUB, target("node", health="down"))}, False),
+    "prefix of a job name": ({"targets": (target("train/zmon-agent"), HUB)}, False),
+    "before the first scrape": ({"targets": (AGENT, target("zmon-hub", health="unknown"))}, True),
+    "before the first evaluation": ({"groups": NEVER, "up_seconds": 1.0}, False),
+}
+
+
+@pytest.mark.parametrize(("changes", "name", "part"), FAULTS.values(), ids=FAULTS)
+def test_fault_of_prometheus_is_inert(changes, name, part):
+    assert part in inert(checks(healthy(**changes), HOSTS))[name]
+
+
+@pytest.mark.parametrize(("changes", "is_absent"), QUIET.values(), ids=QUIET)
+def test_prometheus_is_not_inert(changes, is_absent):
+    results = checks(healthy(**changes), HOSTS)
+    assert inert(results) == {}
+    assert any(check.armed is None for check in results) == is_absent
 
 
 def test_target_that_is_down_is_inert_with_its_error():
@@ -95,72 +126,12 @@ def test_target_that_is_down_is_inert_with_its_error():
     assert any("curl -s http://node-b:9780/metrics" in check.next_step for check in results)
 
 
-def test_target_before_its_first_scrape_is_absent():
-    results = checks(healthy(targets=(target(), target("zmon-hub", health="unknown"))), HOSTS)
-    assert inert(results) == {}
-    assert any(check.armed is None for check in results)
-
-
-def test_targets_of_other_jobs_are_ignored():
-    assert inert(checks(healthy(targets=(target(), target("zmon-hub"), target("node", health="down"))), HOSTS)) == {}
-
-
-def test_agents_under_another_job_name_are_inert():
-    """The alert rules find agents by the name of the scrape job."""
-    results = inert(checks(healthy(targets=(target("zmon"),)), HOSTS))
-    assert "no target has a job name that ends in zmon-agent" in results["scrape agents"]
-
-
-def test_job_name_may_have_any_prefix():
-    assert inert(checks(healthy(targets=(target("train/zmon-agent"), target("zmon-hub"))), HOSTS)) == {}
-
-
-def test_hub_that_is_not_scraped_is_inert():
-    assert "no finding can page" in inert(checks(healthy(hubs=frozenset()), HOSTS))["scrape hub"]
-
-
-def test_host_known_to_the_hub_but_not_to_prometheus_is_inert():
-    assert "node-b" in inert(checks(healthy(), ["node-a", "node-b"]))["scrape hosts"]
-
-
-def test_scrapes_that_are_too_rare_for_the_rules_are_inert():
-    slow = (target(scrape_interval="30s"), target("zmon-hub"))
-    assert "agents every 30 s" in inert(checks(healthy(targets=slow), HOSTS))["scrape interval"]
-
-
-def test_prometheus_without_the_rules_is_inert():
-    assert "nothing pages" in inert(checks(healthy(groups=()), HOSTS))["rule evaluation"]
-
-
-def test_rules_that_are_evaluated_late_are_inert():
-    late = group(last_evaluation=datetime.fromtimestamp(NOW - 31, UTC))
-    assert (
-        "due every 2 s, but was evaluated last 31 s ago"
-        in inert(checks(healthy(groups=late), HOSTS))["rule evaluation"]
-    )
-
-
-def test_rules_that_were_never_evaluated_are_inert():
-    never = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC))
-    assert "never" in inert(checks(healthy(groups=never), HOSTS))["rule evaluation"]
-    assert inert(checks(healthy(groups=never, up_seconds=1.0), HOSTS)) == {}
-
-
 def test_group_that_is_not_due_yet_does_not_make_the_others_inert():
     seldom = group(last_evaluation=datetime(1, 1, 1, tzinfo=UTC), interval=300.0)
     (check,) = [c for c in checks(healthy(groups=seldom, up_seconds=100.0), HOSTS) if c.name == "rule evaluation"]
     assert check.armed
     assert check.result.endswith(f"not due yet: {seldom[0].name}")
     assert "never" in inert(checks(healthy(groups=seldom, up_seconds=400.0), HOSTS))["rule evaluation"]
-
-
-def test_rules_that_take_longer_than_their_interval_are_inert():
-    assert "takes 2.5 s" in inert(checks(healthy(groups=group(evaluation_time=2.5)), HOSTS))["rule evaluation"]
-
-
-def test_links_without_their_external_labels_are_inert():
-    results = inert(checks(healthy(external_labels={"zmon_docs": "http://docs"}), HOSTS))
-    assert results["links in pages"].endswith("links to dashboard in pages lead nowhere")
 
 
 def test_link_to_a_directory_without_the_runbooks_is_inert(tmp_path):

@@ -32,10 +32,9 @@ def test_rules_say_which_intervals_they_are_made_for(intervals):
 @pytest.mark.parametrize("interval", ["2s", "500ms", "1s", ""])
 def test_scrapes_that_are_often_enough_are_quiet(interval):
     assert scraped(agent=interval, hub=interval) == []
-
-
-def test_agents_every_15_s_are_quiet_with_the_rules_of_a_cluster():
     assert scraped(agent="15s", groups=rules(15, 2)) == []
+    other, down = target("zmon-alertmanager", scrape_interval="1m"), target(scrape_interval="1m", health="down")
+    assert checks(healthy(targets=(target(), other, down))) == []
 
 
 def test_agents_every_15_s_are_inert_with_the_rules_of_one_machine():
@@ -45,23 +44,35 @@ def test_agents_every_15_s_are_inert_with_the_rules_of_one_machine():
     assert "`python -m dashboards.rules --agents 15s --hub 2s --out DIR`" in check.next_step
 
 
-def test_hub_every_30_s_is_inert_with_the_rules_of_a_cluster():
-    (check,) = scraped(agent="15s", hub="30s", groups=rules(15, 2))
-    assert check.result == "hubs every 30 s, but the loaded rules are made for 2 s"
-    assert "--agents 15s --hub 30s" in check.next_step
+TRAINING = target("training", scrape_interval="30s")
+SLOW = {  # changes of a healthy Prometheus, and parts of the result and of the next step
+    "hub, rules of a cluster": (
+        {"targets": (target(scrape_interval="15s"), target("zmon-hub", scrape_interval="30s")), "groups": rules(15, 2)},
+        ("hubs every 30 s, but the loaded rules are made for 2 s", "--agents 15s --hub 30s"),
+    ),
+    "both": (
+        {"targets": (target(scrape_interval="1m"), target("zmon-hub", scrape_interval="2500ms"))},
+        ("agents every 60 s", "hubs every 2.5 s", "--agents 60s --hub 3s"),
+    ),
+    "slowest agent": (
+        {"targets": (target(), target("train-zmon-agent", scrape_interval="20s"), target("zmon-hub"))},
+        ("agents every 20 s",),
+    ),
+    "no target of a hub": (
+        {"targets": (target(scrape_interval="30s"),), "groups": rules(15, 5)},
+        ("agents every 30 s", "--agents 30s --hub 5s"),
+    ),
+    "hub of another job name": (
+        {"targets": (target(), TRAINING), "hubs": frozenset({("training", "training:1")})},
+        ("hubs every 30 s",),
+    ),
+}
 
 
-def test_agents_and_hub_that_are_too_slow_are_one_check_with_one_command():
-    (check,) = scraped(agent="1m", hub="2500ms")
-    assert "agents every 60 s" in check.result
-    assert "hubs every 2.5 s" in check.result
-    assert "--agents 60s --hub 3s" in check.next_step
-
-
-def test_the_slowest_agent_decides():
-    targets = (target(), target("train-zmon-agent", scrape_interval="20s"), target("zmon-hub"))
-    (check,) = checks(healthy(targets=targets))
-    assert "agents every 20 s" in check.result
+@pytest.mark.parametrize(("changes", "parts"), SLOW.values(), ids=SLOW)
+def test_scrapes_that_are_too_rare_are_one_check_with_one_command(changes, parts):
+    (check,) = checks(healthy(**changes))
+    assert all(part in f"{check.result} {check.next_step}" for part in parts)
 
 
 def test_scrapes_for_which_no_rules_can_be_made_get_no_such_command():
@@ -69,29 +80,10 @@ def test_scrapes_for_which_no_rules_can_be_made_get_no_such_command():
     assert check.next_step == "Set scrape_interval to 2s (agents)."
 
 
-def test_hub_without_a_target_keeps_the_interval_of_the_rules_in_the_command():
-    (check,) = checks(healthy(targets=(target(scrape_interval="30s"),), groups=rules(15, 5)))
-    assert "--agents 30s --hub 5s" in check.next_step
-
-
-def test_hub_may_have_any_job_name():
-    slow = target("training", scrape_interval="30s")
-    (check,) = checks(healthy(targets=(target(), slow), hubs=frozenset({("training", "training:1")})))
-    assert "hubs every 30 s" in check.result
-
-
-def test_targets_that_are_down_or_of_other_jobs_are_quiet():
-    other, down = target("zmon-alertmanager", scrape_interval="1m"), target(scrape_interval="1m", health="down")
-    assert checks(healthy(targets=(target(), other, down))) == []
-
-
 def test_rules_that_do_not_say_it_are_quiet_as_another_check_reports_them():
     old = rules()
     for group in old:
         group.rules[:] = [rule for rule in group.rules if rule.name != MADE_FOR]
     assert made_for(recorded_rules(old)) == {}
+    assert made_for(recorded_rules((*rules(15, 2), *rules(2, 2)))) == {"agent": 2, "hub": 2}  # the shorter set decides
     assert scraped(agent="30s", groups=old) == []
-
-
-def test_shorter_of_two_loaded_sets_decides():
-    assert made_for(recorded_rules((*rules(15, 2), *rules(2, 2)))) == {"agent": 2, "hub": 2}

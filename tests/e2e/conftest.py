@@ -22,7 +22,7 @@ import requests
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.e2e.browser import CHROMIUM, FLAGS, open_tab
-from tests.e2e.parts import part
+from tests.e2e.endings import EndingJobs
 from tests.e2e.running_stack import (
     HOST,
     Job,
@@ -31,6 +31,7 @@ from tests.e2e.running_stack import (
     RunningStack,
     Webhook,
     assert_categories_sum_to_lifetime,
+    part,
     read_ready_file,
     wait_for,
 )
@@ -144,6 +145,15 @@ def start_job(
         return jobs.start(f"{name}-{len(jobs.started)}", arguments or TRAINER, ranks, launcher)
 
     yield start
+    jobs.end()
+
+
+@pytest.fixture
+def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndingJobs]:
+    """The jobs of a test that end by a fault or by their owner; none of them outlives it."""
+    name = request.node.name.removeprefix("test_").replace("[", "-").replace("]", "")
+    jobs = EndingJobs(stack, tmp_path, name[-50:].strip("_-"))
+    yield jobs
     jobs.end()
 
 

@@ -31,17 +31,8 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
         yield job
 
 
-@pytest.mark.slow  # tests/dashboards/test_views.py has views without jobs
-def test_banner_of_an_unknown_job_is_not_healthy(stack: RunningStack, page: Page) -> None:
-    page.goto(f"{stack.urls['dashboard']}/?job_id=no-such-job")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("no-such-job", timeout=30_000)
-    expect(page.get_by_test_id("zmon-banner")).not_to_contain_text("HEALTHY")
-
-
-@pytest.mark.slow  # the two clicks below show a stopped rank as well
-def test_job_view_updates_the_step_time_and_names_a_stopped_rank(
-    stack: RunningStack, training: Job, page: Page
-) -> None:
+@pytest.mark.slow  # the two clicks below show a stopped rank as well; tests/dashboards/test_open_page.py has pages
+def test_open_views_update_and_name_a_stopped_rank(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
@@ -58,11 +49,7 @@ def test_job_view_updates_the_step_time_and_names_a_stopped_rank(
         expect(step_time).to_contain_text("none for", timeout=10_000)
     expect(banner).to_contain_text("HEALTHY", timeout=40_000)
 
-
-@pytest.mark.slow  # tests/dashboards/test_open_page.py has pages that change
-def test_slow_parts_refresh_when_a_finding_opens(stack: RunningStack, training: Job, page: Page) -> None:
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}&rank={RANK}&range=6h")
-    expect(page.get_by_test_id("zmon-banner")).to_contain_text("HEALTHY", timeout=30_000)
     expect(page.get_by_role("heading", name=f"Rank {RANK}")).to_be_visible(timeout=20_000)
     rows = page.get_by_test_id("stVegaLiteChart").first.locator(".role-axis-label text").filter(has_text="rank")
     expect(rows).to_have_text([f"rank {rank}" for rank in range(4)], timeout=60_000)  # it takes two records
@@ -70,9 +57,8 @@ def test_slow_parts_refresh_when_a_finding_opens(stack: RunningStack, training: 
         runbook = page.get_by_test_id("stExpander").filter(has_text="Runbook: rank_frozen")
         expect(runbook).to_be_visible(timeout=12_000)
         expect(rows.filter(has_text=f"rank {RANK} ◀")).to_be_visible(timeout=12_000)
-        wait_for(
-            "its row is on top", lambda: _texts_by_position(rows) == [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"], 5
-        )
+        on_top = [f"rank {RANK} ◀", "rank 0", "rank 1", "rank 3"]
+        wait_for("its row is on top", lambda: _texts_by_position(rows) == on_top, 5)
         save_screenshot(page, "open-ranks")
 
 

@@ -9,7 +9,7 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,7 @@ from tests.e2e.endings import (
     await_finding,
     forked_ranks,
 )
-from tests.e2e.parts import is_up, part
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
 
 QUIET_SECONDS = 4.0  # another finding would have come within this time
 PAGE_SECONDS = 10.0
@@ -58,6 +57,7 @@ ENDINGS = {
     "uneven_inputs": Ending("uneven", "uneven_end", (1,), "while", "drop_last"),
     "wrapped_errors": Ending("wrapped", "rank_exited", (1,), "exit code 3"),
     "full_disk": Ending("full disk", "rank_exited", (1,), "inline_container.cc", "df -h"),
+    "killed": Ending("killed", "rank_exited", (1,), "SIGKILL"),
     "storage_under_mpirun": Ending("storage", "rank_exited", (1,), REFUSED, launcher=MPIRUN),
     "killed_under_mpirun": Ending("killed", "rank_exited", (1,), "SIGKILL", launcher=MPIRUN),
     "terminated_under_torchrun": Ending("terminated", "rank_exited", (1,), "SIGTERM"),  # the launcher ends the others
@@ -73,16 +73,8 @@ ENDINGS = {
 OWNERS_ENDS: dict[str, Callable[[Job], None]] = {
     "terminated": lambda job: job.process.send_signal(signal.SIGTERM),
     "interrupted": lambda job: os.killpg(job.process.pid, signal.SIGINT),
+    "interrupted_launcher": lambda job: job.process.send_signal(signal.SIGINT),
 }
-
-
-@pytest.fixture
-def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndingJobs]:
-    """The jobs of a test, none of which outlives it."""
-    name = request.node.name.removeprefix("test_").replace("[", "-").replace("]", "")
-    jobs = EndingJobs(stack, tmp_path, name[-50:].strip("_-"))
-    yield jobs
-    jobs.end()
 
 
 def assert_only_finding(stack: RunningStack, job_id: str, cause: str, ranks: tuple[int, ...]) -> None:
@@ -119,40 +111,32 @@ def test_fault_that_ends_a_job_is_named_with_its_reason(stack: RunningStack, job
     assert_only_finding(stack, job.job_id, ending.cause, ending.ranks)
 
 
-@pytest.mark.slow  # it starts a job four times
+@pytest.mark.slow  # it starts a job four times; tests/hub/test_restarts.py has starts whose numbers begin at 0 again
 @pytest.mark.timeout(500)
-def test_job_that_fails_at_the_same_step_again_and_again_is_one_crash_loop(
-    stack: RunningStack, jobs: EndingJobs
+@pytest.mark.parametrize(
+    ("launcher", "supervisor"),
+    [((*TORCHRUN, "--max-restarts=5"), ()), (TORCHRUN, SUPERVISOR)],
+    ids=["torchrun", "supervisor"],
+)
+def test_starts_that_fail_at_the_same_step_again_and_again_are_one_crash_loop(
+    stack: RunningStack, jobs: EndingJobs, launcher: tuple[str, ...], supervisor: tuple[str, ...]
 ) -> None:
-    job = jobs.start("bad batch", (*TORCHRUN, "--max-restarts=5"))
+    """A supervisor starts torchrun anew, which counts from 0 again."""
+    job = jobs.start("bad batch", launcher, supervisor)
     loop = await_finding(stack, job.job_id, "crash_loop", "critical", LOOP_SECONDS)
     assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
-    assert "restarts left" in loop["summary"]
+    assert supervisor or "restarts left" in loop["summary"]
     assert job.process.poll() is None
     starts = loop["evidence"]["num_starts"]
-    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
-    loops = _loop(stack, job)
-    assert [(f["id"], f["resolved"], f["ranks"]) for f in loops] == [(loop["id"], None, [1])]
 
+    def loops() -> list[dict]:
+        return [f for f in stack.findings(job.job_id, active=False) if f["cause"] == "crash_loop"]
 
-def _loop(stack: RunningStack, job: Job) -> list[dict]:
-    return [f for f in stack.findings(job.job_id, active=False) if f["cause"] == "crash_loop"]
-
-
-@pytest.mark.slow  # tests/hub/test_restarts.py has starts whose numbers begin at 0 again
-@pytest.mark.timeout(500)
-def test_starts_of_a_supervisor_that_starts_torchrun_anew_are_one_crash_loop(
-    stack: RunningStack, jobs: EndingJobs
-) -> None:
-    job = jobs.start("bad batch", supervisor=SUPERVISOR)
-    loop = await_finding(stack, job.job_id, "crash_loop", "critical", LOOP_SECONDS)
-    assert "each ended at step 31 by rank 1 on node-a: ValueError: bad batch 17" in loop["summary"]
-    starts = loop["evidence"]["num_starts"]
-    wait_for("another start failed", lambda: _loop(stack, job)[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
-    assert {rank["attempt"] for rank in stack.ranks(job.job_id).values()} == {0}
-    loops = _loop(stack, job)
-    assert [(f["id"], f["resolved"], f["ranks"]) for f in loops] == [(loop["id"], None, [1])]
-    assert stack.webhook.alerts(job.job_id, "firing")
+    wait_for("another start failed", lambda: loops()[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
+    if supervisor:
+        assert {rank["attempt"] for rank in stack.ranks(job.job_id).values()} == {0}
+        assert stack.webhook.alerts(job.job_id, "firing")
+    assert [(f["id"], f["resolved"], f["ranks"]) for f in loops()] == [(loop["id"], None, [1])]
 
 
 @pytest.mark.slow  # a drill cancels a job in every run

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,14 +36,6 @@ OVERLAPS = {
     "killed_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGKILL, NO_LAUNCHER),
     "frozen_beside_hung": Overlap("hang", "compute_hang", "warning", signal.SIGSTOP, TORCHRUN),
 }
-
-
-@pytest.fixture
-def jobs(stack: RunningStack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EndingJobs]:
-    """The jobs of a test, none of which outlives it."""
-    jobs = EndingJobs(stack, tmp_path, request.node.name.partition("[")[2].strip("]")[:50])
-    yield jobs
-    jobs.end()
 
 
 @pytest.mark.slow  # tests/job/test_merging.py joins faults without a job

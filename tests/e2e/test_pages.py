@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from tests.e2e.parts import is_up, part
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
 
 pytestmark = pytest.mark.slow  # `tests/stack/test_pages.py` kills the parts while invented findings are open
 SETTLED_SECONDS = 10.0  # scrape, evaluation, keep_firing_for, the group's next notification: 8 s at most

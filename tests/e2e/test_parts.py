@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.parts import is_up, part
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import Job, RunningStack, is_up, part, wait_for
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])

@@ -12,7 +12,6 @@ import pytest
 
 from tests.box.written import write_box
 from tests.fuzz.draw import NUMBERS, text
-from tests.fuzz.running import check_few, check_many
 from tests.fuzz.test_reports import judge
 from zmon import metrics
 from zmon.agent.exported import exported
@@ -141,11 +140,5 @@ def report_with(report, states):
     return AgentReport(report.host, report.time, report.version, tuple(states), report.sample, ())
 
 
-def test_random_boxes(pristine, tmp_path):
-    check_few(box_checker(pristine, tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_boxes(pristine, tmp_path, capsys):
-    check_many(box_checker(pristine, tmp_path), capsys)
+def test_random_boxes(pristine, tmp_path, check_random):
+    check_random(box_checker(pristine, tmp_path))

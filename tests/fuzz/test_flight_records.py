@@ -5,10 +5,8 @@ import json
 import pickle
 
 import msgspec
-import pytest
 
 from tests.fuzz.draw import body, changed, damaged
-from tests.fuzz.running import check_few, check_many
 from tests.job.test_flight import dump, entry
 from zmon.errors import UsageError
 from zmon.format import plain
@@ -53,21 +51,9 @@ def stored_checker(folder):
     return check
 
 
-def test_random_flight_records():
-    check_few(check_record)
+def test_random_flight_records(check_random):
+    check_random(check_record)
 
 
-def test_random_stored_flight_records(tmp_path):
-    check_few(stored_checker(tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_flight_records(capsys):
-    check_many(check_record, capsys)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_stored_flight_records(tmp_path, capsys):
-    check_many(stored_checker(tmp_path), capsys)
+def test_random_stored_flight_records(tmp_path, check_random):
+    check_random(stored_checker(tmp_path))

@@ -8,7 +8,6 @@ import pytest
 
 from tests.build import JOB, NOW, agent_report, agent_status, killed, plan, rank_state, step_record, waiting
 from tests.fuzz.draw import body, changed
-from tests.fuzz.running import check_few, check_many
 from tests.metrics.scene import FULL_HOST, SOURCES
 from zmon.detectors import ALL
 from zmon.detectors.unread import Unread
@@ -131,12 +130,5 @@ def test_report_that_once_failed(path):
 
 
 @pytest.mark.parametrize("check", [check_report, check_packed, check_other_answer])
-def test_random_reports(check):
-    check_few(check)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("check", [check_report, check_packed, check_other_answer])
-def test_many_random_reports(check, capsys):
-    check_many(check, capsys)
+def test_random_reports(check, check_random):
+    check_random(check)

@@ -4,13 +4,11 @@ import asyncio
 import re
 from urllib.parse import quote
 
-import pytest
 from aiohttp.test_utils import TestServer
 
 from tests.agent.conftest import make_live_box
 from tests.build import JOB
-from tests.fuzz.draw import NUM_LONG, NUM_QUICK, NUMBERS, damaged, draws, seed_of_long_run, text
-from tests.fuzz.running import QUICK_SEED
+from tests.fuzz.draw import NUMBERS, damaged, draws, text
 from tests.hub.fakes import FakeAgent, frozen, hub_over
 from zmon.agent import Agent, AgentConfig
 from zmon.schema.api import endpoints
@@ -19,19 +17,8 @@ __all__ = ["make_live_box"]
 PATHS = [endpoint.path for endpoint in (*endpoints.AGENT, *endpoints.HUB)]
 PATHS += ["/metrics", "/api/v1/incidents/{id}/report.html", "/", "//", "/%2e%2e/%2e%2e/etc/passwd"]
 PARAMETERS = (
-    "since",
-    "wait",
-    "about",
-    "last",
-    "plans",
-    "job_id",
-    "run",
-    "stacks",
-    "active",
-    "evidence",
-    "ranks",
-    "batch",
-)
+    "since", "wait", "about", "last", "plans", "job_id", "run", "stacks", "active", "evidence", "ranks", "batch"
+)  # fmt: skip
 ANSWER_SECONDS = 10.0
 _STATUS = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _QUIET_STATUSES = (500, 501, 502, 504)  # 503 is an answer: the boxes cannot be read
@@ -75,12 +62,12 @@ async def status_of(port, raw):
     return int(match[1]) if match else None
 
 
-@pytest.fixture
-def check_requests(make_live_box, tmp_path):
-    """Return a function that sends random requests to an agent and a hub."""
+def test_random_requests(make_live_box, tmp_path, amount):
+    """Send random requests to an agent and a hub."""
     make_live_box().steps(3)
+    seed, number = amount
 
-    async def main(seed, number):
+    async def main():
         agent = Agent(AgentConfig(tmp_path, "node-a", scan_interval_seconds=0.05), ())
         async with (
             TestServer(agent.app()) as agent_server,
@@ -100,17 +87,4 @@ def check_requests(make_live_box, tmp_path):
                 num_answers += status is not None
             assert num_answers > 0.7 * number
 
-    return lambda seed, number: asyncio.run(main(seed, number))
-
-
-def test_random_requests(check_requests):
-    check_requests(QUICK_SEED, NUM_QUICK)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_requests(check_requests, capsys):
-    seed = seed_of_long_run()
-    with capsys.disabled():
-        print(f"FUZZ_SEED={seed}, {NUM_LONG:,} items")
-    check_requests(seed, NUM_LONG)
+    asyncio.run(main())  # the many take longer than a test that is an `async def` may

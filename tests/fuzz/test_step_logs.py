@@ -6,7 +6,6 @@ import zlib
 import pytest
 
 from tests.fuzz.draw import body, changed, damaged
-from tests.fuzz.running import check_few, check_many
 from tests.steplog.build import append_once, rank_box, segments
 from zmon.format import plain
 from zmon.steplog import read_runs
@@ -66,11 +65,5 @@ def log_checker(segment, folder):
     return check
 
 
-def test_random_step_logs(segment, tmp_path):
-    check_few(log_checker(segment, tmp_path))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_random_step_logs(segment, tmp_path, capsys):
-    check_many(log_checker(segment, tmp_path), capsys)
+def test_random_step_logs(segment, tmp_path, check_random):
+    check_random(log_checker(segment, tmp_path))

@@ -1,4 +1,7 @@
-"""Tests that compare answers of the hub with goldens: names, types and values that other programs read."""
+"""Tests of every answer of the hub: names, types and values that other programs read.
+
+A golden has each main document. Another answer is a row: its status, its type, and the values that decide it.
+"""
 
 from __future__ import annotations
 
@@ -6,51 +9,162 @@ import asyncio
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
+from msgspec import json
 
 import zmon
 from tests.build import JOB, NOW
 from tests.golden.agent_scene import answer_of
-from tests.golden.compare import GOLDEN, check, check_each, check_text, normalised
+from tests.golden.compare import GOLDEN, check_each, check_text, normalised
 from tests.golden.hub_scene import hub as full_hub
+from tests.golden.rows import Row, check_rows, problem
 from zmon.hub import Hub, HubConfig
+from zmon.schema.api import (
+    Amounts,
+    FindingList,
+    HubHealth,
+    IncidentList,
+    JobList,
+    PlanTable,
+    RankList,
+    RankSummary,
+    ScalingAnswer,
+)
+from zmon.schema.incident import Capsule
 
 JOBS, FINDINGS, INCIDENTS = "/api/v1/jobs", "/api/v1/findings", "/api/v1/incidents"
 SCALING = f"{JOBS}/{JOB}/scaling"
-PATHS = {
+GOLDENS = {
     "healthz": "/healthz",
     "jobs": JOBS,
     "ranks": f"{JOBS}/{JOB}/ranks",
-    "ranks_of_a_stall": f"{JOBS}/stuck/ranks",
-    "ranks_of_no_job": f"{JOBS}/none/ranks",
     "plan": f"{JOBS}/{JOB}/plan",
-    "plan_untold": f"{JOBS}/fresh/plan",
     "scaling": SCALING,
-    "scaling_ranks": f"{SCALING}?ranks=4,16",
-    "scaling_batch": f"{SCALING}?ranks=2,16&batch=128",
-    "scaling_batch_per_rank": f"{SCALING}?ranks=16&batch_per_rank=64",
-    "scaling_what_if": f"{SCALING}?ranks=8&what_if=net=2&what_if=own=0.5",
-    "scaling_unknown": f"{JOBS}/stuck/scaling",
-    "scaling_two_batches": f"{SCALING}?batch=128&batch_per_rank=32",
-    "scaling_bad_batch": f"{SCALING}?batch=many",
-    "scaling_bad_ranks": f"{SCALING}?ranks=some",
-    "scaling_bad_what_if": f"{SCALING}?what_if=nothing=2",
-    "scaling_of_no_job": f"{JOBS}/none/scaling",
     "findings": FINDINGS,
-    "findings_active": f"{FINDINGS}?active=1",
-    "findings_of_a_job": f"{FINDINGS}?job_id={JOB}",
-    "findings_without_evidence": f"{FINDINGS}?evidence=0",
     "detectors": "/api/v1/detectors",
     "incidents": INCIDENTS,
     "incident": f"{INCIDENTS}/abc1",
-    "incident_over": f"{INCIDENTS}/abd2",
-    "incident_of_nobody": f"{INCIDENTS}/none",
-    "incident_bad_id": f"{INCIDENTS}/.hidden",
-    "report_of_nobody": f"{INCIDENTS}/none/report.html",
-    "report_bad_id": f"{INCIDENTS}/.hidden/report.html",
-    "nothing": "/api/v1/nothing",
+    "problem": f"{INCIDENTS}/none",
 }
-NEW = {"healthz_new": "/healthz", "jobs_new": JOBS, "findings_new": FINDINGS, "incidents_new": INCIDENTS}
-UNWRITTEN = {"healthz_unwritten": "/healthz"}
+
+
+def ids(answer):
+    return [finding.id for finding in answer.findings]
+
+
+def ranks(answer):
+    """Return the decisive values of each rank, and the summary of all."""
+    rows = [
+        (r.rank, r.process_state, r.op, r.sequence, r.in_flight_seconds, r.overdue_seconds, r.self_seconds)
+        for r in answer.ranks
+    ]
+    return rows, answer.summary
+
+
+def sizes(answer):
+    """Return the predictions of each size: seconds as predicted and with `what_if`, and the efficiency."""
+    return [
+        (size.ranks, size.samples, round(size.predicted.seconds, 9), size.what_if and round(size.what_if.seconds, 9),
+         efficiency(size.efficiency))
+        for size in answer.sizes
+    ]  # fmt: skip
+
+
+def efficiency(answer):
+    return answer.unknown or (round(answer.ratio, 9), answer.scaling)
+
+
+def unpaired(ranks, samples_per_rank):
+    """Return the reason for an efficiency that is not known."""
+    return (
+        "no recorded size of dlrm has as many samples, per rank or in all, as "
+        f"{ranks} ranks × {samples_per_rank} samples (recorded: 1 × 32, 4 × 16, 4 × 32, 8 × 32)"
+    )
+
+
+def capsule(answer):
+    """Return the decisive values of a capsule that is over."""
+    return (
+        answer.finding.id, answer.finding.resolved, answer.hosts, [(rank.rank, rank.culprit) for rank in answer.ranks],
+        [event.what for event in answer.timeline], answer.left_out,
+    )  # fmt: skip
+
+
+def written(answer):
+    """Return whether the hub is healthy, and what it cannot write."""
+    return answer.healthy, answer.findings_unwritten, answer.incidents_unwritten, answer.unwritten
+
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+WAITING = ("S", "all_to_all", 301, 5.0, 3.5, None)  # a rank that waits in a collective
+NO_CAPSULE = "there is no capsule of none: `zmon incident` lists all incidents"
+NO_ID = "'.hidden' is not an incident id. `zmon incident` lists the incidents"
+NO_JOB = "no agent reports a job none"
+STALLED = RankSummary(4, 4, 0, [], {"overdue": 3, "train": 1})
+UNTOLD = (None, [(rank, None, None, Amounts(memory_bytes=200_000_000)) for rank in (2, 3)])
+ROWS = (
+    Row(f"{JOBS}/stuck/ranks", 200, RankList, ranks, (
+        [(0, *WAITING), (1, *WAITING), (2, "T", None, None, None, 0.0, None), (3, *WAITING)], STALLED,
+    )),
+    Row(f"{JOBS}/fresh/plan", 200, PlanTable, lambda answer: (
+        answer.totals, [(row.rank, row.planned, row.num_tables, row.measured) for row in answer.ranks],
+    ), UNTOLD),
+    Row(f"{SCALING}?ranks=4,16", 200, ScalingAnswer, sizes, [
+        (4, 128, 0.008391327, None, (0.314610543, "weak")), (16, 512, 0.010294787, None, (0.256440471, "weak")),
+    ]),
+    Row(f"{SCALING}?ranks=2,16&batch=128", 200, ScalingAnswer, sizes, [
+        (2, 128, 0.005553342, None, unpaired(2, 64)), (16, 128, 0.009545482, None, (0.153947012, "strong")),
+    ]),
+    Row(f"{SCALING}?ranks=16&batch_per_rank=64", 200, ScalingAnswer, sizes,
+        [(16, 1024, 0.01129386, None, unpaired(16, 64))]),
+    Row(f"{SCALING}?ranks=8&what_if=net=2&what_if=own=0.5", 200, ScalingAnswer, sizes,
+        [(8, 256, 0.009311667, 0.005989167, (0.28351528, "weak"))]),
+    Row(f"{JOBS}/stuck/scaling", 200, ScalingAnswer,
+        lambda answer: (answer.unknown, answer.name, answer.points, answer.now, answer.sizes, [*answer.what_ifs]),
+        ("no baseline is recorded for stuck", "stuck", [], None, [], ["net", "host", "latency", "wire", "own"])),
+    problem(f"{SCALING}?batch=128&batch_per_rank=32", 400,
+            "batch and batch_per_rank contradict each other: batch is for all ranks together, batch_per_rank for each "
+            "rank. Give only one of them"),
+    problem(f"{SCALING}?batch=many", 400,
+            "batch=many is not a number of samples: it must be from 1 to 2^31. batch=4096"),
+    problem(f"{SCALING}?ranks=some", 400,
+            "ranks some is not a list of sizes: it needs numbers from 1 to 2^31, separated by commas. "
+            "Write it like 1,2,4"),
+    problem(f"{SCALING}?what_if=nothing=2", 400,
+            "--what-if nothing=2 is not valid: use one of net=FACTOR (bandwidth between hosts), host=FACTOR (bandwidth "
+            "within a host), latency=FACTOR (latency of an exchange), wire=FACTOR (bytes of all exchanges; 0.5 for "
+            "half precision), own=FACTOR (self time of a rank). A factor is above 0, such as 0.5 or 2"),
+    problem(f"{JOBS}/none/scaling", 404, NO_JOB),
+    problem(f"{JOBS}/none/ranks", 404, NO_JOB),
+    Row(f"{FINDINGS}?active=1", 200, FindingList,
+        lambda answer: (len(answer.findings), [each for each in answer.findings if each.resolved]), (10, [])),
+    Row(f"{FINDINGS}?job_id={JOB}", 200, FindingList, ids, ["refined", "0ver"]),
+    Row(f"{FINDINGS}?evidence=0", 200, FindingList,
+        lambda answer: (len(answer.findings), {json.encode(each.evidence) for each in answer.findings}), (11, {b"{}"})),
+    Row(f"{INCIDENTS}/abd2", 200, Capsule, capsule, (
+        "abd2", NOW - 10, (), [(0, False), (1, False), (2, True), (3, False)],
+        ["first sign at step 100", "finding opened: rank_frozen, critical"],
+        ("the hardware of node-a: no agent answered for it at that time",),
+    )),
+    problem(f"{INCIDENTS}/.hidden", 404, NO_ID),
+    problem(f"{INCIDENTS}/none/report.html", 404, NO_CAPSULE),
+    problem(f"{INCIDENTS}/.hidden/report.html", 404, NO_ID),
+    Row("/api/v1/nothing", 404, str, str, "404: Not Found"),
+)  # fmt: skip
+NEW = (
+    Row("/healthz", 503, HubHealth,
+        lambda answer: (answer.healthy, [(agent.url, agent.error, agent.host) for agent in answer.agents]),
+        (False, [("http://node-a:9780", "it has not answered yet", None)])),
+    Row(JOBS, 200, JobList,
+        lambda answer: (answer.blind, answer.jobs, answer.as_of, answer.num_agents, answer.num_agents_answering),
+        (True, [], None, 1, 0)),
+    Row(FINDINGS, 200, FindingList, ids, []),
+    Row(INCIDENTS, 200, IncidentList, lambda answer: answer.incidents, []),
+)  # fmt: skip
+FULL, READ_ONLY = "No space left on device", "Read-only file system"
+UNWRITTEN = (
+    Row("/healthz", 503, HubHealth, written,
+        (False, FULL, READ_ONLY, {"time accounts": f"cannot write accounts/job.json: {FULL}"})),
+)  # fmt: skip
 ROUTES = {
     "/metrics", "/healthz", JOBS, f"{JOBS}/{{job_id}}/ranks", f"{JOBS}/{{job_id}}/plan", f"{JOBS}/{{job_id}}/scaling",
     FINDINGS, "/api/v1/detectors", INCIDENTS, f"{INCIDENTS}/{{id}}", f"{INCIDENTS}/{{id}}/report.html",
@@ -74,23 +188,35 @@ def run_scenario(tmp_path, stopped_clock):
     return run
 
 
-async def check_all(client, paths, folder):
-    """Ask for each path and compare the answer with its golden."""
-    replaced = {str(folder): "<folder>"}
-    check_each({f"api/hub/{name}": normalised(await answer_of(client, path), replaced) for name, path in paths.items()})
-
-
 def rounded(line):
     """Return a line of the page with as many digits in its value as the goldens have."""
     name, _, value = line.rpartition(" ")
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
 
-def test_every_answer_of_the_hub_equals_its_golden(run_scenario, tmp_path):
+def test_answers_of_the_hub_equal_their_goldens_and_rows(run_scenario, tmp_path):
     async def scenario(client):
-        await check_all(client, PATHS, tmp_path)
+        answers = {name: await answer_of(client, path) for name, path in GOLDENS.items()}
+        check_each({f"api/hub/{name}": normalised(each, {str(tmp_path): "<folder>"}) for name, each in answers.items()})
+        await check_rows(client, ROWS)
+        async with client.get(f"{INCIDENTS}/abc1/report.html") as answer:
+            assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+            policy, sniffing = (answer.headers[name] for name in ("Content-Security-Policy", "X-Content-Type-Options"))
+        assert (policy, sniffing) == (POLICY, "nosniff")
 
     run_scenario(scenario, full_hub(tmp_path))
+
+
+def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(run_scenario, tmp_path):
+    run_scenario(lambda client: check_rows(client, NEW), Hub(HubConfig(("http://node-a:9780",), tmp_path)))
+
+
+def test_hub_that_cannot_write_is_not_healthy(run_scenario, tmp_path):
+    hub = full_hub(tmp_path)
+    hub.journal.errors.error, hub.incidents.error = FULL, READ_ONLY
+    hub.job_states.accounts.files.errors.error = f"cannot write accounts/job.json: {FULL}"
+    hub.last_pass_time = NOW - 60.0  # and its passes are late
+    run_scenario(lambda client: check_rows(client, UNWRITTEN), hub)
 
 
 def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
@@ -103,38 +229,10 @@ def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
     run_scenario(scenario, full_hub(tmp_path))
 
 
-def test_incident_page_has_the_golden_security_headers(run_scenario, tmp_path):
-    async def scenario(client):
-        async with client.get(f"{INCIDENTS}/abc1/report.html") as answer:
-            names = ("Content-Type", "Content-Security-Policy", "X-Content-Type-Options")
-            check("api/hub/report", {"status": answer.status, **{name: answer.headers[name] for name in names}})
-
-    run_scenario(scenario, full_hub(tmp_path))
-
-
-def test_answers_of_a_new_hub_equal_their_goldens(run_scenario, tmp_path):
-    async def scenario(client):
-        await check_all(client, NEW, tmp_path)
-
-    run_scenario(scenario, Hub(HubConfig(("http://node-a:9780",), tmp_path)))
-
-
-def test_health_of_a_hub_that_cannot_write_equals_its_golden(run_scenario, tmp_path):
-    hub = full_hub(tmp_path)
-    hub.journal.errors.error, hub.incidents.error = "No space left on device", "Read-only file system"
-    hub.job_states.accounts.files.errors.error = "cannot write accounts/job.json: No space left on device"
-    hub.last_pass_time = NOW - 60.0  # and its passes are late
-
-    async def scenario(client):
-        await check_all(client, UNWRITTEN, tmp_path)
-
-    run_scenario(scenario, hub)
-
-
 def test_every_golden_of_the_hub_is_compared():
-    assert {path.stem for path in (GOLDEN / "api/hub").glob("*.json")} == {*PATHS, *NEW, *UNWRITTEN, "report"}
+    assert {path.stem for path in (GOLDEN / "api/hub").glob("*.json")} == {*GOLDENS}
 
 
-def test_every_route_of_the_hub_has_a_golden(tmp_path):
+def test_every_route_of_the_hub_has_a_golden_or_a_row(tmp_path):
     app = Hub(HubConfig((), tmp_path)).app()
     assert {route.resource.canonical for route in app.router.routes()} == ROUTES

@@ -12,27 +12,24 @@ import struct
 import subprocess
 import sys
 import tracemalloc
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
-from tests.agent.agent_client import get_json, get_metrics
-from tests.agent.conftest import make_live_box
+from tests.agent.agent_client import get_json, get_metrics, poll
+from tests.agent.conftest import make_live_box, serve
 from tests.boxes import IDENTITY
 from tests.build import JOB, NOW, agent_report, agent_status, rank_state
-from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
-from zmon.agent import Agent, AgentConfig
+from tests.hub.fakes import FakeAgent, healthy, hub_over
 from zmon.box.versions import CURRENT
 from zmon.detectors import ALL
 from zmon.job.timeline import snapshots
 from zmon.schema.limits import MAX_NAMED_MISSING, MAX_WORLD_SIZE
 
-__all__ = ["make_live_box"]
+__all__ = ["make_live_box", "serve"]  # fixtures
 MEBIBYTE = 1 << 20
 RANK = """
 from zmon import probe
@@ -53,26 +50,25 @@ class Scripted(FakeAgent):
         return web.Response(body=self.body, content_type="application/json")
 
 
-@asynccontextmanager
-async def real_agent(box_dir):
-    """Serve an agent over these boxes; yield a client of it, with its URL."""
-    agent = Agent(AgentConfig(box_dir, "node-a", scan_interval_seconds=0.02), ())
-    async with TestClient(TestServer(agent.app())) as client:
-        client.url = str(client.make_url("")).rstrip("/")
-        yield client
-
-
 def report_of(*ranks):
     return json.loads(msgspec.json.encode(agent_report(*(ranks or healthy()))))
 
 
-async def first_finding(hub, cause):
-    async def matching():
-        return [finding for finding in await hub.findings() if finding["cause"] == cause]
+async def ranks_of(agent):
+    return (await get_json(agent, "/api/v1/snapshot"))["ranks"]
 
-    findings = await poll(matching, 15.0)
+
+async def jobs_of(hub):
+    return (await hub.get("/api/v1/jobs"))["jobs"]
+
+
+async def first_finding(hub, cause):
+    def matching(findings):
+        return [finding for finding in findings if finding["cause"] == cause]
+
+    findings = await poll(hub.findings, 15.0, accept=matching)
     assert findings, await hub.findings()
-    return findings[0]
+    return matching(findings)[0]
 
 
 @pytest.fixture
@@ -86,33 +82,25 @@ def traced():
 # -- a claimed world ---------------------------------------------------------------------------------------
 
 
-def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_watched(make_live_box, tmp_path):
+async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_watched(make_live_box, serve, tmp_path):
     make_live_box(0, world_size=1, job_id="quiet")
     make_live_box(1, job_id="large").writer.identity(replace(IDENTITY, job_id="large", world_size=2_000_000_000))
-
-    async def main() -> None:
-        async with real_agent(tmp_path) as agent, hub_over(tmp_path / "data", agent) as hub:
-            finding = await first_finding(hub, "box_refused")
-            assert (finding["job_id"], finding["severity"], finding["hosts"]) == ("large", "warning", ["node-a"])
-            assert "2,000,000,000" in finding["summary"]
-            assert [job["job_id"] for job in (await hub.get("/api/v1/jobs"))["jobs"]] == ["quiet"]
-            assert "zmon_boxes_unread" in await get_metrics(agent)
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
+        finding = await first_finding(hub, "box_refused")
+        assert (finding["job_id"], finding["severity"], finding["hosts"]) == ("large", "warning", ["node-a"])
+        assert "2,000,000,000" in finding["summary"]
+        assert [job["job_id"] for job in await jobs_of(hub)] == ["quiet"]
+        assert "zmon_boxes_unread" in await get_metrics(agent)
 
 
 @pytest.mark.parametrize("world_size", [2_000_000_000, MAX_WORLD_SIZE + 1, 10**18, 10**40])
-def test_hub_refuses_the_claim_of_an_agent_too(world_size, tmp_path, traced):
+async def test_hub_refuses_the_claim_of_an_agent_too(world_size, tmp_path, traced):
     report = report_of(*healthy(), rank_state(0, job_id="large"))
     report["ranks"][-1]["world_size"] = world_size
-
-    async def main() -> None:
-        async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub:
-            finding = await first_finding(hub, "report_unreadable")
-            assert finding["job_id"] == "large"
-            assert [job["job_id"] for job in (await hub.get("/api/v1/jobs"))["jobs"]] == [JOB]
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub:
+        finding = await first_finding(hub, "report_unreadable")
+        assert finding["job_id"] == "large"
+        assert [job["job_id"] for job in await jobs_of(hub)] == [JOB]
     assert traced() < 64 * MEBIBYTE
 
 
@@ -132,85 +120,58 @@ def test_nothing_is_as_large_as_the_world_that_a_rank_claims(traced):
 
 
 @pytest.mark.e2e
-def test_label_and_file_name_that_are_not_utf_8_hide_nothing(tmp_path):
+async def test_label_and_file_name_that_are_not_utf_8_hide_nothing(serve, tmp_path):
     env = {**os.environb, b"ZMON_BOX_DIR": os.fsencode(tmp_path), b"ZMON_JOB_ID": b"job", b"RANK": b"0"}
     env |= {b"WORLD_SIZE": b"1", b"LOCAL_RANK": b"0", b"ZMON_LABELS": b"owner=M\xfcller,name=a\x1b[2J\nb"}
     command = [sys.executable, "-c", RANK]
     with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as rank:
         assert rank.stdout.readline() == "ready\n"
         (tmp_path / "job" / "0" / os.fsdecode(b"rank-\xff.box")).write_bytes(b"")
-
-        async def main() -> None:
-            async with real_agent(tmp_path) as agent, hub_over(tmp_path / "data", agent) as hub:
-
-                async def ranks() -> Any:
-                    return (await get_json(agent, "/api/v1/snapshot"))["ranks"]
-
-                (state,) = await poll(ranks)
+        try:
+            async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
+                (state,) = await poll(lambda: ranks_of(agent))
                 assert state["labels"] == {"owner": "M\ufffdller", "name": "a\\x1b[2J b"}
                 health = await get_json(agent, "/healthz")
                 (boxes,) = [source for source in health["sources"] if source["name"] == "boxes"]
                 assert any("rank-\ufffd.box" in line for line in boxes["dropped"])
                 assert "M\ufffdller" not in await get_metrics(agent)
-
-                async def jobs() -> Any:
-                    return (await hub.get("/api/v1/jobs"))["jobs"]
-
-                (job,) = await poll(jobs)
+                (job,) = await poll(lambda: jobs_of(hub))
                 assert job["labels"]["owner"] == "M\ufffdller"
                 assert await hub.metric('zmon_job_info{job_id="job"')
-
-        try:
-            asyncio.run(asyncio.wait_for(main(), 40))
         finally:
             rank.communicate("\n")
 
 
-def test_bytes_of_an_agent_that_are_not_utf_8_hide_no_other_agent(tmp_path):
+async def test_bytes_of_an_agent_that_are_not_utf_8_hide_no_other_agent(tmp_path):
     broken = msgspec.json.encode(agent_report(*healthy(), host="node-b")).replace(b"gloo", b"gl\xffo")
     other = FakeAgent(rank_state(0, job_id="other", world_size=1))
-
-    async def main() -> None:
-        async with Scripted(broken).serve() as agent, other.serve(), hub_over(tmp_path, agent, other) as hub:
-
-            async def jobs() -> Any:
-                return len((await hub.get("/api/v1/jobs"))["jobs"]) == 2
-
-            assert await poll(jobs)
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with Scripted(broken).serve() as agent, other.serve(), hub_over(tmp_path, agent, other) as hub:
+        assert await poll(lambda: jobs_of(hub), accept=lambda jobs: len(jobs) == 2)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"host": "' + b"\xff" * 100, b'"\\ud800"', b"{}", b"null"])
-def test_answer_that_cannot_be_decoded_does_not_end_the_pass(body, tmp_path):
-    async def main() -> None:
-        good = FakeAgent(*healthy())
-        async with Scripted(body).serve() as agent, good.serve(), hub_over(tmp_path, agent, good) as hub:
-            await hub.passes(3)
-            assert [job["ranks_seen"] for job in (await hub.get("/api/v1/jobs"))["jobs"]] == [4]
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+async def test_answer_that_cannot_be_decoded_does_not_end_the_pass(body, tmp_path):
+    good = FakeAgent(*healthy())
+    async with Scripted(body).serve() as agent, good.serve(), hub_over(tmp_path, agent, good) as hub:
+        await hub.passes(3)
+        assert [job["ranks_seen"] for job in await jobs_of(hub)] == [4]
 
 
 # -- names that lead elsewhere -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("job_id", ["/../../../tmp/x", "../../x", "..", "a/../../b", "a\0b"])
-def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_id, tmp_path):
+async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_id, tmp_path):
     data = tmp_path / "a" / "b" / "data"
     report = report_of(
         *healthy(), rank_state(0, world_size=1, alive=False, gone_seconds=5.0, exit_status="exit code 1")
     )
     report["ranks"][-1]["job_id"] = job_id
     report["records"] = {job_id: {"uid-0": []}}
-
-    async def main() -> None:
-        async with Scripted(report).serve() as agent, hub_over(data, agent) as hub:
-            await hub.passes(3)
-            assert [job["job_id"] for job in (await hub.get("/api/v1/jobs"))["jobs"]] == [JOB]
-            hub.hub.job_states.accounts.save()
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with Scripted(report).serve() as agent, hub_over(data, agent) as hub:
+        await hub.passes(3)
+        assert [job["job_id"] for job in await jobs_of(hub)] == [JOB]
+        hub.hub.job_states.accounts.save()
     outside = [path for path in tmp_path.rglob("*") if data not in (path, *path.parents) and path not in data.parents]
     assert outside == []
 
@@ -218,57 +179,41 @@ def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_id, tm
 # -- a box that nobody can read ----------------------------------------------------------------------------
 
 
-def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_live_box, tmp_path, command):
+async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_live_box, serve, tmp_path, command):
     """`zmon status` said `no jobs` and exited with 0."""
     box = make_live_box(2, job_id="night-42")
     box.overwrite(8, struct.pack("<I", CURRENT.version + 1))
-
-    async def main() -> None:
-        async with real_agent(tmp_path) as agent, hub_over(tmp_path / "data", agent) as hub:
-            finding = await first_finding(hub, "box_version")
-            assert (finding["job_id"], finding["severity"]) == ("night-42", "warning")
-            url = str(hub.client.make_url("")).rstrip("/")
-            code, out, _ = await asyncio.to_thread(command, "status", "--hub", url)
-            assert code == 1
-            assert "WARNING box_version, job night-42" in out
-            assert f"layout version {CURRENT.version + 1}" in out
-            assert "no jobs" not in out
-            assert await hub.metric('zmon_finding{cause="box_version",detector="unread"')
-            assert 'zmon_boxes_unread{host="node-a",kind="version"} 1.0' in await get_metrics(agent)
-            box.process.end()
-
-            async def resolved() -> bool:
-                return not await hub.findings()
-
-            assert await poll(resolved, 15.0)
-            code, *_ = await asyncio.to_thread(command, "status", "--hub", url)
-            assert code == 0
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
+        finding = await first_finding(hub, "box_version")
+        assert (finding["job_id"], finding["severity"]) == ("night-42", "warning")
+        url = str(hub.client.make_url("")).rstrip("/")
+        code, out, _ = await asyncio.to_thread(command, "status", "--hub", url)
+        assert code == 1
+        assert "WARNING box_version, job night-42" in out
+        assert f"layout version {CURRENT.version + 1}" in out
+        assert "no jobs" not in out
+        assert await hub.metric('zmon_finding{cause="box_version",detector="unread"')
+        assert 'zmon_boxes_unread{host="node-a",kind="version"} 1.0' in await get_metrics(agent)
+        box.process.end()
+        assert await poll(hub.findings, 15.0, accept=lambda findings: not findings) == []
+        code, *_ = await asyncio.to_thread(command, "status", "--hub", url)
+        assert code == 0
 
 
 # -- escape sequences --------------------------------------------------------------------------------------
 
 
-def test_escape_sequences_of_an_agent_reach_neither_the_terminal_nor_the_log(tmp_path, command, caplog):
+async def test_escape_sequences_of_an_agent_reach_neither_the_terminal_nor_the_log(tmp_path, command, caplog):
     evil = "\x1b]0;owned\x07\x1b[2J\n2026-11-23 zmon.hub INFO all is well\u202e"
     state = rank_state(
         0, world_size=1, report={evil: 1.0}, labels={"owner": evil}, device=evil, activity=evil, phase=evil,
         alive=False, gone_seconds=5.0, exit_status=evil, process_state=None, lease_seconds=1.0,
     )  # fmt: skip
-
-    async def main() -> None:
-        async with Scripted(report_of(state)).serve() as agent, hub_over(tmp_path, agent) as hub:
-
-            async def findings() -> Any:
-                return await hub.findings()
-
-            assert await poll(findings)
-            url = str(hub.client.make_url("")).rstrip("/")
-            for arguments in (("status",), ("status", "--job", JOB), ("incident",)):
-                _, out, err = await asyncio.to_thread(command, *arguments, "--hub", url)
-                assert not set("\x1b\x07\u202e") & {*out, *err}
-                assert not any(line.startswith("2026-11-23 zmon.hub INFO") for line in (out + err).splitlines())
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with Scripted(report_of(state)).serve() as agent, hub_over(tmp_path, agent) as hub:
+        assert await poll(hub.findings)
+        url = str(hub.client.make_url("")).rstrip("/")
+        for arguments in (("status",), ("status", "--job", JOB), ("incident",)):
+            _, out, err = await asyncio.to_thread(command, *arguments, "--hub", url)
+            assert not set("\x1b\x07\u202e") & {*out, *err}
+            assert not any(line.startswith("2026-11-23 zmon.hub INFO") for line in (out + err).splitlines())
     assert not any("\x1b" in record.getMessage() or "\n" in record.getMessage() for record in caplog.records)

@@ -3,16 +3,19 @@
 The disk is full at the one place through which all of them write (zmon/steplog/files.py).
 """
 
-import asyncio
 import errno
 import logging
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from tests.agent.agent_client import poll
 from tests.build import NOW, finding
-from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll
-from tests.hub.test_accounts import observed
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over
+from tests.hub.test_accounts import job, observed
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE
 from tests.steplog.build import inodes, logged, rank_box, step_numbers
@@ -67,41 +70,50 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
     assert sum("cannot write" in record.getMessage() for record in caplog.records) == 2  # and the hub that read it
 
 
-def test_end_of_a_job_on_a_full_disk_is_written_once_there_is_room(tmp_path, disk):
-    store = EndedJobs(tmp_path)
+@dataclass(frozen=True)
+class Store:
+    """A store: what it writes, how it writes that again later, and what the next hub then reads."""
+
+    make: type
+    write: Callable[[Any], Any]
+    retry: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+STORES = {
+    "end of a job": Store(
+        EndedJobs,
+        lambda store: record_end(store, "job"),
+        lambda store: store.prune(NOW + RETRY_SECONDS, ["job"]),
+        lambda store: store.ended("job", NOW) is not None,
+    ),
+    "pause": Store(
+        PauseStore,
+        lambda store: store.record("ranker", [Place("data", "loader.py:40, read")], 6.2, NOW),
+        lambda store: store.pauses("ranker", NOW + RETRY_SECONDS),
+        lambda store: bool(store.pauses("ranker", NOW)),
+    ),
+    "account": Store(
+        Accounts,
+        lambda store: (observed(store), store.save()),
+        Accounts.save,
+        lambda store: store.account_of(job()).causes == {"init": 3.0},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STORES.values(), ids=STORES)
+def test_store_on_a_full_disk_is_written_once_there_is_room(tmp_path, disk, kind):
+    store = kind.make(tmp_path)
     disk.full = True
-    record_end(store, "job")
-    assert store.ended("job", NOW)
+    kind.write(store)
     assert "No space left" in store.error
-    assert not EndedJobs(tmp_path).ended("job", NOW)
+    assert not kind.read(kind.make(tmp_path))
     disk.full = False
-    store.prune(NOW + RETRY_SECONDS, ["job"])
+    kind.retry(store)
     assert store.error is None
-    assert EndedJobs(tmp_path).ended("job", NOW)
-
-
-def test_pause_on_a_full_disk_is_written_once_there_is_room(tmp_path, disk):
-    store = PauseStore(tmp_path)
-    disk.full = True
-    store.record("ranker", [Place("data", "loader.py:40, read")], 6.2, NOW)
-    assert store.pauses("ranker", NOW)
-    assert "No space left" in store.error
-    disk.full = False
-    assert store.pauses("ranker", NOW + RETRY_SECONDS)
-    assert store.error is None
-    assert PauseStore(tmp_path).pauses("ranker", NOW)
-
-
-def test_account_on_a_full_disk_is_written_once_there_is_room(tmp_path, disk):
-    store = Accounts(tmp_path)
-    observed(store)
-    disk.full = True
-    store.save()
-    assert "No space left" in store.error
-    disk.full = False
-    store.save()
-    assert store.error is None
-    assert observed(Accounts(tmp_path)).causes == {"init": 3.0}
+    assert kind.read(store)
+    assert kind.read(kind.make(tmp_path))
 
 
 def test_baseline_on_a_full_disk_is_an_error_and_leaves_the_old_one(tmp_path, disk):
@@ -129,42 +141,28 @@ def test_steps_on_a_full_disk_are_written_once_there_is_room(tmp_path, disk):
     assert [step_numbers(run) for run in logged(tmp_path / "steps")] == [[*range(1, 11)]]
 
 
-def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, disk, caplog, monkeypatch):
+async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, disk, caplog, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.05)
+    caplog.set_level(logging.WARNING)
     agent = FakeAgent(*healthy())
+    async with agent.serve(), hub_over(tmp_path, agent) as hub:
 
-    async def scenario(hub_client):
-        await hub_client.passes(2)
-        assert (await hub_client.get("/healthz"))["unwritten"] == {}
+        async def health():
+            return await hub.get("/healthz")
+
+        await hub.passes(2)
+        assert (await health())["unwritten"] == {}
         disk.full = True
         agent.ranks = frozen()
-        (fault,) = await poll(hub_client.findings)
+        (fault,) = await poll(hub.findings)
         assert fault["cause"] == "rank_frozen"
-
-        async def unwritten():
-            health = await hub_client.get("/healthz")
-            return health if health["unwritten"] and health["incidents_unwritten"] else None
-
-        health = await poll(unwritten)
-        assert health["healthy"]
-        assert "No space left" in health["findings_unwritten"]
-        assert "No space left" in health["incidents_unwritten"]
-        assert "No space left" in health["unwritten"]["time accounts"]
-        await hub_client.passes(20)
+        shown = await poll(health, accept=lambda now: now["unwritten"] and now["incidents_unwritten"])
+        assert shown["healthy"]
+        for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
+            assert "No space left" in part
+        await hub.passes(20)
         disk.full = False
-
-        async def written():
-            health = await hub_client.get("/healthz")
-            return not health["unwritten"] and not health["findings_unwritten"]
-
-        assert await poll(written, 10.0)
-
-    async def main():
-        async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
-            await asyncio.wait_for(scenario(hub_client), 30)
-
-    with caplog.at_level(logging.WARNING):
-        asyncio.run(main())
+        assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])
     lines = [record.getMessage() for record in caplog.records if "cannot write" in record.getMessage()]
     assert 0 < len(lines) < 8
     assert [f.cause for f in Journal(tmp_path / "findings.jsonl").all()] == ["rank_frozen"]

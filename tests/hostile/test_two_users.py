@@ -1,16 +1,18 @@
 """Two users with jobs on one node: both are watched, and neither reaches the box, socket or evidence of the other."""
 
 import asyncio
+import itertools
 import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.agent.agent_client import get_json, get_snapshot, poll, source_statuses
-from tests.agent.conftest import run_scenario  # noqa: F401  # a fixture
+from tests.agent.conftest import serve
 from tests.hostile.users import ANN, BOB, become, get_as, needs_root, run_as
 from zmon.box.roots import PLACES
 
+__all__ = ["serve"]  # a fixture
 pytestmark = needs_root
 
 RANK = """
@@ -56,22 +58,16 @@ def box_of(uid, job_id):
     return path
 
 
-def test_jobs_of_two_users_are_watched_and_private(start_as, run_scenario):  # noqa: F811
-    start_as(ANN, "hostile-ann")
-    start_as(BOB, "hostile-bob")
-
-    async def scenario(client):
-        async def both_states():
-            states = {state.job_id: state for state in (await get_snapshot(client)).ranks}
-            return states if {"hostile-ann", "hostile-bob"} <= states.keys() else None
-
-        states = await poll(both_states)
-        owners = {job_id: states[job_id].owner for job_id in ("hostile-ann", "hostile-bob")}
-        assert owners == {"hostile-ann": ANN, "hostile-bob": BOB}
-        for uid, job_id, foreign_id, owner in (
-            (ANN, "hostile-ann", "hostile-bob", BOB),
-            (BOB, "hostile-bob", "hostile-ann", ANN),
-        ):
+async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
+    owners = {"hostile-ann": ANN, "hostile-bob": BOB}
+    for job_id, uid in owners.items():
+        start_as(uid, job_id)
+    async with serve(box_dir=None) as client:
+        report = await poll(
+            lambda: get_snapshot(client), accept=lambda report: owners.keys() <= {r.job_id for r in report.ranks}
+        )
+        assert {r.job_id: r.owner for r in report.ranks if r.job_id in owners} == owners
+        for (job_id, uid), (foreign_id, owner) in itertools.permutations(owners.items()):
             box, foreign = box_of(uid, job_id), box_of(owner, foreign_id)
             assert run_as(uid, f"result = len(open({str(box)!r}, 'rb').read(8))") == 8
             assert run_as(uid, f"open({str(foreign)!r}, 'rb')") == "PermissionError"
@@ -79,23 +75,21 @@ def test_jobs_of_two_users_are_watched_and_private(start_as, run_scenario):  # n
             assert run_as(uid, connect) == "PermissionError"
             url = str(client.make_url("/api/v1/evidence"))
 
-            async def own_evidence(uid=uid, url=f"{url}/{job_id}/0"):
-                status, answer = await asyncio.to_thread(get_as, uid, url)
-                assert status == 200, answer
-                return answer if answer["stderr_tail"] else None
+            async def evidence_of(job_id, uid=uid, url=url):
+                return await asyncio.to_thread(get_as, uid, f"{url}/{job_id}/0")
 
-            evidence = await poll(own_evidence)
+            status, evidence = await poll(
+                lambda job_id=job_id: evidence_of(job_id), accept=lambda answer: answer[1].get("stderr_tail")
+            )
+            assert (status, evidence["stack_error"]) == (200, None)
             assert evidence["stderr_tail"] == f"token=[redacted] of {uid}\n"
-            assert evidence["stack_error"] is None
-            status, answer = await asyncio.to_thread(get_as, uid, f"{url}/{foreign_id}/0")
+            status, answer = await evidence_of(foreign_id)
             assert (status, "s3cr3t" in str(answer)) == (403, False)
             assert f"uid {uid} may not read the evidence of uid {owner}" in answer["error"]
             assert (await get_json(client, f"/api/v1/evidence/{foreign_id}/0"))["alive"]  # root may
 
-    run_scenario(scenario, box_dir=None)
 
-
-def test_squatted_directory_is_reported_with_its_owner_and_not_used(start_rank, run_scenario):  # noqa: F811
+async def test_squatted_directory_is_reported_with_its_owner_and_not_used(start_rank, serve):
     if PLACES.run_is_shared():
         pytest.skip("users have their directories in /run/zmon")
     squatted = PLACES.in_shm(54321)
@@ -105,14 +99,11 @@ def test_squatted_directory_is_reported_with_its_owner_and_not_used(start_rank, 
         rank = start_rank(script, ZMON_BOX_DIR="")
         assert rank.says("attached") == "False"
         assert f"{squatted}: it belongs to uid {BOB}, and this is uid 54321" in rank.output
-
-        async def scenario(client):
-            async def lines():
-                dropped = (await source_statuses(client)).get("boxes", {}).get("dropped", ())
-                return [line for line in dropped if f"{squatted} belongs to uid {BOB}: ranks of uid 54321" in line]
-
-            assert await poll(lines)
-
-        run_scenario(scenario, box_dir=None)
+        line = f"{squatted} belongs to uid {BOB}: ranks of uid 54321"
+        async with serve(box_dir=None) as client:
+            assert await poll(
+                lambda: source_statuses(client),
+                accept=lambda by_name: line in str(by_name.get("boxes", {}).get("dropped")),
+            )
     finally:
         Path(squatted).rmdir()

@@ -135,35 +135,35 @@ def login(user, password):
     return base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
+RIGHT = {"login": login("ann", "secret")}
+CLIENTS = {  # by what is special about them: their certificate, password and so on
+    "right": lambda ours, stranger, good: Client(ours, good, **RIGHT),
+    "no password": lambda ours, stranger, good: Client(ours, good),
+    "wrong password": lambda ours, stranger, good: Client(ours, good, login=login("ann", "wrong")),
+    "unknown user": lambda ours, stranger, good: Client(ours, good, login=login("bob", "secret")),
+    "no certificate": lambda ours, stranger, good: Client(ours, **RIGHT),
+    "certificate of another authority": lambda ours, stranger, good: Client(
+        ours, stranger.issue("hub", "hub.example.org"), **RIGHT
+    ),
+    "expired certificate": lambda ours, stranger, good: Client(
+        ours, ours.issue("old", "hub.example.org", expired=True), **RIGHT
+    ),
+    "TLS 1.1": lambda ours, stranger, good: Client(ours, good, ssl.TLSVersion.TLSv1_1, **RIGHT),
+    "TLS 1.2": lambda ours, stranger, good: Client(ours, good, ssl.TLSVersion.TLSv1_2, **RIGHT),
+    "trusts another authority": lambda ours, stranger, good: Client(stranger, good, **RIGHT),
+    "asks for another name": lambda ours, stranger, good: Client(ours, good, name="localhost", **RIGHT),
+}
+
+
 @pytest.fixture(scope="module")
 def clients(folder, ours):
     """The clients by what is special about them."""
-    stranger = Certificates(folder / "stranger")
-    good = ours.issue("hub", "hub.example.org")
-    right = {"login": login("ann", "secret")}
-    return {
-        "right": Client(ours, good, **right),
-        "no password": Client(ours, good),
-        "wrong password": Client(ours, good, login=login("ann", "wrong")),
-        "unknown user": Client(ours, good, login=login("bob", "secret")),
-        "no certificate": Client(ours, **right),
-        "certificate of another authority": Client(ours, stranger.issue("hub", "hub.example.org"), **right),
-        "expired certificate": Client(ours, ours.issue("old", "hub.example.org", expired=True), **right),
-        "TLS 1.1": Client(ours, good, ssl.TLSVersion.TLSv1_1, **right),
-        "TLS 1.2": Client(ours, good, ssl.TLSVersion.TLSv1_2, **right),
-        "trusts another authority": Client(stranger, good, **right),
-        "asks for another name": Client(ours, good, name="localhost", **right),
-    }
-
-
-WHAT = (
-    "right", "no password", "wrong password", "unknown user", "no certificate", "certificate of another authority",
-    "expired certificate", "TLS 1.1", "TLS 1.2", "trusts another authority", "asks for another name",
-)  # fmt: skip
+    stranger, good = Certificates(folder / "stranger"), ours.issue("hub", "hub.example.org")
+    return {what: make(ours, stranger, good) for what, make in CLIENTS.items()}
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-@pytest.mark.parametrize("what", WHAT)
+@pytest.mark.parametrize("what", CLIENTS)
 def test_every_server_gives_the_same_status(servers, clients, what):
     ports, config, _ = servers
     tls = "tls_server_config" in CONFIGS[config]
@@ -175,8 +175,8 @@ def test_every_server_gives_the_same_status(servers, clients, what):
 
 _OTHERS = {"trusts another authority", "asks for another name"}
 _ANSWERED = {
-    "users": set(WHAT) - {"no password", "wrong password", "unknown user"},
-    "TLS and users": set(WHAT) - {"no password", "wrong password", "unknown user", "TLS 1.1"} - _OTHERS,
+    "users": set(CLIENTS) - {"no password", "wrong password", "unknown user"},
+    "TLS and users": set(CLIENTS) - {"no password", "wrong password", "unknown user", "TLS 1.1"} - _OTHERS,
     "client certificates": {"right", "no password", "wrong password", "unknown user", "TLS 1.2"},
 }
 

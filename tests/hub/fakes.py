@@ -1,9 +1,10 @@
 """Fake agents with scripted answers, and a hub that asks them."""
 
 import asyncio
+import inspect
 import time
 from contextlib import asynccontextmanager
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 from aiohttp import web
@@ -33,6 +34,7 @@ class FakeAgent:
         self.rank_behind = 2  # it did not enter the collective
         self.stack = ""  # of each rank
         self.silent_ranks = ()  # their evidence never arrives
+        self.work = None  # of each rank
 
     @asynccontextmanager
     async def serve(self):
@@ -96,13 +98,25 @@ class FakeAgent:
         pending = [] if rank == self.rank_behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
         return web.json_response(
-            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None}
-        )
+            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
+             "work": self.work}
+        )  # fmt: skip
 
     def evidence_requests(self):
-        """Return the requests for evidence, in their order, as `<rank>?stacks=<0 or 1>`."""
+        """Return the requests for evidence but looks, in their order, as `<rank>?stacks=<0 or 1>`."""
+        return [
+            f"{rank}?stacks={query.get('stacks', '1')}"
+            for rank, query in self._evidence_paths()
+            if "flights" not in query
+        ]
+
+    def looks(self):
+        """Return the ranks that were looked at, in this order."""
+        return [int(rank) for rank, query in self._evidence_paths() if query.get("flights") == "0"]
+
+    def _evidence_paths(self):
         paths = [urlsplit(path) for path in self.requests if "evidence" in path]
-        return [f"{url.path.rpartition('/')[2]}?stacks={parse_qs(url.query).get('stacks', ['1'])[0]}" for url in paths]
+        return [(url.path.rpartition("/")[2], dict(parse_qsl(url.query))) for url in paths]
 
 
 def stopped(rank, **changes):
@@ -132,6 +146,18 @@ class HubClient:
     async def findings(self, query="?active=1"):
         return (await self.get(f"/api/v1/findings{query}"))["findings"]
 
+    async def no_findings(self):
+        """Return True if no finding is active."""
+        return not await self.findings()
+
+    async def jobs(self):
+        return (await self.get("/api/v1/jobs"))["jobs"]
+
+    async def health(self, name):
+        """Return this value of /healthz, whether the hub is healthy or not."""
+        async with self.client.get("/healthz") as answer:
+            return (await answer.json())[name]
+
     async def metric(self, start):
         """Return the values of the lines of /metrics that begin with `start`."""
         async with self.client.get("/metrics") as answer:
@@ -152,12 +178,16 @@ class HubClient:
             assert await poll(beat)
 
 
-async def poll(probe, seconds=TIMEOUT_SECONDS):
-    """Call a coroutine function until its answer is true or the time is over; return the last answer."""
+async def poll(probe, seconds=TIMEOUT_SECONDS, until=bool):
+    """Call a function or coroutine function until its answer is the wanted one or the time is over; return the last."""
     deadline = time.monotonic() + seconds
-    while not (answer := await probe()) and time.monotonic() < deadline:
+    while True:
+        answer = probe()
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if until(answer) or time.monotonic() >= deadline:
+            return answer
         await asyncio.sleep(0.02)
-    return answer
 
 
 @asynccontextmanager

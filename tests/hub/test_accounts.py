@@ -65,19 +65,15 @@ def test_damaged_account_is_logged_and_not_used(folder, caplog):
     assert "the time account of the job starts anew" in caplog.text
 
 
-def test_restarted_hub_continues_the_account(tmp_path):
-    import asyncio
+async def test_restarted_hub_continues_the_account(tmp_path):
 
     agent = FakeAgent(*(rank_state(rank, between_seconds={"init": 3.0}) for rank in range(4)))
 
-    async def main():
-        async with contexts([agent]):
-            async with hub_over(tmp_path, agent) as hub_client:
-                await hub_client.passes()
-            agent.ranks = healthy()  # the boxes hold less time now: no counter falls
-            async with hub_over(tmp_path, agent) as hub_client:
-                await hub_client.passes()
-                (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
-                assert job["time"]["init"] == 3.0
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    async with contexts([agent]):
+        async with hub_over(tmp_path, agent) as hub_client:
+            await hub_client.passes()
+        agent.ranks = healthy()  # the boxes hold less time now: no counter falls
+        async with hub_over(tmp_path, agent) as hub_client:
+            await hub_client.passes()
+            (job,) = await hub_client.jobs()
+            assert job["time"]["init"] == 3.0

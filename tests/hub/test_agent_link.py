@@ -69,26 +69,19 @@ def test_agent_that_said_that_it_ends_restarts_for_two_minutes():
     assert link.status().is_restarting
     link._restarts_until -= RESTART_SECONDS
     assert not link.status().is_restarting
-
-
-def test_silence_of_an_agent_after_its_restart_is_not_that_of_the_restart():
-    link = AgentLink("http://node-a:9780")
-    link.record_report(agent_report(rank_state(0), cursor=7))
-    link.record_suspects((), leaving=True)
-    link.record_suspects((), leaving=False)
+    for leaving in (True, False):
+        link.record_suspects((), leaving=leaving)
     link.record_failure("no answer within 2 s")
-    assert not link.status().is_restarting
+    assert not link.status().is_restarting  # the silence comes after the restart
 
 
-def test_agent_that_said_nothing_does_not_restart():
-    assert not silent(1).status().is_restarting
-
-
-def test_suspects_are_forgotten_after_a_failure():
-    link = silent(0)
+def test_nothing_of_the_present_is_known_while_an_agent_does_not_answer():
+    link = silent(3)
     link.suspects = ({"rank": 0},)
     link.record_failure("Connection refused")
-    assert link.suspects == ()
+    assert (link.suspects, link.present_report(), link.window()) == ((), None, None)
+    assert not link.status().is_restarting  # it did not say so
+    assert AgentLink("http://node-a:9780").window() is None
 
 
 def test_report_is_forgotten_after_an_hour_without_answers():
@@ -108,17 +101,13 @@ def test_ages_in_a_late_report_are_as_of_the_present(monkeypatch):
     assert state.gone_seconds == pytest.approx(2.0)
 
 
-def test_agent_that_does_not_answer_has_no_present_report():
-    assert silent(1).present_report() is None
-
-
-def link_after(monkeypatch, *seconds):
-    """Return a link whose agent answered at these times, each time with another counter of eth0."""
+def link_after(monkeypatch, *seconds, sample=None):
+    """Return a link whose agent answered at these times, by default each time with another counter of eth0."""
     link = AgentLink("http://node-a:9780")
     for second in seconds:
         monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda second=second: float(second))
         nic = NicSample("eth0", "tcp", True, None, second, 0, {})
-        link.record_report(agent_report(rank_state(0), sample=HostSample(nics=(nic,))))
+        link.record_report(agent_report(rank_state(0), sample=sample(second) if sample else HostSample(nics=(nic,))))
     return link
 
 
@@ -127,34 +116,25 @@ def test_hardware_is_compared_with_a_minute_ago(monkeypatch):
     assert (window.host, window.now.nics[0].received_bytes) == ("node-a", 200)
     assert 60 <= window.seconds <= 70
     assert window.before.nics[0].received_bytes == 200 - window.seconds
+    first = link_after(monkeypatch, 5).window()
+    assert (first.seconds, first.before) == (0.0, first.now)
 
 
 def test_connections_are_also_compared_with_some_seconds_ago(monkeypatch):
-    link = AgentLink("http://node-a:9780")
-    for tenth in range(0, 101, 3):
-        monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda tenth=tenth: tenth / 10)
-        link.record_report(agent_report(rank_state(0), sample=HostSample(tcp=TcpSample(tenth, ()))))
+    tenths = (tenth / 10 for tenth in range(0, 101, 3))
+    link = link_after(monkeypatch, *tenths, sample=lambda second: HostSample(tcp=TcpSample(round(10 * second), ())))
     assert 40 <= 99 - link.window().recent.retransmitted_segments <= 50
-
-
-def test_first_sample_of_the_hardware_shows_no_change(monkeypatch):
-    window = link_after(monkeypatch, 5).window()
-    assert (window.seconds, window.before) == (0.0, window.now)
 
 
 def test_cgroup_is_compared_with_its_first_sample(monkeypatch):
     """A rank may run out of memory soon after its start, when its cgroup is less than a minute old."""
-    link = AgentLink("http://node-a:9780")
-    for second in range(0, 40, 5):
-        monkeypatch.setattr("zmon.hub.agent_link.time.monotonic", lambda second=second: float(second))
+
+    def sample(second):
         group = CgroupSample("/job", (), None, None, None, None, second)
-        link.record_report(agent_report(sample=HostSample(cgroups=(group,) if second >= 20 else ())))
+        return HostSample(cgroups=(group,) if second >= 20 else ())
+
+    link = link_after(monkeypatch, *range(0, 40, 5), sample=sample)
     assert [group.oom_kills for group in link.window().before.cgroups] == [20]
-
-
-def test_hardware_is_unknown_while_the_agent_does_not_answer():
-    assert silent(3).window() is None
-    assert AgentLink("http://node-a:9780").window() is None
 
 
 def test_hardware_is_not_compared_after_a_gap_or_with_another_host(monkeypatch):

@@ -1,6 +1,5 @@
 """Tests of how the hub asks agents for their reports: packed, or as JSON if that is all it can have."""
 
-import asyncio
 from dataclasses import replace
 
 from tests.build import JOB, step_record
@@ -27,67 +26,52 @@ def test_findings_are_the_same_from_packed_reports_and_from_json(run_scenario):
     run_scenario(scenario, older)
 
 
-def test_hub_says_which_version_of_resting_rows_it_has(run_scenario):
+async def test_hub_says_which_version_of_resting_rows_it_has(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(3)
-        first, *later = [path for path in agent.requests if "snapshot" in path]
-        assert "known=" not in first
-        assert all("known=" in path for path in later[1:])
-        (snapshot,) = hub_client.hub.snapshots
-        assert [r.rank for r in snapshot.ranks] == [0, 1, 2, 3]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(3)
+    first, *later = [path for path in agent.requests if "snapshot" in path]
+    assert "known=" not in first
+    assert all("known=" in path for path in later[1:])
+    (snapshot,) = hub_client.hub.snapshots
+    assert [r.rank for r in snapshot.ranks] == [0, 1, 2, 3]
 
 
-def test_agent_whose_packed_report_is_damaged_is_asked_for_json(run_scenario):
+async def test_agent_whose_packed_report_is_damaged_is_asked_for_json(start_hub):
     agent = FakeAgent(*frozen())
     agent.spoil = lambda body: body[:-1]
-
-    async def scenario(hub_client):
-        assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
-        assert all(link.reachable for link in hub_client.hub.links)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
+    assert all(link.reachable for link in hub_client.hub.links)
 
 
-def test_steps_arrive_packed(run_scenario):
+async def test_steps_arrive_packed(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
-
-        async def steps():
-            return [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]
-
-        assert await poll(steps) == [1, 2, 3]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
+    assert await poll(lambda: [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]) == [
+        1,
+        2,
+        3,
+    ]
 
 
-def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(run_scenario):
+async def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(start_hub):
     """The hub would send the version back in its next request."""
     node_a, node_b = two_agents()
     node_a.plans_version = "x" * (2 << 20)
-
-    async def scenario(hub_client):
-        await hub_client.passes(3)
-        assert {link.url: link.reachable for link in hub_client.hub.links} == {node_a.url: False, node_b.url: True}
-
-    run_scenario(scenario, node_a, node_b)
+    hub_client = await start_hub(node_a, node_b)
+    await hub_client.passes(3)
+    assert {link.url: link.reachable for link in hub_client.hub.links} == {node_a.url: False, node_b.url: True}
 
 
-def test_hub_of_a_shard_asks_for_its_jobs_and_judges_no_others(tmp_path):
+async def test_hub_of_a_shard_asks_for_its_jobs_and_judges_no_others(tmp_path):
     node_a, node_b = two_agents()
     node_a.ranks = [replace(rank, job_id="a") for rank in node_a.ranks]
     node_b.ranks = [replace(rank, job_id="b") for rank in node_b.ranks]
 
-    async def main():
-        async with contexts([node_a, node_b]), hub_over(tmp_path, node_a, node_b, shard=Shard(1, 4)) as hub_client:
-            await hub_client.passes(2)
-            assert [snapshot.job_id for snapshot in hub_client.hub.snapshots] == ["b"]
-            assert all("shard=1%2F4" in path or "shard=1/4" in path for path in node_a.requests if "snapshot" in path)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    async with contexts([node_a, node_b]), hub_over(tmp_path, node_a, node_b, shard=Shard(1, 4)) as hub_client:
+        await hub_client.passes(2)
+        assert [snapshot.job_id for snapshot in hub_client.hub.snapshots] == ["b"]
+        assert all("shard=1%2F4" in path or "shard=1/4" in path for path in node_a.requests if "snapshot" in path)

@@ -123,13 +123,6 @@ def test_other_size_is_predicted_from_recorded_sizes(store):
     assert result.by == "predicted"
 
 
-@pytest.mark.parametrize(
-    "job_", [job(), job(now=step_window(), alive=False), job(now=step_window(samples=None)), job(now=step_window())]
-)
-def test_expected_step_is_unknown_without_data(store, job_):
-    assert isinstance(step(BaselineRecorder(store), job_), Unknown)
-
-
 def test_speed_is_compared_in_samples_per_second(store):
     recorder = BaselineRecorder(store)
     recorder.learn(job(baseline=step_window(0.0200, samples=1000)))
@@ -171,8 +164,9 @@ def test_job_that_does_not_train_has_no_efficiency(store, state):
         (job(now=step_window()), "recorded: nothing"),
     ],
 )
-def test_unknown_efficiency_has_a_reason(store, job_, reason):
+def test_efficiency_and_expected_step_are_unknown_without_data_for_a_reason(store, job_, reason):
     assert reason in efficiency(BaselineRecorder(store), job_).reason
+    assert isinstance(step(BaselineRecorder(store), job_), Unknown)
 
 
 def test_unreadable_baseline_makes_the_answer_unknown(store, tmp_path):
@@ -222,13 +216,9 @@ def test_efficiency_is_sampled_every_half_minute(tmp_path):
     assert {(round(s.ratio, 3), round(s.recorded, 3), s.name, s.scaling) for s in store} == {(0.8, 1.0, JOB, "weak")}
 
 
-@pytest.mark.parametrize("state", ["eval", "stalled", "unknown"])
-def test_efficiency_is_not_sampled_while_the_job_does_not_train(tmp_path, state):
-    assert watched(tmp_path, job(now=step_window(0.025)), 1, state).efficiency == ()
-
-
-def test_efficiency_is_not_sampled_at_a_size_without_baseline(tmp_path):
-    assert watched(tmp_path, job(now=step_window(0.025, samples=1024)), 1).efficiency == ()
+@pytest.mark.parametrize(("state", "samples"), [("eval", 128), ("stalled", 128), ("unknown", 128), ("train", 1024)])
+def test_efficiency_is_not_sampled_without_training_or_at_a_size_without_baseline(tmp_path, state, samples):
+    assert watched(tmp_path, job(now=step_window(0.025, samples=samples)), 1, state).efficiency == ()
 
 
 def test_job_that_stays_slow_is_reported_after_ten_minutes(tmp_path):

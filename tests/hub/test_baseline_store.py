@@ -24,11 +24,6 @@ def test_recording_keeps_the_points_of_other_sizes(tmp_path):
     assert [p.ranks for p in theirs.curve("ranker").points] == [1, 2, 4]
 
 
-def test_name_without_a_file_has_no_points(tmp_path):
-    assert BaselineStore(tmp_path).curve("ranker").points == ()
-    assert BaselineStore(tmp_path).unusable("ranker") is None
-
-
 def test_damaged_file_is_never_replaced(tmp_path, caplog):
     damage = '{"schema": 1, "name": "ranker", "points": [{"ranks": 0}]}'
     (tmp_path / "ranker.json").write_text(damage)
@@ -41,6 +36,14 @@ def test_damaged_file_is_never_replaced(tmp_path, caplog):
     assert (tmp_path / "ranker.json").read_text() == damage
 
 
+def rewrite(path, change, time=1):
+    """Change the content of a file of baselines, and its time."""
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
+    os.utime(path, (time, time))
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -51,32 +54,19 @@ def test_damaged_file_is_never_replaced(tmp_path, caplog):
 )  # fmt: skip
 def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
     store = BaselineStore(tmp_path)
-    path = store.record("ranker", ALONE)
-    content = json.loads(path.read_text())
-    content["points"][0].update(wrong)
-    path.write_text(json.dumps(content))
-    os.utime(path, (1, 1))
+    assert (store.curve("ranker").points, store.unusable("ranker")) == ((), None)  # there is no file
+    rewrite(store.record("ranker", ALONE), lambda content: content["points"][0].update(wrong))
     assert store.curve("ranker").points == ()
     assert store.unusable("ranker")
 
 
-def test_file_of_another_version_is_not_used(tmp_path):
-    store = BaselineStore(tmp_path)
-    path = store.record("ranker", ALONE)
-    path.write_text(path.read_text().replace('"schema":1', '"schema":2'))
-    os.utime(path, (1, 1))
-    assert store.curve("ranker").points == ()
-    assert "another version" in store.unusable("ranker")
-
-
-def test_points_of_an_edited_file_are_sorted(tmp_path):
+def test_edited_file_is_sorted_and_one_of_another_version_is_not_used(tmp_path):
     store = BaselineStore(tmp_path)
     path = store.record("ranker", ALONE, point(2, 1024, 0.11))
-    content = json.loads(path.read_text())
-    content["points"].reverse()
-    path.write_text(json.dumps(content))
-    os.utime(path, (1, 1))
+    rewrite(path, lambda content: content["points"].reverse())
     assert [p.ranks for p in store.curve("ranker").points] == [1, 2]
+    rewrite(path, lambda content: content.update(schema=2), time=2)
+    assert (store.curve("ranker").points, "another version" in store.unusable("ranker")) == ((), True)
 
 
 def test_folder_that_cannot_be_created_raises_an_error(tmp_path):

@@ -1,6 +1,5 @@
 """Tests of a hub's record of ended jobs: it outlives boxes, agents and the hub."""
 
-import asyncio
 from dataclasses import replace
 
 import pytest
@@ -27,82 +26,55 @@ def another(number, ranks):
     ]
 
 
-async def jobs(hub_client):
-    return (await hub_client.get("/api/v1/jobs"))["jobs"]
-
-
 async def ended(hub_client):
     """Return the end of the only job; None if there is no job yet."""
-    return next((job["ended"] for job in await jobs(hub_client)), None)
+    return next((job["ended"] for job in await hub_client.jobs()), None)
 
 
-def run_hub(tmp_path, scenario, agent):
-    async def main():
-        async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
-            return await scenario(hub_client)
-
-    return asyncio.run(asyncio.wait_for(main(), 30))
+STARTING = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
+RECOVERED = [rank_state(rank, step=900, steps=900, step_seconds_total=18.0) for rank in range(4)]
 
 
-def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(run_scenario):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_hub):
     agent = FakeAgent(*failed())
-
-    async def scenario(hub_client):
-        end = await poll(lambda: ended(hub_client))
-        assert (end["cause"], end["ranks"], end["hosts"]) == ("rank_exited", [2], ["node-a"])
-        assert "ValueError: bad batch 17" in end["summary"]
-        agent.ranks = ()
-
-        async def forgotten():
-            return not await hub_client.findings()
-
-        assert await poll(forgotten)
-        (job,) = await jobs(hub_client)
-        assert (job["state"], job["ended"], job["findings"]) == ("exited", end, [])
-        assert (job["step_seconds"], job["samples_per_second"]) == (None, None)
-        assert (job["headline"]["word"], job["headline"]["finding"]) == ("FAILED", end["finding"])
-        assert await hub_client.metric("zmon_finding{") == []  # the page ends
-        assert await hub_client.metric("zmon_job_info") == []
-
-    run_scenario(scenario, agent)
-
-
-def test_restarted_hub_still_shows_the_end(tmp_path):
-    agent = FakeAgent(*failed())
-
-    async def first(hub_client):
-        return await poll(lambda: ended(hub_client))
-
-    async def second(hub_client):
-        return await ended(hub_client)
-
-    end = run_hub(tmp_path, first, agent)
+    hub_client = await start_hub(agent)
+    end = await poll(lambda: ended(hub_client))
+    assert (end["cause"], end["ranks"], end["hosts"]) == ("rank_exited", [2], ["node-a"])
+    assert "ValueError: bad batch 17" in end["summary"]
     agent.ranks = ()
-    assert run_hub(tmp_path, second, agent) == end
+    assert await poll(hub_client.no_findings)
+    (job,) = await hub_client.jobs()
+    assert (job["state"], job["ended"], job["findings"]) == ("exited", end, [])
+    assert (job["step_seconds"], job["samples_per_second"]) == (None, None)
+    assert (job["headline"]["word"], job["headline"]["finding"]) == ("FAILED", end["finding"])
+    assert await hub_client.metric("zmon_finding{") == []  # the page ends
+    assert await hub_client.metric("zmon_job_info") == []
 
 
-def test_hub_that_starts_after_the_death_records_it(tmp_path):
+async def test_hub_that_starts_after_the_death_records_it_and_a_restarted_hub_still_shows_it(tmp_path):
     """The boxes stay for some minutes."""
     agent = FakeAgent(*(replace(rank, gone_seconds=500.0) for rank in failed()))
-    end = run_hub(tmp_path, lambda hub_client: poll(lambda: ended(hub_client)), agent)
-    assert end["ranks"] == [2]
+    async with agent.serve():
+        async with hub_over(tmp_path, agent) as hub_client:
+            end = await poll(lambda: ended(hub_client))
+            assert end["ranks"] == [2]
+        agent.ranks = ()
+        async with hub_over(tmp_path, agent) as hub_client:
+            assert await ended(hub_client) == end
 
 
-def test_newer_launch_clears_the_end_with_its_first_step(run_scenario):
+async def test_newer_launch_clears_the_end_with_its_first_step(start_hub):
     agent = FakeAgent(*failed())
-
-    async def scenario(hub_client):
-        assert await poll(lambda: ended(hub_client))
-        starting = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
-        agent.ranks = another(1, starting)
-        await hub_client.passes()
-        (job,) = await jobs(hub_client)
-        assert (job["state"], job["ended"]["cause"]) == ("init", "rank_exited")
-        agent.ranks = another(1, healthy())
-        await hub_client.passes()
-        assert await ended(hub_client) is None
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    assert await poll(lambda: ended(hub_client))
+    agent.ranks = another(1, STARTING)
+    await hub_client.passes()
+    (job,) = await hub_client.jobs()
+    assert (job["state"], job["ended"]["cause"]) == ("init", "rank_exited")
+    agent.ranks = another(1, healthy())
+    await hub_client.passes()
+    assert await ended(hub_client) is None
 
 
 @pytest.mark.parametrize(
@@ -110,52 +82,40 @@ def test_newer_launch_clears_the_end_with_its_first_step(run_scenario):
     [[finished(rank) for rank in range(4)], [terminated(rank, 9.0) for rank in range(4)]],
     ids=["clean end", "cancelled"],
 )
-def test_hub_records_no_end_without_a_fault(run_scenario, ranks):
+async def test_hub_records_no_end_without_a_fault(start_hub, ranks):
     agent = FakeAgent(*ranks)
-
-    async def scenario(hub_client):
-        await hub_client.passes(5)
-        assert await ended(hub_client) is None
-        agent.ranks = ()
-        await hub_client.passes()
-        assert await jobs(hub_client) == []
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(5)
+    assert await ended(hub_client) is None
+    agent.ranks = ()
+    await hub_client.passes()
+    assert await hub_client.jobs() == []
 
 
-def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(run_scenario):
+async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
     """The hub sees the ranks of the second launch before the end of the first one has settled."""
     first = [*another(0, healthy())]
     agent = FakeAgent(*first)
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        dead = another(0, failed())
-        agent.ranks = [*dead, *another(1, [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)])]
-        await hub_client.passes(5)
-        (snapshot_,) = hub_client.hub.snapshots
-        assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    dead = another(0, failed())
+    agent.ranks = [*dead, *another(1, STARTING)]
+    await hub_client.passes(5)
+    (snapshot_,) = hub_client.hub.snapshots
+    assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
 
 
-def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(run_scenario, tmp_path):
+async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_hub, tmp_path):
     agent = FakeAgent(*failed())
-
-    async def scenario(hub_client):
-        assert await poll(lambda: ended(hub_client))
-        agent.ranks = [
-            *failed(),
-            *another(1, [rank_state(r, step=900, steps=900, step_seconds_total=18.0) for r in range(4)]),
-        ]
-        await hub_client.passes()
-        (folder,) = tmp_path.rglob("ended")
-        changed = folder.stat().st_mtime_ns
-        await hub_client.passes(5)
-        assert folder.stat().st_mtime_ns == changed
-        assert hub_client.hub.snapshots[0].earlier_ends == ()
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    assert await poll(lambda: ended(hub_client))
+    agent.ranks = [*failed(), *another(1, RECOVERED)]
+    await hub_client.passes()
+    (folder,) = tmp_path.rglob("ended")
+    changed = folder.stat().st_mtime_ns
+    await hub_client.passes(5)
+    assert folder.stat().st_mtime_ns == changed
+    assert hub_client.hub.snapshots[0].earlier_ends == ()
 
 
 def launch(number, ranks):
@@ -163,36 +123,30 @@ def launch(number, ranks):
     return [replace(rank, max_restarts=20, restart_count=number) for rank in another(number, ranks)]
 
 
-def test_crash_loop_is_one_finding_that_pages_and_survives_a_restart_of_the_hub(tmp_path):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_crash_loop_is_one_finding_that_pages_and_survives_a_restart_of_the_hub(tmp_path):
     agent = FakeAgent()
-    starting = [rank_state(rank, activity="init", step=0, steps=0) for rank in range(4)]
 
     async def play(hub_client, *numbers):
         """Fail these launches one after the other; return the findings that were open meanwhile."""
         active = []
         for number in numbers:
-            for ranks in (launch(number, failed()), launch(number + 1, starting)):
+            for ranks in (launch(number, failed()), launch(number + 1, STARTING)):
                 agent.ranks = ranks
                 await hub_client.passes(4)
                 active += [(f["cause"], f["severity"], f["id"]) for f in await hub_client.findings()]
         return active
 
-    first = run_hub(tmp_path, lambda hub_client: play(hub_client, 0, 1), agent)
-    assert {severity for _, severity, _ in first} == {"warning"}
-    looping = run_hub(tmp_path, lambda hub_client: play(hub_client, 2, 3), agent)
-    assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
-    assert len({id_ for _, _, id_ in looping}) == 1
-
-    async def recover(hub_client):
-        agent.ranks = launch(5, [rank_state(r, step=900, steps=900, step_seconds_total=18.0) for r in range(4)])
-
-        async def resolved():
-            return not await hub_client.findings()
-
-        assert await poll(resolved)
-        return await ended(hub_client)
-
-    assert run_hub(tmp_path, recover, agent) is None
+    async with agent.serve():
+        async with hub_over(tmp_path, agent) as hub_client:
+            assert {severity for _, severity, _ in await play(hub_client, 0, 1)} == {"warning"}
+        async with hub_over(tmp_path, agent) as hub_client:
+            looping = await play(hub_client, 2, 3)
+            assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
+            assert len({id_ for _, _, id_ in looping}) == 1
+            agent.ranks = launch(5, RECOVERED)
+            assert await poll(hub_client.no_findings)
+            assert await ended(hub_client) is None
 
 
 # -- the store ---------------------------------------------------------------------------------------------

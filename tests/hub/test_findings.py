@@ -14,66 +14,65 @@ from zmon.hub import Hub, HubConfig
 from zmon.schema.finding import Finding
 
 
-def test_hub_is_quiet_and_healthy_while_the_job_trains(run_scenario):
-    async def scenario(hub_client):
-        await hub_client.passes()
-        assert await hub_client.findings("") == []
-        assert (await hub_client.get("/healthz"))["healthy"] is True
-        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
-        assert (job["job_id"], job["state"], job["ranks_seen"], job["world_size"]) == (JOB, "train", 4, 4)
-        assert await hub_client.metric("zmon_finding{") == []
-        assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
-
-    run_scenario(scenario, FakeAgent(*healthy()))
+async def test_hub_is_quiet_and_healthy_while_the_job_trains(start_hub):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes()
+    assert await hub_client.findings("") == []
+    assert (await hub_client.get("/healthz"))["healthy"] is True
+    (job,) = await hub_client.jobs()
+    assert (job["job_id"], job["state"], job["ranks_seen"], job["world_size"]) == (JOB, "train", 4, 4)
+    assert await hub_client.metric("zmon_finding{") == []
+    assert await hub_client.metric("zmon_hub_coverage_ratio") == [1.0]
 
 
-def test_finding_is_published_everywhere_with_its_stack(run_scenario):
+async def test_hub_goes_on_after_a_pass_that_failed(start_hub, monkeypatch, caplog):
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes(1)
+    with monkeypatch.context() as broken:
+        broken.delattr(Hub, "_evaluate")
+        assert await poll(lambda: asyncio.sleep(0, "a pass of the hub failed" in caplog.text))
+    await hub_client.passes()
+
+
+async def test_finding_is_published_everywhere_with_its_stack(start_hub):
     agent = FakeAgent(*frozen())
+    hub_client = await start_hub(agent)
 
-    async def scenario(hub_client):
-        async def with_stack():
-            finding = await hub_client.findings()
-            return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
+    async def with_stack():
+        finding = await hub_client.findings()
+        return finding[0] if finding and "stacks" in finding[0]["evidence"] else None
 
-        finding = await poll(with_stack)
-        assert msgspec.convert(finding, Finding).cause == "rank_frozen"
-        assert (finding["schema"], finding["ranks"], finding["hosts"]) == (1, [2], ["node-a"])
-        assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
-        assert list(finding["evidence"]["stacks"]) == ["2"]
-        labels = 'cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",severity="critical"'
-        assert await hub_client.metric(f"zmon_finding{{{labels}}}") == [1.0]
-        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
-        assert (job["state"], job["findings"]) == ("stalled", [finding["id"]])
-
-    run_scenario(scenario, agent)
+    finding = await poll(with_stack)
+    assert msgspec.convert(finding, Finding).cause == "rank_frozen"
+    assert (finding["schema"], finding["ranks"], finding["hosts"]) == (1, [2], ["node-a"])
+    assert finding["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+    assert list(finding["evidence"]["stacks"]) == ["2"]
+    labels = 'cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",severity="critical"'
+    assert await hub_client.metric(f"zmon_finding{{{labels}}}") == [1.0]
+    (job,) = await hub_client.jobs()
+    assert (job["state"], job["findings"]) == ("stalled", [finding["id"]])
 
 
-def test_hub_uses_the_thresholds_of_its_site(run_scenario):
+async def test_hub_uses_the_thresholds_of_its_site(start_hub):
     """The rank has been stopped for two seconds; this site allows a minute."""
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        assert await hub_client.findings("") == []
-
-    run_scenario(scenario, FakeAgent(*frozen()), detectors=configured({"stall": {"stopped_seconds": 60.0}}))
+    hub_client = await start_hub(FakeAgent(*frozen()), detectors=configured({"stall": {"stopped_seconds": 60.0}}))
+    await hub_client.passes()
+    assert await hub_client.findings("") == []
 
 
-def test_suspicion_wakes_the_hub_at_once(run_scenario):
+async def test_suspicion_wakes_the_hub_at_once(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        assert await poll(hub_client.heartbeat)
-        await asyncio.sleep(0.2)
-        agent.ranks = frozen()
-        agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
-        suspected_at = time.monotonic()
-        assert await poll(hub_client.findings)
-        assert time.monotonic() - suspected_at < 2.0
-
-    run_scenario(scenario, agent, interval_seconds=30.0)
+    hub_client = await start_hub(agent, interval_seconds=30.0)
+    assert await poll(hub_client.heartbeat)
+    await asyncio.sleep(0.2)
+    agent.ranks = frozen()
+    agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
+    suspected_at = time.monotonic()
+    assert await poll(hub_client.findings)
+    assert time.monotonic() - suspected_at < 2.0
 
 
-def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(run_scenario):
+async def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(start_hub):
     class Restless(FakeAgent):
         async def poll(self, request):
             self.version += 1
@@ -81,108 +80,81 @@ def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(run
             return await super().poll(request)
 
     agent = Restless(*healthy())
-
-    async def scenario(hub_client):
-        assert await poll(hub_client.heartbeat)
-        before = agent.version
-        await asyncio.sleep(0.5)
-        assert agent.version - before <= 6
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    assert await poll(hub_client.heartbeat)
+    before = agent.version
+    await asyncio.sleep(0.5)
+    assert agent.version - before <= 6
 
 
-def test_number_of_passes_is_limited_during_a_lasting_suspicion(run_scenario):
+async def test_number_of_passes_is_limited_during_a_lasting_suspicion(start_hub):
     agent = FakeAgent(*healthy())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "overdue"}], 1
-
-    async def scenario(hub_client):
-        await asyncio.sleep(1.0)
-        assert len([path for path in agent.requests if "snapshot" in path]) < 10
-
-    run_scenario(scenario, agent, alert_interval_seconds=0.25)
+    await start_hub(agent, alert_interval_seconds=0.25)
+    await asyncio.sleep(1.0)
+    assert len([path for path in agent.requests if "snapshot" in path]) < 10
 
 
-def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(run_scenario):
+async def test_finding_resolves_when_the_rank_goes_on_and_keeps_its_id(start_hub):
     agent = FakeAgent(*frozen())
-
-    async def scenario(hub_client):
-        (finding,) = await poll(hub_client.findings)
-        agent.ranks = healthy()
-
-        async def resolved():
-            return not await hub_client.findings()
-
-        assert await poll(resolved)
-        (after,) = await hub_client.findings("")
-        assert after["id"] == finding["id"]
-        assert 2.0 <= after["resolved"] - finding["detected"] < 6.0
-        assert await hub_client.metric("zmon_finding{") == []
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    (finding,) = await poll(hub_client.findings)
+    agent.ranks = healthy()
+    assert await poll(hub_client.no_findings)
+    (after,) = await hub_client.findings("")
+    assert after["id"] == finding["id"]
+    assert 2.0 <= after["resolved"] - finding["detected"] < 6.0
+    assert await hub_client.metric("zmon_finding{") == []
 
 
-def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(run_scenario):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_finding_resolves_when_the_boxes_of_its_job_are_pruned(start_hub):
     agent = FakeAgent(*frozen())
-
-    async def scenario(hub_client):
-        assert await poll(hub_client.findings)
-        agent.ranks = ()
-
-        async def resolved():
-            return not await hub_client.findings()
-
-        assert await poll(resolved)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    assert await poll(hub_client.findings)
+    agent.ranks = ()
+    assert await poll(hub_client.no_findings)
 
 
-def test_findings_are_filtered_by_job_and_activity(run_scenario):
+async def test_findings_are_filtered_by_job_and_activity(start_hub):
     other = [replace(rank, job_id="other") for rank in frozen()]
     agent = FakeAgent(*frozen(), *other)
+    hub_client = await start_hub(agent)
 
-    async def scenario(hub_client):
-        async def both():
-            return len(await hub_client.findings()) == 2
+    async def both():
+        return len(await hub_client.findings()) == 2
 
-        assert await poll(both)
-        assert [f["job_id"] for f in await hub_client.findings("?job_id=other")] == ["other"]
-        assert await hub_client.findings("?job_id=none&active=1") == []
-        times = [f["detected"] for f in await hub_client.findings("")]
-        assert times == sorted(times, reverse=True)
-        assert all(f["evidence"]["ranks"] for f in await hub_client.findings("?active=1"))
-        assert [f["evidence"] for f in await hub_client.findings("?active=1&evidence=0")] == [{}, {}]
-
-    run_scenario(scenario, agent)
+    assert await poll(both)
+    assert [f["job_id"] for f in await hub_client.findings("?job_id=other")] == ["other"]
+    assert await hub_client.findings("?job_id=none&active=1") == []
+    times = [f["detected"] for f in await hub_client.findings("")]
+    assert times == sorted(times, reverse=True)
+    assert all(f["evidence"]["ranks"] for f in await hub_client.findings("?active=1"))
+    assert [f["evidence"] for f in await hub_client.findings("?active=1&evidence=0")] == [{}, {}]
 
 
-def test_death_stays_a_single_finding_while_the_launcher_ends_the_others(run_scenario):
+async def test_death_stays_a_single_finding_while_the_launcher_ends_the_others(start_hub):
     agent = FakeAgent(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
-
-    async def scenario(hub_client):
-        (first,) = await poll(hub_client.findings)
-        agent.ranks = [killed(2, 5.0), *(killed(rank, 1.0, exit_status="signal SIGTERM") for rank in (0, 1, 3))]
-        await hub_client.passes(5)
-        (second,) = await hub_client.findings("")
-        assert (second["id"], second["ranks"], second["onset"]) == (first["id"], [2], first["onset"])
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    (first,) = await poll(hub_client.findings)
+    agent.ranks = [killed(2, 5.0), *(killed(rank, 1.0, exit_status="signal SIGTERM") for rank in (0, 1, 3))]
+    await hub_client.passes(5)
+    (second,) = await hub_client.findings("")
+    assert (second["id"], second["ranks"], second["onset"]) == (first["id"], [2], first["onset"])
 
 
 @pytest.mark.parametrize("moment", range(5))
-def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
+async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
 
-    async def main():
-        hub = Hub(HubConfig((), tmp_path))
-        task = asyncio.create_task(hub.run_passes(None))
-        await asyncio.sleep(0.05)
-        hub._agents.suspected.set()
-        for _ in range(moment):
-            await asyncio.sleep(0)
+    hub = Hub(HubConfig((), tmp_path))
+    task = asyncio.create_task(hub.run_passes(None))
+    await asyncio.sleep(0.05)
+    hub._agents.suspected.set()
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=0.3)
+    if not done:
         task.cancel()
-        done, _ = await asyncio.wait([task], timeout=0.3)
-        if not done:
-            task.cancel()
-            pytest.fail("the hub still makes passes")
-
-    asyncio.run(main())
+        pytest.fail("the hub still makes passes")

@@ -20,115 +20,94 @@ def steps(first, last, ranks=range(4), uid="uid-{}"):
 COUNT, SUM = "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum"
 
 
-def test_steps_are_counted_once_and_their_time_is_in_the_account(run_scenario):
+async def test_steps_are_counted_once_and_their_time_is_in_the_account(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        agent.records = steps(1, 50)
-        await hub_client.passes()
-        assert await hub_client.metric(COUNT) == [50.0]
-        assert await hub_client.metric(SUM) == [pytest.approx(1.0)]
-        assert sum(await hub_client.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
-        assert sum(await hub_client.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
-        assert await hub_client.metric("zmon_job_goodput_ratio") == [1.0]
-        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
-        assert job["step_seconds"] == pytest.approx(0.020)
-        assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    agent.records = steps(1, 50)
+    await hub_client.passes()
+    assert await hub_client.metric(COUNT) == [50.0]
+    assert await hub_client.metric(SUM) == [pytest.approx(1.0)]
+    assert sum(await hub_client.metric("zmon_job_time_seconds_total")) == pytest.approx(1.0)
+    assert sum(await hub_client.metric("zmon_job_gpu_seconds_total")) == pytest.approx(4 * 1.0)
+    assert await hub_client.metric("zmon_job_goodput_ratio") == [1.0]
+    (job,) = await hub_client.jobs()
+    assert job["step_seconds"] == pytest.approx(0.020)
+    assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
 
 
-def test_hub_asks_only_for_steps_since_its_start(run_scenario):
+async def test_hub_asks_only_for_steps_since_its_start(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(4)
-        queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
-        queries = [query.partition("&known=")[0] for query in queries[:4]]
-        assert queries == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(4)
+    queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
+    queries = [query.partition("&known=")[0] for query in queries[:4]]
+    assert queries == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
 
 
-def test_restarted_job_goes_on_with_its_account(run_scenario):
+async def test_restarted_job_goes_on_with_its_account(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        agent.records = steps(1, 50)
-        await hub_client.passes()
-        agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
-        agent.records = steps(41, 45, uid="again-{}")
-        await hub_client.passes()
-        assert await hub_client.metric(COUNT) == [55.0]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    agent.records = steps(1, 50)
+    await hub_client.passes()
+    agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
+    agent.records = steps(41, 45, uid="again-{}")
+    await hub_client.passes()
+    assert await hub_client.metric(COUNT) == [55.0]
 
 
-def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(run_scenario):
+async def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(start_hub):
     """A counter that falls to zero and comes back is counted twice by `rate`."""
     node_a, node_b = two_agents()
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        node_a.records, node_b.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
-        await hub_client.passes()
-        assert await hub_client.metric(COUNT) == [50.0]
-        node_a.down = True
-        await hub_client.passes()
-        assert await hub_client.metric(COUNT) in ([50.0], [])
-
-    run_scenario(scenario, node_a, node_b)
+    hub_client = await start_hub(node_a, node_b)
+    await hub_client.passes(1)
+    node_a.records, node_b.records = steps(1, 50, (0, 1)), steps(1, 50, (2, 3))
+    await hub_client.passes()
+    assert await hub_client.metric(COUNT) == [50.0]
+    node_a.down = True
+    await hub_client.passes()
+    assert await hub_client.metric(COUNT) in ([50.0], [])
 
 
-def test_finished_job_that_runs_again_has_a_new_account(run_scenario):
+async def test_finished_job_that_runs_again_has_a_new_account(start_hub):
     done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
     agent = FakeAgent(*done)
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        again = [
-            rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
-        ]
-        agent.ranks = again[:1]
-        await hub_client.passes()
-        agent.ranks = again
-        await hub_client.passes()
-        (job,) = (await hub_client.get("/api/v1/jobs"))["jobs"]
-        assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    again = [
+        rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
+    ]
+    agent.ranks = again[:1]
+    await hub_client.passes()
+    agent.ranks = again
+    await hub_client.passes()
+    (job,) = await hub_client.jobs()
+    assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
 
 
-def test_report_that_is_not_a_number_is_null(run_scenario):
+async def test_report_that_is_not_a_number_is_null(start_hub):
     agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        assert (await hub_client.get("/api/v1/jobs"))["jobs"][0]["report"] == {"loss": None}
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    assert (await hub_client.jobs())[0]["report"] == {"loss": None}
 
 
-def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(run_scenario):
+async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_hub):
     """Both have the same job id and attempt, but the boxes of the first launch are not part of the second."""
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        agent.records = steps(1, 50)
-        await hub_client.passes()
-        old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
-        agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
-        agent.records = steps(1, 7, range(2), uid="again-{}")
-        await hub_client.passes()
-        assert await hub_client.metric(COUNT) == [57.0]
-        assert (await hub_client.get("/api/v1/jobs"))["jobs"][0]["world_size"] == 2
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    agent.records = steps(1, 50)
+    await hub_client.passes()
+    old = [killed(r, run_uid=f"uid-{r}") for r in range(4)]
+    agent.ranks = [*old, *(rank_state(r, world_size=2, run_uid=f"again-{r}", start=1.9e9) for r in range(2))]
+    agent.records = steps(1, 7, range(2), uid="again-{}")
+    await hub_client.passes()
+    assert await hub_client.metric(COUNT) == [57.0]
+    assert (await hub_client.jobs())[0]["world_size"] == 2
 
 
-def test_error_on_a_job_does_not_affect_other_jobs(run_scenario, monkeypatch):
+async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch):
     agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
     add = JobState.add
 
@@ -138,15 +117,12 @@ def test_error_on_a_job_does_not_affect_other_jobs(run_scenario, monkeypatch):
         return add(state, snapshot, reports)
 
     monkeypatch.setattr(JobState, "add", failing)
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        assert [f["job_id"] for f in await hub_client.findings()] == [JOB]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    assert [f["job_id"] for f in await hub_client.findings()] == [JOB]
 
 
-def test_error_of_a_detector_is_cleared_after_a_success(run_scenario, monkeypatch):
+async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeypatch):
     agent, broken = FakeAgent(*healthy()), [True]
 
     def detect(self, snapshot):
@@ -160,42 +136,34 @@ def test_error_of_a_detector_is_cleared_after_a_success(run_scenario, monkeypatc
         detectors = (await hub_client.get("/api/v1/detectors"))["detectors"]
         return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
-    async def scenario(hub_client):
-        await hub_client.passes()
-        assert await failed(hub_client) == "ZeroDivisionError: division by zero"
-        broken.clear()
-        await hub_client.passes()
-        assert await failed(hub_client) is None
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes()
+    assert await failed(hub_client) == "ZeroDivisionError: division by zero"
+    broken.clear()
+    await hub_client.passes()
+    assert await failed(hub_client) is None
 
 
-def test_ranks_have_the_times_of_their_last_step(run_scenario):
+async def test_ranks_have_the_times_of_their_last_step(start_hub):
     agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        agent.records = steps(1, 5)
-        await hub_client.passes()
-        rows = (await hub_client.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
-        assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
-            (rank, True, 0.01, 0.01) for rank in range(4)
-        ]
-        await hub_client.get("/api/v1/jobs/nothing/ranks", status=404)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    agent.records = steps(1, 5)
+    await hub_client.passes()
+    rows = (await hub_client.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
+    assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
+        (rank, True, 0.01, 0.01) for rank in range(4)
+    ]
+    await hub_client.get("/api/v1/jobs/nothing/ranks", status=404)
 
 
-def test_steps_are_requested_no_more_often_during_a_stall(run_scenario):
+async def test_steps_are_requested_no_more_often_during_a_stall(start_hub):
     """More requests would split the same seconds into more records, and the stored steps would span too little."""
     agent = FakeAgent(*frozen())
-
-    async def scenario(hub_client):
-        await hub_client.passes(6)
-        queries = [path for path in agent.requests if "snapshot" in path]
-        assert len([path for path in queries if "since" in path]) < len(queries) / 2
-
-    run_scenario(scenario, agent, interval_seconds=30.0)
+    hub_client = await start_hub(agent, interval_seconds=30.0)
+    await hub_client.passes(6)
+    queries = [path for path in agent.requests if "snapshot" in path]
+    assert len([path for path in queries if "since" in path]) < len(queries) / 2
 
 
 def test_addresses_of_a_host_stay_known_while_its_agent_is_silent():

@@ -9,17 +9,6 @@ from tests.build import NOW, evidence, finding
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 from zmon.schema.evidence import StallEvidence
 
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "data" / "findings.jsonl"
-
-
-@pytest.fixture
-def journal(path):
-    return Journal(path)
-
-
 STACKS = {"2": {"stack": "File train.py"}}
 UNKNOWN = finding(cause="unknown", severity="warning", ranks=(), hosts=(), summary="nothing moves")
 
@@ -44,13 +33,29 @@ def test_update_keeps_id_onset_and_labels_and_changes_the_rest(journal):
     assert (published.cause, published.ranks, published.hosts) == ("unknown", (), ())
 
 
-def test_severity_only_rises(journal):
-    journal.open_or_update(UNKNOWN, NOW)
-    journal.open_or_update(finding(severity="critical"), NOW + 1)
-    journal.open_or_update(finding(severity="info"), NOW + 2)
-    assert journal.active()[0].severity == "critical"
-    assert journal.published()[0].severity == "critical"
-    assert journal.published()[0].cause == "unknown"
+NOBODY = {"cause": "unknown", "ranks": (), "hosts": ()}
+DIED = {"cause": "rank_exited", "severity": "warning", "summary": "may start again"}
+
+
+@pytest.mark.parametrize(
+    ("reports", "expected"),
+    [
+        ((NOBODY | {"severity": "warning"}, {"severity": "critical"}, {"severity": "info"}), {"severity": "critical"}),
+        (({}, NOBODY | {"severity": "critical"}), {"cause": "rank_frozen", "ranks": (2,)}),
+        (
+            (DIED, NOBODY | {"summary": "it did not come back"}),
+            {"cause": "rank_exited", "severity": "critical", "summary": "it did not come back"},
+        ),
+    ],
+    ids=["severity only rises", "unknown replaces no known cause", "summary of a higher severity"],
+)
+def test_later_reports_change_an_active_finding(journal, reports, expected):
+    for seconds, changes in enumerate(reports):
+        journal.open_or_update(finding(**changes), NOW + seconds)
+    (current,) = journal.active()
+    assert {name: getattr(current, name) for name in expected} == expected
+    assert journal.published()[0].severity == current.severity
+    assert journal.published()[0].cause == finding(**reports[0]).cause
 
 
 def test_jobs_and_detectors_have_a_finding_each(journal):
@@ -65,14 +70,17 @@ def resolve(journal, time):
     journal.resolve("job", "stall", time + RESOLVE_AFTER_SECONDS)
 
 
-def test_finding_resolves_two_seconds_after_its_last_report(journal):
+def test_finding_resolves_two_seconds_after_its_last_report_and_with_no_other_job_or_detector(journal):
     journal.open_or_update(finding(), NOW)
-    journal.resolve("job", "stall", NOW + 5)
-    journal.resolve("job", "stall", NOW + 6.9)
+    for seconds in (60, 90):
+        journal.resolve("other", "stall", NOW + seconds)
+        journal.resolve("job", "coverage", NOW + seconds)
+    journal.resolve("job", "stall", NOW + 105)
+    journal.resolve("job", "stall", NOW + 106.9)
     assert journal.active()
-    journal.resolve("job", "stall", NOW + 7)
+    journal.resolve("job", "stall", NOW + 107)
     assert journal.active() == []
-    assert journal.all()[0].resolved == NOW + 7
+    assert journal.all()[0].resolved == NOW + 107
 
 
 def test_finding_that_comes_back_within_two_seconds_does_not_resolve(journal):
@@ -93,14 +101,6 @@ def test_time_to_resolve_restarts_after_an_undecided_pass(journal):
     assert len(journal.active()) == 1
     journal.resolve("job", "stall", NOW + 102)
     assert journal.active() == []
-
-
-def test_finding_does_not_resolve_with_another_job_or_detector(journal):
-    journal.open_or_update(finding(), NOW)
-    for time in (NOW + 60, NOW + 90):
-        journal.resolve("other", "stall", time)
-        journal.resolve("job", "coverage", time)
-    assert len(journal.active()) == 1
 
 
 def test_fault_after_a_resolved_finding_is_a_new_finding(journal):
@@ -125,99 +125,78 @@ def test_attached_evidence_stays_after_an_update(journal):
     journal.attach("no such finding", evidence(stacks={}))
 
 
-def test_known_cause_is_not_replaced_by_unknown(journal):
-    """A later pass that knows less does not remove the culprit."""
-    journal.open_or_update(finding(), NOW)
-    journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), severity="critical"), NOW + 1)
-    (current,) = journal.active()
-    assert (current.cause, current.ranks) == ("rank_frozen", (2,))
-
-
-def test_summary_is_replaced_when_the_severity_rises(journal):
-    """A rank died and the launcher restarted it, but the new launch does not start to train."""
-    journal.open_or_update(finding(cause="rank_exited", severity="warning", summary="may start again"), NOW)
-    journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), summary="it did not come back"), NOW + 1)
-    (current,) = journal.active()
-    assert (current.cause, current.severity, current.summary) == ("rank_exited", "critical", "it did not come back")
-
-
 # -- restart -----------------------------------------------------------------------------------------------
 
 
-def test_restart_keeps_findings_and_makes_no_duplicate(journal, path):
+def test_restart_keeps_findings_and_makes_no_duplicate(journal, journal_path):
     journal.open_or_update(finding(), NOW)
     journal.attach("f1", evidence(stacks=STACKS))
-    restarted = Journal(path)
+    restarted = Journal(journal_path)
     assert restarted.active()[0] == journal.active()[0]
     assert not restarted.open_or_update(finding(id="f2"), NOW + 60)
     assert [f.id for f in restarted.active()] == ["f1"]
 
 
-def test_resolved_finding_stays_resolved_after_a_restart(journal, path):
+def test_resolved_finding_stays_resolved_after_a_restart(journal, journal_path):
     journal.open_or_update(finding(), NOW)
     resolve(journal, NOW + 5)
-    restarted = Journal(path)
+    restarted = Journal(journal_path)
     assert restarted.active() == []
     assert restarted.all()[0].resolved == NOW + 7
 
 
-def test_finding_does_not_resolve_in_the_first_pass_after_a_restart(journal, path):
+def test_finding_does_not_resolve_in_the_first_pass_after_a_restart(journal, journal_path):
     journal.open_or_update(finding(), NOW)
-    restarted = Journal(path)
+    restarted = Journal(journal_path)
     restarted.resolve("job", "stall", NOW + 100)
     assert len(restarted.active()) == 1
     restarted.resolve("job", "stall", NOW + 102)
     assert restarted.active() == []
 
 
-def test_labels_stay_as_published_through_a_restart(journal, path):
+def test_labels_stay_as_published_through_a_restart(journal, journal_path):
     """The labels identify the alert: if they changed, one fault would page twice."""
     journal.open_or_update(UNKNOWN, NOW)
     journal.open_or_update(finding(severity="critical"), NOW + 1)
-    (published,) = Journal(path).published()
+    (published,) = Journal(journal_path).published()
     assert (published.cause, published.ranks, published.hosts) == ("unknown", (), ())
     assert published.severity == "critical"
 
 
 @pytest.mark.parametrize("cut_line", [b'{"id":"f9","job_', b"\xff\xfe\x00", b"null", b"[]", b'{"schema": 1}'])
-def test_line_that_a_crash_cut_off_is_left_out(journal, path, cut_line):
+def test_line_that_a_crash_cut_off_is_left_out_and_the_next_one_is_stored(journal, journal_path, cut_line):
     journal.open_or_update(finding(), NOW)
-    with path.open("ab") as file:
+    with journal_path.open("ab") as file:
         file.write(cut_line)
-    assert [f.id for f in Journal(path).all()] == ["f1"]
+    restarted = Journal(journal_path)
+    assert [f.id for f in restarted.all()] == ["f1"]
+    restarted.open_or_update(finding(id="f2", job_id="other"), NOW)
+    assert {f.id for f in Journal(journal_path).all()} == {"f1", "f2"}
 
 
-def test_finding_after_a_cut_off_line_is_stored(journal, path):
-    journal.open_or_update(finding(), NOW)
-    with path.open("ab") as file:
-        file.write(b'{"id":"f9","job_')
-    Journal(path).open_or_update(finding(id="f2", job_id="other"), NOW)
-    assert {f.id for f in Journal(path).all()} == {"f1", "f2"}
-
-
-def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal, path):
+def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal, journal_path):
     journal.open_or_update(finding(evidence={"num_steps": 7}), NOW)
-    path.write_bytes(path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
-    (read,) = Journal(path).all()
+    journal_path.write_bytes(journal_path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))
+    (read,) = Journal(journal_path).all()
     assert (read.id, read.evidence) == ("f1", StallEvidence())
 
 
-def test_restart_drops_the_lines_that_were_superseded(journal, path):
+def test_restart_drops_the_lines_that_were_superseded(journal, journal_path):
     journal.open_or_update(finding(), NOW)
     for number in range(5):
         journal.attach("f1", evidence(num_steps=number))
     resolve(journal, NOW + 5)
-    assert len(path.read_text().splitlines()) == 7
-    restarted = Journal(path)
-    assert len(path.read_text().splitlines()) == 1
+    assert len(journal_path.read_text().splitlines()) == 7
+    restarted = Journal(journal_path)
+    assert len(journal_path.read_text().splitlines()) == 1
     assert restarted.all() == journal.all()
 
 
-def test_every_change_is_a_line_of_json(journal, path):
+def test_every_change_is_a_line_of_json(journal, journal_path):
     journal.open_or_update(finding(), NOW)
     journal.open_or_update(replace(finding(), summary="still frozen"), NOW + 1)  # no change that needs a new line
     resolve(journal, NOW + 5)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.loads(line) for line in journal_path.read_text().splitlines()]
     assert [line["resolved"] for line in lines] == [None, NOW + 7]
     assert {line["schema"] for line in lines} == {1}
 

@@ -17,16 +17,6 @@ from zmon.schema.names import severity_order
 from zmon.schema.pause import Silence
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "findings.jsonl"
-
-
-@pytest.fixture
-def journal(path):
-    return Journal(path)
-
-
 def lines(path):
     return len(path.read_text().splitlines())
 
@@ -35,47 +25,63 @@ def finding_of(*ranks, cause="compute_hang", **changes):
     return finding(ranks=ranks, hosts=("node-a",) * len(ranks), cause=cause, **changes)
 
 
-def test_flickering_culprits_change_nothing_and_write_no_line(journal, path):
+def test_flickering_culprits_change_nothing_and_write_no_line(journal, journal_path):
     journal.open_or_update(finding_of(2), NOW)
     for number in range(400):
         journal.open_or_update(finding_of(3 + number % 2), NOW + 1 + number / 4)
     assert journal.active()[0].ranks == (2,)
-    assert lines(path) == 1
+    assert lines(journal_path) == 1
 
 
-def test_new_culprits_are_published_after_some_seconds(journal, path):
+def test_new_culprits_are_published_after_some_seconds(journal, journal_path):
     journal.open_or_update(finding_of(2), NOW)
     for seconds in (1, 2, HOLD_SECONDS + 0.9):
         journal.open_or_update(finding_of(3, summary="rank 3"), NOW + seconds)
         assert (journal.active()[0].ranks, journal.active()[0].summary) == ((2,), finding_of(2).summary)
     journal.open_or_update(finding_of(3, summary="rank 3"), NOW + 1 + HOLD_SECONDS)
     assert (journal.active()[0].ranks, journal.active()[0].summary) == ((3,), "rank 3")
-    assert lines(path) == 2
+    assert lines(journal_path) == 2
 
 
-def test_hosts_of_a_lost_connection_stay_once_the_samples_that_proved_them_are_gone(journal):
-    """Samples of connections are kept for a minute, and a finding about a dead job lasts longer."""
-    pair = finding(cause="connection_lost", ranks=(), hosts=("node-0", "node-2"), summary="between rank 0 and rank 5")
-    journal.open_or_update(pair, NOW)
-    for seconds in range(60, 80):
-        later = finding(cause="connection_lost", ranks=(), hosts=(), summary="not known between which ranks")
-        journal.open_or_update(later, NOW + seconds)
-    assert (journal.active()[0].hosts, journal.active()[0].summary) == (pair.hosts, pair.summary)
+def pair(*hosts, cause="connection_lost", summary="between rank 0 and rank 5"):
+    return finding(cause=cause, ranks=(), hosts=hosts, summary=summary)
 
 
-def test_other_hosts_of_a_stalled_network_are_published_after_some_seconds(journal):
-    journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-0",)), NOW)
-    for seconds in (1, 2, 1 + HOLD_SECONDS):
-        assert journal.active()[0].hosts == ("node-0",)
-        journal.open_or_update(finding(cause="network_stall", ranks=(), hosts=("node-1",)), NOW + seconds)
-    assert journal.active()[0].hosts == ("node-1",)
+PAIR, NO_PAIR = pair("node-0", "node-2"), pair(summary="not known between which ranks")
+CUT, OTHER_CUT = (pair(host, cause="network_stall") for host in ("node-0", "node-1"))
 
 
-def test_hold_time_restarts_after_a_gap(journal):
-    journal.open_or_update(finding_of(2), NOW)
-    for seconds in (1, 101, 102):
-        journal.open_or_update(finding_of(3), NOW + seconds)
-    assert journal.active()[0].ranks == (2,)
+@pytest.mark.parametrize(
+    ("reports", "published"),
+    [
+        ([(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))], PAIR),
+        ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT)], CUT),
+        ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (1 + HOLD_SECONDS, OTHER_CUT)], OTHER_CUT),
+        ([(0, finding_of(2)), *((seconds, finding_of(3)) for seconds in (1, 101, 102))], finding_of(2)),
+        ([(0, finding_of(2)), (1, finding_of(2, cause="rank_exited"))], finding_of(2, cause="rank_exited")),
+        ([(0, finding_of(cause="unknown")), (1, finding_of(2))], finding_of(2)),
+        (
+            [(0, finding_of(2, severity="warning")), (1, finding_of(3, severity="critical"))],
+            finding_of(3, severity="critical"),
+        ),
+    ],
+    ids=[
+        "hosts of a lost connection stay once the samples that proved them are gone",  # they are kept for a minute
+        "other hosts are not published at once",
+        "other hosts are published after some seconds",
+        "hold time restarts after a gap",
+        "exit of a rank that hung is published at once",
+        "first culprits are published at once",
+        "higher severity is published at once",
+    ],
+)
+def test_culprits_are_those_of_a_report_that_counts(journal, reports, published):
+    for seconds, report in reports:
+        journal.open_or_update(report, NOW + seconds)
+    (current,) = journal.active()
+    assert (current.cause, current.ranks, current.hosts, current.severity, current.summary) == (
+        published.cause, published.ranks, published.hosts, published.severity, published.summary,
+    )  # fmt: skip
 
 
 def test_kind_of_a_hang_stays_while_its_rank_goes_through_other_phases_after_it(journal):
@@ -86,20 +92,6 @@ def test_kind_of_a_hang_stays_while_its_rank_goes_through_other_phases_after_it(
         assert journal.active()[0].cause == "compute_hang"
     journal.open_or_update(finding_of(2, cause="input_stall"), NOW + 3 + HOLD_SECONDS)
     assert journal.active()[0].cause == "input_stall"
-
-
-def test_exit_of_a_rank_that_hung_is_published_at_once(journal):
-    journal.open_or_update(finding_of(2, cause="compute_hang"), NOW)
-    journal.open_or_update(finding_of(2, cause="rank_exited"), NOW + 1)
-    assert journal.active()[0].cause == "rank_exited"
-
-
-def test_first_culprits_and_a_higher_severity_are_published_at_once(journal):
-    journal.open_or_update(finding(cause="unknown", ranks=(), hosts=(), severity="warning"), NOW)
-    journal.open_or_update(finding_of(2, severity="warning"), NOW + 1)
-    assert journal.active()[0].ranks == (2,)
-    journal.open_or_update(finding_of(3, severity="critical"), NOW + 2)
-    assert (journal.active()[0].ranks, journal.active()[0].severity) == ((3,), "critical")
 
 
 # -- victims -----------------------------------------------------------------------------------------------
@@ -136,12 +128,12 @@ def after_exits(journal, current):
 
 
 @pytest.mark.parametrize("victims", [(0,), (0, 1, 3)])
-def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, path, victims):
+def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, journal_path, victims):
     journal.open_or_update(hang(severity="warning", summary="rank 2 hangs"), NOW)
     current = after_exits(journal, exited(*victims))
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
     assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
-    assert (lines(path), Journal(path).active()[0].summary) == (2, current.summary)
+    assert (lines(journal_path), Journal(journal_path).active()[0].summary) == (2, current.summary)
 
 
 @pytest.mark.parametrize(
@@ -179,19 +171,20 @@ def test_victims_leave_no_time_at_which_the_finding_becomes_critical(journal):
     )  # fmt: skip
 
 
-def test_critical_report_without_culprits_leaves_no_time_at_which_the_finding_becomes_critical(journal):
-    journal.open_or_update(patient(finding_of(2)), NOW)
-    journal.open_or_update(finding_of(severity="critical", summary="somebody hangs"), NOW + 20)
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (patient(finding_of(2)), finding_of(severity="critical", summary="somebody hangs")),
+        # The silence is critical; a rank that changed its phase starts the time again.
+        (finding_of(2, severity="critical", summary="rank 2 hangs"), patient(finding_of(2))),
+    ],
+    ids=["critical report without culprits", "later warning"],
+)
+def test_critical_finding_has_no_time_at_which_it_becomes_critical(journal, first, second):
+    journal.open_or_update(first, NOW)
+    journal.open_or_update(second, NOW + 1)
     (current,) = journal.active()
     assert (current.ranks, current.severity, current.summary) == ((2,), "critical", "rank 2 hangs")
-
-
-def test_later_warning_of_a_critical_finding_has_no_time_at_which_it_becomes_critical(journal):
-    """The silence is critical; a rank that changed its phase starts the time again."""
-    journal.open_or_update(finding_of(2, severity="critical", summary="rank 2 hangs"), NOW)
-    journal.open_or_update(patient(finding_of(2)), NOW + 1)
-    (current,) = journal.active()
-    assert (current.severity, current.summary) == ("critical", "rank 2 hangs")
 
 
 @pytest.mark.parametrize(
@@ -219,7 +212,7 @@ def frozen_and_killed():
     return joined(finding_of(2, cause="rank_frozen", severity="warning"), killed_)
 
 
-def test_second_culprit_joins_the_finding_at_once(journal, path):
+def test_second_culprit_joins_the_finding_at_once(journal, journal_path):
     journal.open_or_update(finding_of(2, cause="rank_frozen", severity="warning"), NOW)
     journal.open_or_update(frozen_and_killed(), NOW + 1)
     (current,) = journal.active()
@@ -228,7 +221,7 @@ def test_second_culprit_joins_the_finding_at_once(journal, path):
     assert "dmesg" in current.detail
     (published,) = journal.published()
     assert (published.cause, published.ranks, published.severity) == ("rank_frozen", (2,), "critical")
-    assert Journal(path).active() == [current]
+    assert Journal(journal_path).active() == [current]
 
 
 def test_first_cause_stays_when_the_second_fault_is_reported_before_it(journal):
@@ -245,25 +238,24 @@ def test_culprit_whose_process_the_launcher_ended_stays_named(journal):
     assert journal.active()[0].ranks == (2, 0)
 
 
-def test_rank_that_a_signal_ends_joins_the_hang_of_another_one(journal):
+STOPPED = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL"),
+        finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=STOPPED)),
+    ],
+    ids=["ended by a signal", "stopped"],
+)
+def test_rank_with_a_fault_of_its_own_joins_the_hang_of_another_one(journal, later):
     journal.open_or_update(hang(severity="warning"), NOW)
-    later = exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL")
     for seconds in (61, 62, 63, 70):
         journal.open_or_update(later, NOW + seconds)
     (current,) = journal.active()
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
-    assert [fault.cause for fault in current.evidence.joined] == ["rank_exited"]
-
-
-def test_rank_that_is_stopped_joins_the_hang_of_another_one(journal):
-    journal.open_or_update(hang(severity="warning"), NOW)
-    rows = tuple(msgspec.structs.replace(each, process_state="T") if each.rank == 0 else each for each in all_rows())
-    stopped = finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=rows))
-    for seconds in (61, 62, 63, 70):
-        journal.open_or_update(stopped, NOW + seconds)
-    (current,) = journal.active()
-    assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2, 0), "critical")
-    assert [fault.cause for fault in current.evidence.joined] == ["rank_frozen"]
+    assert [fault.cause for fault in current.evidence.joined] == [later.cause]
 
 
 CULPRITS = st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2)])

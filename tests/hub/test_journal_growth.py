@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 
 import msgspec
-import pytest
 
 from tests.build import NOW, evidence, finding, rank_state
 from zmon.detectors.new_finding import rank_row
@@ -12,16 +11,6 @@ from zmon.hub import journal as module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
 BULK = evidence(ranks=[msgspec.to_builtins(rank_row(rank_state()))], in_flight={"0": {}}, stacks={"0": {}}, pids=[7])
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "data" / "findings.jsonl"
-
-
-@pytest.fixture
-def journal(path):
-    return Journal(path)
 
 
 def resolve(journal, job_id, time):
@@ -37,13 +26,13 @@ def open_and_resolve(journal, number, **changes):
         resolve(journal, f"job-{time}", NOW + 10 * time + 5)
 
 
-def test_only_the_last_resolved_findings_are_remembered(journal, path, monkeypatch):
+def test_only_the_last_resolved_findings_are_remembered(journal, journal_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_RESOLVED", 3)
     journal.open_or_update(finding(id="old", job_id="goes-on", detected=NOW - 1000), NOW - 1000)
     open_and_resolve(journal, 9)
     assert [f.id for f in journal.all()] == ["f8", "f7", "f6", "old"]
     assert [f.id for f in journal.active()] == ["old"]
-    assert Journal(path).all() == journal.all()
+    assert Journal(journal_path).all() == journal.all()
 
 
 def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypatch):
@@ -55,12 +44,12 @@ def test_finding_that_resolves_after_newer_ones_is_remembered(journal, monkeypat
     assert journal.find("old").resolved == NOW + 1002
 
 
-def test_old_resolved_findings_lose_their_bulky_evidence(journal, path, monkeypatch):
+def test_old_resolved_findings_lose_their_bulky_evidence(journal, journal_path, monkeypatch):
     monkeypatch.setattr(module, "MAX_RESOLVED_IN_FULL", 2)
     open_and_resolve(journal, 4)
     light = evidence(pids=[7], dropped=["ranks", "in_flight", "stacks"])
     assert [f.evidence for f in journal.all()] == [BULK, BULK, light, light]
-    assert Journal(path).all() == journal.all()
+    assert Journal(journal_path).all() == journal.all()
 
 
 def test_bulky_evidence_is_dropped_once_the_final_capsule_is_written(journal):
@@ -81,29 +70,29 @@ def test_bulky_evidence_is_dropped_once_the_final_capsule_is_written(journal):
     assert "stacks" not in journal.find("f1").evidence.names
 
 
-def test_large_file_is_rewritten(journal, path, monkeypatch):
+def test_large_file_is_rewritten(journal, journal_path, monkeypatch):
     monkeypatch.setattr(module, "REWRITE_BYTES", 20_000)
-    journal = Journal(path)
+    journal = Journal(journal_path)
     journal.open_or_update(finding(), NOW)
     largest = 0
     for number in range(300):
         journal.attach("f1", evidence(exit_status=f"{number:1000}"))
-        largest = max(largest, path.stat().st_size)
+        largest = max(largest, journal_path.stat().st_size)
     assert largest < 25_000
-    assert Journal(path).all() == journal.all()
+    assert Journal(journal_path).all() == journal.all()
 
 
-def test_file_that_cannot_be_rewritten_is_unchanged(path, monkeypatch):
+def test_file_that_cannot_be_rewritten_is_unchanged(journal_path, monkeypatch):
     monkeypatch.setattr(module, "REWRITE_BYTES", 2_000)
-    journal = Journal(path)
+    journal = Journal(journal_path)
     journal.open_or_update(finding(), NOW)
-    (path.parent / f".{path.name}.partial").mkdir()
+    (journal_path.parent / f".{journal_path.name}.partial").mkdir()
     journal.attach("f1", evidence(exit_status="x" * 2_000))
     assert journal.error is not None
     journal.attach("f1", evidence(exit_status="y"))
     assert journal.error is None
-    (path.parent / f".{path.name}.partial").rmdir()
-    assert Journal(path).all() == journal.all()
+    (journal_path.parent / f".{journal_path.name}.partial").rmdir()
+    assert Journal(journal_path).all() == journal.all()
 
 
 def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
@@ -116,17 +105,17 @@ def test_recurring_fault_never_reuses_an_id(journal, monkeypatch):
     ]  # fmt: skip
 
 
-def test_only_the_owner_can_read_findings(path, monkeypatch):
+def test_only_the_owner_can_read_findings(journal_path, monkeypatch):
     before = os.umask(0)
     try:
-        Journal(path).open_or_update(finding(), NOW)
-        assert (oct(path.parent.stat().st_mode)[-3:], oct(path.stat().st_mode)[-3:]) == ("700", "600")
-        path.chmod(0o644)  # as an earlier version did
-        Journal(path)
-        assert oct(path.stat().st_mode)[-3:] == "600"
-        path.unlink()
-        path.parent.chmod(0o755)  # the owner may widen it
-        Journal(path)
-        assert (oct(path.parent.stat().st_mode)[-3:], oct(path.stat().st_mode)[-3:]) == ("755", "600")
+        Journal(journal_path).open_or_update(finding(), NOW)
+        assert (oct(journal_path.parent.stat().st_mode)[-3:], oct(journal_path.stat().st_mode)[-3:]) == ("700", "600")
+        journal_path.chmod(0o644)  # as an earlier version did
+        Journal(journal_path)
+        assert oct(journal_path.stat().st_mode)[-3:] == "600"
+        journal_path.unlink()
+        journal_path.parent.chmod(0o755)  # the owner may widen it
+        Journal(journal_path)
+        assert (oct(journal_path.parent.stat().st_mode)[-3:], oct(journal_path.stat().st_mode)[-3:]) == ("755", "600")
     finally:
         os.umask(before)

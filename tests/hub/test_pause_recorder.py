@@ -52,19 +52,33 @@ def moving(steps: int = 101, **changes: object) -> list[RankState]:
 FRAMES = {2: PLACE.frame}
 
 
-def test_pause_after_which_all_ranks_go_on_is_recorded_with_its_length(scene: Scene) -> None:
-    scene.turn(*pause(2.0))
-    scene.turn(*pause(6.2), frames=FRAMES)
-    assert scene.learned() == {}
-    scene.turn(*moving())
-    assert scene.learned() == {PLACE: 6.2}
+SKIP = Place("data", "loader.py:50, skip")
+LAUNCHED = [rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)]
+KILLED = [killed(rank, steps=101) for rank in range(4)]
+TURNS = {  # the ranks of each pass with the frames of their stacks, and what is learned
+    "not before all ranks go on": ([(pause(2.0), {}), (pause(6.2), FRAMES)], {}),
+    "with its length": ([(pause(2.0), {}), (pause(6.2), FRAMES), (moving(), {})], {PLACE: 6.2}),
+    "later pass without a stack": ([(pause(2.0), FRAMES), (pause(6.2), {}), (moving(), {})], {PLACE: 6.2}),
+    "no stack at all": ([(pause(6.2), {}), (moving(), {})], {}),
+    "second pause that follows at once": (
+        [(pause(6.2), FRAMES), (pause(3.0, steps=101), {2: SKIP.frame}), (moving(102), {})],
+        {PLACE: 6.2, SKIP: 3.0},
+    ),
+    "a rank died": ([(pause(6.2), FRAMES), ([*moving()[:3], KILLED[3]], {}), (KILLED, {})], {}),
+    "another launch": ([(pause(6.2), FRAMES), (LAUNCHED, {})], {}),
+    "a rank has not finished its step": ([(pause(6.2), FRAMES), ([*moving()[:3], rank_state(3, steps=100)], {})], {}),
+    "every rank has finished a step": (
+        [(pause(6.2), FRAMES), ([*moving()[:3], rank_state(3, steps=100)], {}), (moving(102), {})],
+        {PLACE: 6.2},
+    ),
+}
 
 
-def test_place_stays_known_if_a_later_pass_has_no_stack(scene: Scene) -> None:
-    scene.turn(*pause(2.0), frames=FRAMES)
-    scene.turn(*pause(6.2))
-    scene.turn(*moving())
-    assert scene.learned() == {PLACE: 6.2}
+@pytest.mark.parametrize(("turns", "learned"), TURNS.values(), ids=TURNS)
+def test_pause_is_recorded_if_all_ranks_of_the_launch_go_on(scene: Scene, turns, learned) -> None:
+    for ranks, frames in turns:
+        scene.turn(*ranks, frames=frames)
+    assert scene.learned() == learned
 
 
 def test_pause_is_recorded_once(scene: Scene) -> None:
@@ -72,13 +86,6 @@ def test_pause_is_recorded_once(scene: Scene) -> None:
     for steps in range(101, 105):
         job = scene.turn(*moving(steps))
     assert [each.number for each in job.pauses] == [1]
-
-
-def test_second_pause_that_follows_at_once_is_another_one(scene: Scene) -> None:
-    scene.turn(*pause(6.2), frames=FRAMES)
-    scene.turn(*pause(3.0, steps=101), frames={2: "loader.py:50, skip"})
-    scene.turn(*moving(102))
-    assert scene.learned() == {PLACE: 6.2, Place("data", "loader.py:50, skip"): 3.0}
 
 
 def test_other_launches_of_the_name_know_the_pause(scene: Scene) -> None:
@@ -105,27 +112,6 @@ def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
     assert known(owner=8) == known(program="train-bbbbbb-111111") == known(8) == []
 
 
-def test_pause_that_ends_with_a_dead_rank_is_not_recorded(scene: Scene) -> None:
-    scene.turn(*pause(6.2), frames=FRAMES)
-    scene.turn(*moving()[:3], killed(3, steps=101))
-    scene.turn(*(killed(rank, steps=101) for rank in range(4)))
-    assert scene.learned() == {}
-
-
-def test_pause_that_ends_with_another_launch_is_not_recorded(scene: Scene) -> None:
-    scene.turn(*pause(6.2), frames=FRAMES)
-    scene.turn(*(rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)))
-    assert scene.learned() == {}
-
-
-def test_pause_is_open_until_every_rank_has_finished_a_step(scene: Scene) -> None:
-    scene.turn(*pause(6.2), frames=FRAMES)
-    scene.turn(*moving()[:3], rank_state(3, steps=100))
-    assert scene.learned() == {}
-    scene.turn(*moving(102))
-    assert scene.learned() == {PLACE: 6.2}
-
-
 def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
     """After SIGCONT the ranks are past their leases for a moment more."""
     scene.turn(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
@@ -135,9 +121,3 @@ def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
     scene.turn(*pause(4.0, steps=101), frames=FRAMES)
     scene.turn(*moving(102))
     assert scene.learned() == {PLACE: 4.0}
-
-
-def test_pause_without_a_stack_is_not_recorded(scene: Scene) -> None:
-    scene.turn(*pause(6.2))
-    scene.turn(*moving())
-    assert scene.learned() == {}

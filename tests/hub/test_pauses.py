@@ -1,6 +1,5 @@
 """Tests of pauses through the whole hub: a warning at first, info the second time, also after a restart of the hub."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -49,51 +48,37 @@ async def pause_and_go_on(hub: HubClient, job: Job) -> None:
     assert await poll(places)
     await hub.passes(3)
     job.go_on()
-
-    async def over() -> bool:
-        return not await hub.findings()
-
-    assert await poll(over)
+    assert await poll(hub.no_findings)
 
 
 @pytest.mark.slow
-def test_pause_that_healed_at_a_place_is_info_the_next_time_also_for_the_next_hub(tmp_path: Path) -> None:
+async def test_pause_that_healed_at_a_place_is_info_the_next_time_also_for_the_next_hub(tmp_path: Path) -> None:
     job = Job()
 
-    async def main() -> None:
-        async with job.serve():
-            async with hub_over(tmp_path, job) as hub:
-                await pause_and_go_on(hub, job)
-                assert await severities(hub) == ["warning"]
-                (view,) = (await hub.get("/api/v1/jobs"))["jobs"]
-                assert view["pauses"][0]["place"] == {"phase": "data", "frame": "loader.py:40, read"}
-                assert (view["pauses"][0]["longest_seconds"], view["pauses"][0]["number"]) == (5.0, 1)
-                await pause_and_go_on(hub, job)
-                assert await severities(hub) == ["info", "warning"]
-            async with hub_over(tmp_path, job) as hub:
-                await pause_and_go_on(hub, job)
-                assert await severities(hub) == ["info", "info", "warning"]
-
-    asyncio.run(asyncio.wait_for(main(), 40))
+    async with job.serve():
+        async with hub_over(tmp_path, job) as hub:
+            await pause_and_go_on(hub, job)
+            assert await severities(hub) == ["warning"]
+            (view,) = (await hub.get("/api/v1/jobs"))["jobs"]
+            assert view["pauses"][0]["place"] == {"phase": "data", "frame": "loader.py:40, read"}
+            assert (view["pauses"][0]["longest_seconds"], view["pauses"][0]["number"]) == (5.0, 1)
+            await pause_and_go_on(hub, job)
+            assert await severities(hub) == ["info", "warning"]
+        async with hub_over(tmp_path, job) as hub:
+            await pause_and_go_on(hub, job)
+            assert await severities(hub) == ["info", "info", "warning"]
 
 
-def test_warning_that_rises_stays_one_finding(tmp_path: Path) -> None:
+async def test_warning_that_rises_stays_one_finding(tmp_path: Path) -> None:
     job = Job()
 
-    async def main() -> None:
-        async with job.serve(), hub_over(tmp_path, job) as hub:
-            job.pause(5.0)
-            (first,) = await poll(hub.findings)
-            assert first["severity"] == "warning"
-            job.pause(21.0)
-
-            async def risen() -> bool:
-                return await severities(hub) == ["critical"]
-
-            assert await poll(risen)
-            (second,) = await hub.findings("")
-            assert (second["id"], second["cause"], second["ranks"]) == (first["id"], "input_stall", [2])
-            assert "critical after 20 s" in second["summary"]
-            assert await hub.metric('zmon_finding{cause="input_stall"') == [1.0]
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    async with job.serve(), hub_over(tmp_path, job) as hub:
+        job.pause(5.0)
+        (first,) = await poll(hub.findings)
+        assert first["severity"] == "warning"
+        job.pause(21.0)
+        assert await poll(lambda: severities(hub), until=["critical"].__eq__) == ["critical"]
+        (second,) = await hub.findings("")
+        assert (second["id"], second["cause"], second["ranks"]) == (first["id"], "input_stall", [2])
+        assert "critical after 20 s" in second["summary"]
+        assert await hub.metric('zmon_finding{cause="input_stall"') == [1.0]

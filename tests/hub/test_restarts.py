@@ -2,74 +2,48 @@
 
 import asyncio
 
+import pytest
+
 from tests.build import rank_state
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, two_agents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.discovery.file_sd import FileTargets
 
 
-def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
-    async def main():
-        agent = FakeAgent(*frozen())
-        async with agent.serve():
-            async with hub_over(tmp_path, agent) as hub_client:
-                (before,) = await poll(hub_client.findings)
-            async with hub_over(tmp_path, agent) as hub_client:
-                assert [f["id"] for f in await hub_client.findings()] == [before["id"]]  # before its first pass
-                await hub_client.passes(5)
-                (after,) = await hub_client.findings("")
-                assert (after["id"], after["onset"]) == (before["id"], before["onset"])
-                assert len(await hub_client.metric("zmon_finding{")) == 1
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+async def test_restart_of_the_hub_keeps_the_finding_with_its_id(tmp_path):
+    agent = FakeAgent(*frozen())
+    async with agent.serve():
+        async with hub_over(tmp_path, agent) as hub_client:
+            (before,) = await poll(hub_client.findings)
+        async with hub_over(tmp_path, agent) as hub_client:
+            assert [f["id"] for f in await hub_client.findings()] == [before["id"]]  # before its first pass
+            await hub_client.passes(5)
+            (after,) = await hub_client.findings("")
+            assert (after["id"], after["onset"]) == (before["id"], before["onset"])
+            assert len(await hub_client.metric("zmon_finding{")) == 1
 
 
-def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_has_named_its_agents(tmp_path, monkeypatch):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_has_named_its_agents(tmp_path):
     """The agents that it does not know yet may have the job."""
-    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 0.0)
-
-    async def main():
-        agent, other = FakeAgent(*frozen()), FakeAgent(rank_state(0, job_id="other", world_size=1))
-        async with agent.serve(), other.serve():
-            async with hub_over(tmp_path, agent) as hub_client:
-                await poll(hub_client.findings)
-            source = FileTargets(str(tmp_path / "agents.json"), "http")
-            async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
-                await hub_client.passes(5)
-                assert [f["cause"] for f in await hub_client.findings()] == ["rank_frozen"]
-                hub_client.hub._began -= FORGET_SECONDS
-
-                async def resolved():
-                    return not await hub_client.findings()
-
-                assert await poll(resolved)
-
-    asyncio.run(asyncio.wait_for(main(), 20))
+    agent, other = FakeAgent(*frozen()), FakeAgent(rank_state(0, job_id="other", world_size=1))
+    async with agent.serve(), other.serve():
+        async with hub_over(tmp_path, agent) as hub_client:
+            await poll(hub_client.findings)
+        source = FileTargets(str(tmp_path / "agents.json"), "http")
+        async with hub_over(tmp_path, other, sources=(source,)) as hub_client:
+            await hub_client.passes(10)
+            assert [f["cause"] for f in await hub_client.findings()] == ["rank_frozen"]
+            hub_client.hub._began -= FORGET_SECONDS
+            assert await poll(hub_client.no_findings)
 
 
-def test_hub_is_quiet_while_its_only_agent_restarts(run_scenario):
-    agent = FakeAgent(*healthy())
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        agent.down = True
-        await asyncio.sleep(0.7)
-        agent.down = False
-        await hub_client.passes()
-        assert await hub_client.findings("") == []
-
-    run_scenario(scenario, agent)
-
-
-def test_hub_of_two_agents_is_quiet_while_an_agent_restarts(run_scenario):
-    node_a, node_b = two_agents()
-
-    async def scenario(hub_client):
-        await hub_client.passes()
-        node_b.down = True
-        await hub_client.passes(5)
-        node_b.down = False
-        await hub_client.passes()
-        assert await hub_client.findings("") == []
-
-    run_scenario(scenario, node_a, node_b)
+@pytest.mark.parametrize("agents", [[FakeAgent(*healthy())], [*two_agents()]], ids=["its only agent", "one of two"])
+async def test_hub_is_quiet_while_an_agent_restarts(start_hub, agents):
+    hub_client = await start_hub(*agents)
+    await hub_client.passes()
+    agents[-1].down = True
+    await asyncio.sleep(0.7)
+    agents[-1].down = False
+    await hub_client.passes()
+    assert await hub_client.findings("") == []

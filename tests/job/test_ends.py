@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import dead, disconnected, finished, interrupted, killed, raised, terminated, words
-from zmon.job.aborts import hung_ranks
+from zmon.job.aborts import hung_ranks, is_aborted_while_waiting
 from zmon.job.ends import End, first_to_end
 from zmon.job.rank_end import Way, way_of
 
@@ -36,6 +36,8 @@ def last_words(kind, type_="", message="", status=None):
         (finished(0), Way.FINISHED),
         (last_words("exit"), Way.FINISHED),  # its exit code is unknown, so there is no guess
         (last_words("exit", status="exit code 3"), Way.RAISED),
+        (killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"), Way.CANCELLED),
+        (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
     ],
 )
 def test_death_follows_from_last_words_and_exit_status(state, expected):
@@ -54,3 +56,13 @@ def test_no_rank_hung_after_a_hung_job_was_cancelled():
     fields = {"device": "GPU-0", "step_seconds": 605.0, "state_seconds": 605.0}
     others = [dead(rank, 1.0, sequences={"0": 301}, **fields) for rank in (0, 1, 2)]
     assert hung_ranks([*others, terminated(3, 31.0, **fields)]) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "gone", "expected"),
+    [(40.0, 1.0, True), (40.0, 20.0, False), (31.0, 1.0, False)],
+    ids=["stood still for 39 s", "ended 20 s ago, after 20 s", "stood still for 30 s"],
+)
+def test_watchdog_aborts_ranks_that_did_the_same_thing_for_longer_than_a_timeout(seconds, gone, expected):
+    state = dead(0, gone, device="GPU-0", exit_status="signal SIGABRT", state_seconds=seconds, lease_seconds=60.0)
+    assert is_aborted_while_waiting(state) is expected

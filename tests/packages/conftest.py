@@ -41,17 +41,8 @@ def install(tmp_path: Path) -> Callable[[Path], Path]:
 
     def install_wheel(wheel: Path) -> Path:
         target = tmp_path / "site"
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--no-index",
-        ]
-        subprocess.run([*pip, "--target", target, wheel], check=True, timeout=60)
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "--no-deps", "--no-index", "--target", target, wheel], check=True, timeout=60)
         return target
 
     return install_wheel

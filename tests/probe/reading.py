@@ -1,43 +1,25 @@
 """Functions that read parts of a box that a test has written."""
 
-from tests.boxes import read_records, read_totals
+import contextlib
+
+from tests.boxes import read_part, read_records, read_totals
 from zmon.box.reader import BoxReader
 
 
 def read_steps(box):
     """Return step records and totals."""
-    reader = BoxReader(box.path)
-    try:
+    with contextlib.closing(BoxReader(box.path)) as reader:
         return read_records(reader), read_totals(reader)
-    finally:
-        reader.close()
 
 
 def current_state(box):
     """Return the current state of the rank."""
-    reader = BoxReader(box.path)
-    try:
-        return reader.now()
-    finally:
-        reader.close()
+    return read_part(box, "now")
 
 
 def read_sequences(box):
     """Return the number of collectives entered, by group."""
-    reader = BoxReader(box.path)
-    try:
-        return reader.sequences()
-    finally:
-        reader.close()
-
-
-def read_gauges(box):
-    """Return the reported gauges."""
-    reader = BoxReader(box.path)
-    try:
-        return reader.report()
-    finally:
-        reader.close()
+    return read_part(box, "sequences")
 
 
 def ns(seconds):

@@ -5,11 +5,10 @@ The times of a step are written in a later step, without waiting for the device.
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
 from zmon.box import layout
 from zmon.probe.device_time import DeviceTime
-from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
+from zmon.probe.rank import DONE, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
 ALL_REDUCE = OP_NUMBER["all_reduce"]
@@ -71,8 +70,7 @@ def device():
 
 
 @pytest.fixture
-def box(tmp_path, device):
-    box = Box(tmp_path)
+def box(box, device):
     box.timeline.turn_to(TRAIN)
     box.timeline.device = box.ledger.device = device.time()
     return box
@@ -120,15 +118,6 @@ def test_steps_are_written_in_order_and_parts_sum_to_their_duration(box, device)
     assert box.ledger.dropped == 0
 
 
-def test_work_submitted_between_steps_belongs_to_the_next_step(box, device):
-    run_step(box, device)
-    device.launch(7)
-    run_step(box, device)
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
-    assert [ms(record.duration) for record in read_steps(box)[0]] == [10, 17]
-
-
 def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     for _ in range(200):
         run_step(box, device)
@@ -160,38 +149,47 @@ def test_events_are_reused(box, device):
     assert device.made < 150
 
 
-def test_work_before_and_during_an_evaluation_belongs_to_no_step(box, device):
-    run_step(box, device)
-    box.timeline.phase(FORWARD)
-    device.launch(100)
-    box.timeline.turn_to(EVAL)
-    device.launch(1000)
-    box.timeline.turn_to(TRAIN)
-    device.launch(1)
-    run_step(box, device)
-    device.catch_up()
+DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and how many are dropped
+    # A number is milliseconds of work that the host submits; `done`: the device has done all work.
+    "work between steps belongs to the next step": ("step 7 step done", [10, 17], 0),
+    "work before and during an evaluation belongs to no step": (
+        "step forward 100 eval 1000 train 1 step done", [10, 11], 0
+    ),
+    "rank that ends leaves unfinished steps without times": ("step done step step leaving", [10, 0, 0], 2),
+    "step that is captured in a graph has no times": ("step capture step captured step done", [10, 0, 20], 0),
+    "device that fails loses no step": ("step broken" + " step" * 80 + " leaving", [0] * 81, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "durations", "dropped"), DURATIONS.values(), ids=DURATIONS)
+def test_steps_have_the_times_of_the_device(box, device, words, durations, dropped):
+    actions = {
+        "step": lambda: run_step(box, device),
+        "done": device.catch_up,
+        "forward": lambda: box.timeline.phase(FORWARD),
+        "eval": lambda: box.timeline.turn_to(EVAL),
+        "train": lambda: box.timeline.turn_to(TRAIN),
+        "leaving": lambda: box.timeline.turn_to(DONE),
+        "capture": lambda: setattr(device, "capturing", True),
+        "captured": lambda: setattr(device, "capturing", False),
+        "broken": lambda: setattr(device, "broken", True),
+    }
+    for word in words.split():
+        actions[word]() if word in actions else device.launch(int(word))
     box.timeline.turn_to(EVAL)
     records, totals = read_steps(box)
-    assert [ms(record.duration) for record in records] == [10, 11]
+    assert [record.step for record in records] == list(range(1, len(durations) + 1))
+    assert [ms(record.duration) for record in records] == durations
     assert all(map(parts_sum_to_duration, records))
-    assert ms(totals.step_seconds) == 21
-
-
-def test_rank_that_ends_writes_unfinished_steps_without_times(box, device):
-    run_step(box, device)
-    device.catch_up()
-    run_step(box, device)
-    run_step(box, device)
-    box.timeline.turn_to(4)
-    records, totals = read_steps(box)
-    assert [ms(record.duration) for record in records] == [10, 0, 0]
-    assert (totals.steps, totals.measures.ops["all_reduce"].count) == (3, 3)
-    assert box.ledger.dropped == 2
+    assert (totals.steps, ms(totals.step_seconds)) == (len(durations), sum(durations))
+    assert totals.measures.ops["all_reduce"].count == len(durations)
+    assert box.ledger.dropped == dropped
 
 
 def test_asynchronous_collective_is_in_flight_until_the_wait_ends(box, device):
     box.timeline.begin_step(None)
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
+    device.launch(2)  # before it is in flight
     issued = box.timeline.issue()
     box.timeline.leave_op(in_flight=True)
     box.timeline.phase(BACKWARD)
@@ -204,8 +202,8 @@ def test_asynchronous_collective_is_in_flight_until_the_wait_ends(box, device):
     box.timeline.turn_to(EVAL)
     (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
-    assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (3, 9)
-    assert time_by_part(record.measures) == {"backward": 6, "all_reduce": 3}
+    assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (5, 9)
+    assert time_by_part(record.measures) == {"backward": 6, "all_reduce": 5}
 
 
 def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
@@ -229,32 +227,6 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     box.timeline.turn_to(EVAL)
     records, _ = read_steps(box)
     assert len(records) == 2
-    assert all(map(parts_sum_to_duration, records))
-
-
-def test_step_captured_in_a_graph_has_no_times(box, device):
-    run_step(box, device)
-    device.capturing = True
-    run_step(box, device)
-    device.capturing = False
-    run_step(box, device)
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
-    before, captured, after = read_steps(box)[0]
-    assert (len(before.measures.phases), captured.measures.phases, captured.duration) == (2, {}, 0)
-    assert parts_sum_to_duration(before)
-    assert parts_sum_to_duration(after)
-    assert [record.step for record in read_steps(box)[0]] == [1, 2, 3]
-
-
-def test_failing_device_does_not_raise_and_loses_no_step(box, device):
-    run_step(box, device)
-    device.broken = True
-    for _ in range(80):
-        run_step(box, device)
-    box.timeline.turn_to(4)
-    records, totals = read_steps(box)
-    assert totals.steps == 81
     assert all(map(parts_sum_to_duration, records))
 
 

@@ -3,7 +3,8 @@
 They do not raise. Each mistake is reported once, in a single line.
 """
 
-import json
+import contextlib
+import re
 
 import pytest
 
@@ -15,6 +16,10 @@ PREFIX = "zmon: "
 
 def zmon_lines(rank):
     return [line for line in rank.output.splitlines() if line.startswith(PREFIX)]
+
+
+def other_lines(rank):
+    return [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
 
 
 def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
@@ -40,60 +45,50 @@ def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
     assert "init, train, eval, checkpoint, done" in lines[1]
 
 
-def test_calls_before_attach_do_nothing(start_rank):
-    rank = start_rank("""
-        import zmon
-        with zmon.step(), zmon.activity("eval"):
-            zmon.phase("forward")
-            zmon.work(samples=1)
-        zmon.report(loss=1.0)
-        print("done")
-    """)
-    assert rank.wait() == 0
-    assert rank.output == "done\n"
-    assert not rank.boxes.exists()
+ATTACH = "from zmon.probe import attach_box\nprint(attach_box())"
+CANNOT_CREATE = "zmon: cannot create the black box {directory}.*ZMON_BOX_DIR.*"
+STEPS = "for _ in range(3):\n    with zmon.step():\n        zmon.phase('forward')\nprint('trained')"
+SMALL_FILES = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
+PRINTED = {  # script and environment → patterns of the lines that the rank prints; `{tmp}` is a folder with a file
+    "calls before attach do nothing": (
+        "with zmon.step(), zmon.activity('eval'):\n    zmon.phase('forward')\n    zmon.work(samples=1)\n"
+        "zmon.report(loss=1.0)\nzmon.plan(ranks=[{{}}])\nimport os\nprint(os.path.exists('{tmp}/boxes'))",
+        {}, ["False"],
+    ),
+    "second attach succeeds": (f"{ATTACH}\nprint(attach_box())", {}, ["True", "True"]),
+    "ZMON_DISABLED prevents attach": (ATTACH, {"ZMON_DISABLED": "1"}, ["False"]),
+    "no box in a regular file": (
+        f"{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "{tmp}/file"},
+        [CANNOT_CREATE.format(directory="{tmp}/file"), "False", "trained"],
+    ),
+    "no box where nobody may write": (
+        f"{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "/sys/zmon"},
+        [CANNOT_CREATE.format(directory="/sys/zmon"), "False", "trained"],
+    ),
+    "no box on a full disk": (
+        f"{SMALL_FILES}{ATTACH}\n{STEPS}", {"ZMON_BOX_DIR": "{tmp}/full"},
+        [CANNOT_CREATE.format(directory="{tmp}/full"), "False", "trained"],
+    ),
+    "job id that is not valid": (
+        ATTACH, {"ZMON_JOB_ID": "no/such id"}, ["zmon: the job id 'no/such id' is not usable.*", "False"]
+    ),
+    "labels that are too long are left out": (
+        ATTACH.replace("attach_box()", "attach_box(labels=dict(note='x' * 3000))"), {},
+        [".*at most 16 labels, with at most 128 bytes.*", "True"],
+    ),
+}  # fmt: skip
 
 
-def test_second_attach_succeeds_and_zmon_disabled_prevents_attach(start_rank):
-    twice = start_rank("from zmon.probe import attach_box\nprint(attach_box(), attach_box())")
-    assert twice.wait() == 0
-    assert twice.output == "True True\n"
-    disabled = start_rank("from zmon.probe import attach_box\nprint(attach_box())", ZMON_DISABLED="1")
-    assert disabled.wait() == 0
-    assert disabled.output == "False\n"
-
-
-@pytest.mark.parametrize("trouble", ["regular file", "read-only", "full"])
-def test_script_continues_if_no_box_can_be_created(start_rank, tmp_path, trouble):
+@pytest.mark.parametrize(("script", "env", "patterns"), PRINTED.values(), ids=PRINTED)
+def test_script_continues_and_prints(start_rank, tmp_path, script, env, patterns):
     (tmp_path / "file").write_text("")
-    directory = {"regular file": tmp_path / "file", "read-only": "/sys/zmon", "full": tmp_path / "full"}[trouble]
-    rank = start_rank(
-        f"""
-        import resource, zmon
-        from zmon import probe
-        if {trouble!r} == "full":
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
-        print(probe.attach_box())
-        for _ in range(3):
-            with zmon.step():
-                zmon.phase("forward")
-        print("trained")
-        """,
-        ZMON_BOX_DIR=str(directory),
-    )
+    env = {name: value.format(tmp=tmp_path) for name, value in env.items()}
+    rank = start_rank("import zmon\n" + script.replace("{tmp}", str(tmp_path)).replace("{{}}", "{}"), **env)
     assert rank.wait() == 0
-    complaint, *rest = rank.output.splitlines()
-    assert complaint.startswith(f"zmon: cannot create the black box {directory}")
-    assert "ZMON_BOX_DIR" in complaint
-    assert rest == ["False", "trained"]
-
-
-def test_invalid_job_id_is_reported_and_the_script_continues(start_rank):
-    rank = start_rank("from zmon import probe\nprint(probe.attach_box())", ZMON_JOB_ID="no/such id")
-    assert rank.wait() == 0
-    complaint, attached = rank.output.splitlines()
-    assert complaint.startswith("zmon: the job id 'no/such id' is not usable")
-    assert attached == "False"
+    lines = rank.output.splitlines()
+    assert len(lines) == len(patterns), lines
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern.replace("{tmp}", re.escape(str(tmp_path))), line)
 
 
 def test_attach_writes_the_identity_of_the_rank(start_rank):
@@ -106,21 +101,12 @@ def test_attach_writes_the_identity_of_the_rank(start_rank):
         ZMON_LABELS="owner=ann, model=dlrm,nonsense",
     )
     assert rank.wait() == 0
-    reader = BoxReader(rank.box)
-    identity = reader.identity()
-    reader.close()
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        identity = reader.identity()
     assert (identity.pid, identity.rank, identity.world_size, identity.job_id) == (rank.pid, 1, 4, "job")
     assert f"True {identity.launcher_pid}\n" == rank.output
     assert (identity.restart_count, identity.max_restarts) == (0, 3)
     assert identity.labels == {"owner": "ann", "model": "dlrm"}
-
-
-def test_labels_that_are_too_long_are_left_out_with_a_message(start_rank):
-    rank = start_rank("from zmon.probe import attach_box\nprint(attach_box(labels={'note': 'x' * 3000}))")
-    assert rank.wait() == 0
-    complaint, attached = rank.output.splitlines()
-    assert "at most 16 labels, with at most 128 bytes" in complaint
-    assert attached == "True"
 
 
 def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
@@ -137,9 +123,8 @@ def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
                 time.sleep(0.003)
     """)
     assert rank.wait() == 0
-    reader = BoxReader(rank.box)
-    records = read_records(reader)
-    reader.close()
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        records = read_records(reader)
     assert len(records) == 5
     for record in records:
         assert sum(record.measures.phases.values()) == pytest.approx(record.duration, abs=1e-9)
@@ -148,51 +133,21 @@ def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
         assert record.measures.samples == 32
 
 
-def test_checkpoint_that_failed_is_not_the_last_checkpoint(start_rank):
+def test_failed_checkpoint_or_activity_and_a_forked_worker_leave_no_trace(start_rank):
+    """A checkpoint that failed is not the last one, and a worker does not change the box of its rank."""
     rank = start_rank("""
-        import zmon
+        import os, zmon
         from zmon import probe
-        probe.attach_box()
-        try:
-            with zmon.activity("checkpoint"):
-                raise OSError("No space left on device")
-        except OSError:
-            print("trains on")
-        with zmon.step():
-            pass
-    """)
-    assert rank.wait() == 0
-    reader = BoxReader(rank.box)
-    assert read_totals(reader).last_checkpoint_time is None
-    reader.close()
-
-
-def test_exception_in_an_activity_restores_the_previous_activity(start_rank):
-    rank = start_rank("""
-        import json, os, zmon
-        from zmon import probe
-        from zmon.box.reader import BoxReader
+        from zmon.schema.names import ACTIVITIES
         probe.attach_box()
         with zmon.step():
             pass
-        try:
-            with zmon.activity("eval"):
-                raise ValueError
-        except ValueError:
-            pass
-        print(json.dumps(probe.current.activity))
-    """)
-    assert rank.wait() == 0
-    assert json.loads(rank.output) == 1
-
-
-def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
-    rank = start_rank("""
-        import os, sys, zmon
-        from zmon import probe
-        probe.attach_box()
-        with zmon.step():
-            pass
+        for activity in ("checkpoint", "eval"):
+            try:
+                with zmon.activity(activity):
+                    raise OSError("No space left on device")
+            except OSError:
+                print(ACTIVITIES[probe.current.activity])
         worker = os.fork()
         if not worker:
             for _ in range(10):
@@ -202,10 +157,10 @@ def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
         os.waitpid(worker, 0)
     """)
     assert rank.wait() == 0
-    reader = BoxReader(rank.box)
-    assert read_totals(reader).steps == 1
-    assert reader.report() == {}
-    reader.close()
+    assert rank.output == "train\ntrain\n"
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        totals = read_totals(reader)
+        assert (totals.last_checkpoint_time, totals.steps, reader.report()) == (None, 1, {})
 
 
 @pytest.mark.parametrize("edge", ["c", "python"])
@@ -231,8 +186,7 @@ def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank,
         ZMON_EDGE=edge,
     )
     assert rank.wait() == 0
-    lines = [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
-    assert lines == [
+    assert other_lines(rank) == [
         "declared {'bfloat16': 1.0}", f"{12 * 10**9} 2000", "{'float32': 0.25, 'bfloat16': 0.75}"
     ]  # fmt: skip
     first, second = zmon_lines(rank)
@@ -264,5 +218,4 @@ def test_odd_dtype_costs_the_operations_and_not_the_box_nor_the_samples(start_ra
         ZMON_EDGE=edge,
     )
     assert rank.wait() == 0
-    lines = [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
-    assert lines == [" 25 -1 15", "{'bfloat16': 0.5, 'float32': 0.5} {'bfloat16': 1.0}"]
+    assert other_lines(rank) == [" 25 -1 15", "{'bfloat16': 0.5, 'float32': 0.5} {'bfloat16': 1.0}"]

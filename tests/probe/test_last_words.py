@@ -3,190 +3,164 @@
 Last words record an exception, a plain exit or SIGTERM. A rank that was killed leaves none.
 """
 
+import contextlib
 import os
-import signal
+from dataclasses import dataclass
+from signal import SIGCONT, SIGINT, SIGKILL, SIGTERM
 
 import pytest
 
 from tests.boxes import eventually
 from zmon.box.reader import BoxReader
+from zmon.process import process_stat
 
 HEAD = """
 import atexit, os, signal, sys, time
 from zmon import probe
 """
 ATTACH = HEAD + "assert probe.attach_box()\n"
-
-
-def read_activity(rank):
-    reader = BoxReader(rank.box)
-    try:
-        return reader.now().activity
-    finally:
-        reader.close()
-
-
-def read_op_in_flight(rank):
-    reader = BoxReader(rank.box)
-    try:
-        return reader.now().op
-    finally:
-        reader.close()
-
-
-def test_exception_is_recorded_with_its_type_and_message(start_rank):
-    rank = start_rank(ATTACH + "raise ValueError('bad batch 17')\n")
-    assert rank.wait() == 1
-    words = rank.words()
-    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
-    assert read_activity(rank) == "init"
-    assert rank.output.endswith("ValueError: bad batch 17\n")
-
-
-@pytest.mark.parametrize("ending", ["", "sys.exit()", "sys.exit(0)", "sys.exit(None)"])
-def test_end_of_the_script_is_a_plain_exit(start_rank, ending):
-    rank = start_rank(ATTACH + ending + "\n")
-    assert rank.wait() == 0
-    assert (rank.words().kind, read_activity(rank)) == ("exit", "done")
-
-
-@pytest.mark.parametrize(("ending", "code"), [("sys.exit(3)", 3), ("sys.exit('bad data')", 1)])
-def test_exit_with_a_code_is_not_a_plain_exit(start_rank, ending, code):
-    """If such an exit counted as plain, its peers, which die of broken connections, would become the culprits."""
-    rank = start_rank(ATTACH + ending + "\n")
-    assert rank.wait() == code
-    words = rank.words()
-    assert (words.kind, words.type, words.message) == ("exception", "builtins.SystemExit", ending[9:-1].strip("'"))
-    assert read_activity(rank) == "init"
-
-
-def test_exit_caught_by_the_job_is_not_in_the_last_words(start_rank):
-    script = "try:\n    sys.exit(2)\nexcept SystemExit:\n    pass\nprobe.phase('forward')\n"
-    rank = start_rank(ATTACH + script)
-    assert rank.wait() == 0
-    assert rank.words().kind == "exit"
-
-
-def test_killed_rank_leaves_no_last_words(start_rank):
-    rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
-    rank.says("attached")
-    rank.signal(signal.SIGKILL)
-    assert rank.wait() == -signal.SIGKILL
-    assert rank.words() is None
-
-
-@pytest.mark.parametrize("handler", ["", "signal.signal(signal.SIGUSR1, lambda *_: None)\n"], ids=["alone", "others"])
-def test_last_words_of_a_signal_have_its_sender_and_the_stack(start_rank, handler):
-    """This needs the C module, which `make setup-dev` builds: it installs the compiler."""
-    rank = start_rank(ATTACH + handler + "print('attached', flush=True)\ntime.sleep(60)\n")
-    rank.says("attached")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait() == -signal.SIGTERM
-    words = rank.words()
-    assert (words.kind, words.sender_pid) == ("signal", os.getpid())
-    assert words.message.startswith("Stack (most recent call first)")
-
-
-HANDLER = """
-def end(*_):
-    raise RuntimeError("preempted")
-signal.signal(signal.SIGTERM, end)
-"""
-
-
-@pytest.mark.parametrize(
-    "script",
-    [HEAD + HANDLER + "assert probe.attach_box()\n", ATTACH + HANDLER],
-    ids=["handler before attach", "handler after attach"],
-)
-def test_exception_that_follows_a_signal_has_its_sender_if_the_job_handles_the_signal(start_rank, script):
-    rank = start_rank(script + "print('ready', flush=True)\ntime.sleep(60)\n")
-    rank.says("ready")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait() == 1
-    words = rank.words()
-    assert (words.kind, words.type, words.sender_pid) == ("exception", "builtins.RuntimeError", os.getpid())
-
-
-def test_exception_before_a_signal_has_no_sender(start_rank):
-    script = """
+WAIT = "print('ready', flush=True)\ntime.sleep(60)\n"
+RAISE = "raise ValueError('bad batch 17')\n"
+HIDE_C_MODULE = "import sys\nsys.modules['zmon.probe._signal_sender'] = None\n"
+HANDLERS = {
+    "raises": "def end(*_):\n    raise RuntimeError('preempted')\nsignal.signal(signal.SIGTERM, end)\n",
+    "exits": "def end(*_):\n    print('my handler', flush=True)\n    sys.exit(7)\nsignal.signal(signal.SIGTERM, end)\n",
+}
+HOOK = "sys.excepthook = lambda kind, error, trace: print('my hook', error, flush=True)\n"
+CATCHES_AN_EXIT = "try:\n    sys.exit(2)\nexcept SystemExit:\n    pass\nprobe.phase('forward')\n"
+SIGNALLED_WHILE_LEAVING = """
 atexit.register(time.sleep, 60)
 def hook(*_):
-    print("leaving", flush=True)
+    print("ready", flush=True)
 sys.excepthook = hook
 """
-    rank = start_rank(HEAD + script + "assert probe.attach_box()\nraise ValueError('bad batch')\n")
-    rank.says("leaving")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait() != 0
-    assert (rank.words().type, rank.words().sender_pid) == ("builtins.ValueError", None)
-
-
-def test_handler_of_the_job_runs_and_is_what_python_says_it_is(start_rank):
-    script = """
-seen = []
-handler = lambda *_: seen.append(1)
+HANDLES_SIGNALS = """
+signals = []
+handler = lambda *_: signals.append(1)
 assert signal.signal(signalnum=signal.SIGTERM, handler=handler) is signal.SIG_DFL
 assert signal.getsignal(signal.SIGTERM) is handler
 os.kill(os.getpid(), signal.SIGTERM)
 os.kill(os.getpid(), signal.SIGTERM)
-assert seen == [1, 1], seen
+assert signals == [1, 1], signals
 assert signal.signal(signal.SIGTERM, signal.SIG_IGN) is handler
 os.kill(os.getpid(), signal.SIGTERM)
 """
-    rank = start_rank(ATTACH + script)
-    assert rank.wait() == 0
-    assert rank.words().kind == "exit"
-
-
-def test_sender_of_a_signal_is_unknown_without_the_c_module(start_rank):
-    hidden = "import sys\nsys.modules['zmon.probe._signal_sender'] = None\n"
-    rank = start_rank(hidden + ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
-    rank.says("attached")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait() == -signal.SIGTERM
-    assert (rank.words().kind, rank.words().sender_pid) == ("signal", None)
-
-
-def test_worker_that_a_rank_has_forked_leaves_no_sender(start_rank):
-    script = """
+TERMINATES_A_WORKER = """
 child = os.fork()
 if not child:
     time.sleep(60)
-print("forked", flush=True)
 os.kill(child, signal.SIGTERM)
-print(os.WTERMSIG(os.waitpid(child, 0)[1]), flush=True)
+assert os.WTERMSIG(os.waitpid(child, 0)[1]) == 15
 """
-    rank = start_rank(ATTACH + script)
-    rank.says("forked")
-    rank.says("15")
-    assert rank.wait() == 0
-    assert rank.words().kind == "exit"
 
 
-def test_rank_that_calls_os_exit_leaves_no_last_words(start_rank):
-    rank = start_rank(ATTACH + "os._exit(1)\n")
-    assert rank.wait() == 1
-    assert rank.words() is None
+def blocked(statement):
+    """Return a script that is ready and then runs a statement for long."""
+    return f"def main():\n    exec({statement!r})\nprint('ready', flush=True)\nmain()\n"
 
 
-BLOCKS = {
-    "in a system call": "time.sleep(60)",
-    "in native code that holds the GIL": "import ctypes\nctypes.PyDLL(None).usleep(60_000_000)",
-    "at work": "while True: pass",
-}
+@dataclass(frozen=True)
+class Ending:
+    """A script that ends, by itself or by a signal once it is ready, and the last words that it leaves."""
+
+    script: str
+    code: int
+    kind: str = "exception"  # "": none
+    type: str = ""
+    message: str = ""  # a part of it
+    sent: int | None = None
+    sender: str = ""  # of a signal: "test", or "rank" itself
+    activity: str = "init"
+    output: str = ""  # a part of it
+    seconds: float = 20.0  # in which it ends
 
 
-@pytest.mark.parametrize("where", BLOCKS)
-def test_sigterm_ends_a_rank_at_once_and_leaves_its_stack(start_rank, where):
-    main = f"def main():\n    exec({BLOCKS[where]!r})\n"
-    rank = start_rank(ATTACH + main + "print('attached', flush=True)\nmain()\n")
-    rank.says("attached")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait(2.0) == -signal.SIGTERM
+def exception(script, name="ValueError", message="bad batch 17", code=1, **more):
+    return Ending(script, code, "exception", f"builtins.{name}", message, **more)
+
+
+def plain_exit(script, sender=""):
+    return Ending(script, 0, "exit", sender=sender, activity="done")
+
+
+def terminated(script, sender="test", message="Stack (most recent call first)", **more):
+    return Ending(script, -SIGTERM, "signal", "SIGTERM", message, SIGTERM, sender, **more)
+
+
+def terminated_at_once(statement):
+    return terminated(ATTACH + blocked(statement), message="main", seconds=2.0)
+
+
+ENDINGS = {
+    "exception": exception(ATTACH + RAISE, output="ValueError: bad batch 17\n"),
+    "end of the script": plain_exit(ATTACH),
+    "exit()": plain_exit(ATTACH + "sys.exit()"),
+    "exit(0)": plain_exit(ATTACH + "sys.exit(0)"),
+    "exit(None)": plain_exit(ATTACH + "sys.exit(None)"),
+    # If such an exit counted as plain, its peers, which die of broken connections, would become the culprits.
+    "exit with a code": exception(ATTACH + "sys.exit(3)", "SystemExit", "3", code=3),
+    "exit with a message": exception(ATTACH + "sys.exit('bad data')", "SystemExit", "bad data"),
+    "exit that the job catches": plain_exit(ATTACH + CATCHES_AN_EXIT),
+    "os._exit": Ending(ATTACH + "os._exit(1)", 1, ""),
+    "kill": Ending(ATTACH + WAIT, -SIGKILL, "", sent=SIGKILL),
+    "Ctrl-C": exception(ATTACH + WAIT, "KeyboardInterrupt", "", -SIGINT, sent=SIGINT),
+    # The sender needs the C module, which `make setup-dev` builds: it installs the compiler.
+    "SIGTERM": terminated(ATTACH + WAIT),
+    "SIGTERM beside handlers of others": terminated(ATTACH + "signal.signal(signal.SIGUSR1, lambda *_: None)\n" + WAIT),
+    "SIGTERM without the C module": terminated(HIDE_C_MODULE + ATTACH + WAIT, sender=""),
+    "SIGTERM in a system call": terminated_at_once("time.sleep(60)"),
+    "SIGTERM in native code that holds the GIL": terminated_at_once(
+        "import ctypes\nctypes.PyDLL(None).usleep(60_000_000)"
+    ),
+    "SIGTERM at work": terminated_at_once("while True: pass"),
+    "handler of before attach that raises": exception(
+        HEAD + HANDLERS["raises"] + "assert probe.attach_box()\n" + WAIT, "RuntimeError", "preempted",
+        sent=SIGTERM, sender="test",
+    ),
+    "handler of after attach that raises": exception(
+        ATTACH + HANDLERS["raises"] + WAIT, "RuntimeError", "preempted", sent=SIGTERM, sender="test"
+    ),
+    "handler of before attach that exits": exception(
+        HEAD + HANDLERS["exits"] + "assert probe.attach_box()\n" + WAIT, "SystemExit", "7", 7,
+        sent=SIGTERM, sender="test", output="my handler",
+    ),
+    "handler of after attach that exits": exception(
+        ATTACH + HANDLERS["exits"] + WAIT, "SystemExit", "7", 7, sent=SIGTERM, sender="test", output="my handler"
+    ),
+    "exception before a signal": exception(
+        HEAD + SIGNALLED_WHILE_LEAVING + "assert probe.attach_box()\n" + RAISE, code=-SIGTERM, sent=SIGTERM
+    ),
+    "handlers that do not end it": plain_exit(ATTACH + HANDLES_SIGNALS, sender="rank"),
+    # Packages such as rich and sentry replace the hook; the exception must still not look like a plain exit.
+    "exception, excepthook of before attach": exception(
+        HEAD + HOOK + "probe.attach_box()\n" + RAISE, output="my hook bad batch 17\n"
+    ),
+    "exception, excepthook of after attach": exception(ATTACH + HOOK + RAISE, output="my hook bad batch 17\n"),
+    "worker that was terminated": plain_exit(ATTACH + TERMINATES_A_WORKER),
+}  # fmt: skip
+
+
+def read_now(rank):
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        return reader.now()
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_last_words_say_how_a_rank_ended(start_rank, ending):
+    rank = start_rank(ending.script)
+    if ending.sent is not None:
+        rank.says("ready")
+        rank.signal(ending.sent)
+    assert rank.wait(ending.seconds) == ending.code
+    assert ending.output in rank.output
     words = rank.words()
-    assert (words.kind, words.type) == ("signal", "SIGTERM")
-    assert "main" in words.message
+    if not ending.kind:
+        assert words is None
+        return
+    assert (words.kind, words.type) == (ending.kind, ending.type)
+    assert ending.message in words.message
+    assert words.sender_pid == {"test": os.getpid(), "rank": rank.pid}.get(ending.sender)
+    assert read_now(rank).activity == ending.activity
 
 
 def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_path):
@@ -205,54 +179,11 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     ranks = [start_rank(script, number, 2, GLOO_SOCKET_IFNAME="lo") for number in range(2)]
     for rank in ranks:
         rank.says("joined")
-    assert eventually(lambda: read_op_in_flight(ranks[0]) == "all_reduce", 20)
-    ranks[0].signal(signal.SIGTERM)
-    assert ranks[0].wait(2.0) == -signal.SIGTERM
+    assert eventually(lambda: read_now(ranks[0]).op == "all_reduce", 20)
+    ranks[0].signal(SIGTERM)
+    assert ranks[0].wait(2.0) == -SIGTERM
     assert ranks[0].words().kind == "signal"
     assert "all_reduce" in ranks[0].words().message
-
-
-def test_sigint_is_recorded_as_a_keyboard_interrupt(start_rank):
-    rank = start_rank(ATTACH + "print('attached', flush=True)\ntime.sleep(60)\n")
-    rank.says("attached")
-    rank.signal(signal.SIGINT)
-    assert rank.wait() == -signal.SIGINT
-    assert rank.words().type == "builtins.KeyboardInterrupt"
-
-
-# -- the job's own handlers --------------------------------------------------------------------------------
-
-HANDLER = """
-def handler(number, frame):
-    print("my handler", flush=True)
-    sys.exit(7)
-signal.signal(signal.SIGTERM, handler)
-"""
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_sigterm_handler_of_the_job_is_called(start_rank, when):
-    steps = [HANDLER, "assert probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HANDLER]
-    rank = start_rank(HEAD + "".join(steps) + "print('attached', flush=True)\ntime.sleep(60)\n")
-    rank.says("attached")
-    rank.signal(signal.SIGTERM)
-    assert rank.wait() == 7
-    assert "my handler" in rank.output
-
-
-HOOK = "sys.excepthook = lambda kind, error, trace: print('my hook', error, flush=True)\n"
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_exception_is_recorded_if_the_job_has_an_excepthook(start_rank, when):
-    """Packages such as rich and sentry replace the hook; the exception must still not look like a plain exit."""
-    steps = [HOOK, "probe.attach_box()\n"] if when == "before" else ["probe.attach_box()\n", HOOK]
-    rank = start_rank(HEAD + "".join(steps) + "raise ValueError('bad batch 17')\n")
-    assert rank.wait() == 1
-    assert rank.output == "my hook bad batch 17\n"
-    assert read_activity(rank) != "done"
-    words = rank.words()
-    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
 
 
 # -- workers -----------------------------------------------------------------------------------------------
@@ -265,24 +196,26 @@ WORKERS = {
 }
 
 
-@pytest.mark.parametrize("ending", WORKERS)
-def test_end_of_a_forked_worker_leaves_no_last_words_in_its_rank(start_rank, ending):
-    rank = start_rank(
-        ATTACH
-        + "worker = os.fork()\n"
-        + f"if not worker:\n    {WORKERS[ending]}\n"
-        + "os.waitpid(worker, 0)\nprint('waited', flush=True)\ntime.sleep(60)\n"
+def test_end_of_a_forked_worker_leaves_no_last_words_in_its_rank(start_rank):
+    forks = "".join(
+        f"worker = os.fork()\nif not worker:\n    {ending}\nos.waitpid(worker, 0)\n"
+        f"print({how!r}, flush=True)\nos.kill(os.getpid(), signal.SIGSTOP)\n"
+        for how, ending in WORKERS.items()
     )
-    rank.says("waited")
-    assert rank.words() is None
-    assert read_activity(rank) == "init"
+    rank = start_rank(ATTACH + forks)
+    for how in WORKERS:
+        rank.says(how)
+        assert rank.words() is None, how
+        assert read_now(rank).activity == "init", how
+        assert eventually(lambda: process_stat(rank.pid).state == "T")
+        rank.signal(SIGCONT)
 
 
 def test_forked_worker_keeps_the_sigterm_handler_of_the_job(start_rank):
     rank = start_rank(
         HEAD
         + "probe.attach_box()\n"
-        + HANDLER
+        + HANDLERS["exits"]
         + "worker = os.fork()\n"
         + "if not worker:\n    os.kill(os.getpid(), signal.SIGTERM)\n    time.sleep(5)\n"
         + "print('worker ended', os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]), flush=True)\nos._exit(0)\n"
@@ -291,27 +224,14 @@ def test_forked_worker_keeps_the_sigterm_handler_of_the_job(start_rank):
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_end_of_a_rank_in_a_multiprocessing_child_is_a_plain_exit(start_rank, tmp_path, method):
-    """Ranks of torch.multiprocessing.spawn and notebooks are such children; a clean end must not look like a kill."""
-    (tmp_path / "child.py").write_text("from zmon import probe\ndef main():\n    assert probe.attach_box()\n")
-    rank = start_rank(
-        f"import multiprocessing, sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport child\n"
-        "if __name__ == '__main__':\n"
-        f"    worker = multiprocessing.get_context({method!r}).Process(target=child.main)\n"
-        "    worker.start()\n    worker.join()\n    print('ended', worker.exitcode)\n"
-    )
-    assert rank.wait() == 0
-    assert rank.says("ended") == "0"
-    assert rank.words() is not None
-    assert rank.words().kind == "exit"
-    assert read_activity(rank) == "done"
+@pytest.mark.parametrize(("end", "code"), [("", 0), (RAISE, 1)], ids=["ends", "raises"])
+def test_rank_in_a_multiprocessing_child_leaves_last_words(start_rank, tmp_path, method, end, code):
+    """Ranks of torch.multiprocessing.spawn and notebooks are such children; a clean end must not look like a kill.
 
-
-@pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_exception_in_a_multiprocessing_child_is_recorded(start_rank, tmp_path, method):
-    """The exception does not reach `sys.excepthook`, because multiprocessing prints it."""
+    Their exceptions do not reach `sys.excepthook`, because multiprocessing prints them.
+    """
     (tmp_path / "child.py").write_text(
-        "from zmon import probe\ndef main():\n    assert probe.attach_box()\n    raise ValueError('bad batch 17')\n"
+        f"from zmon import probe\ndef main():\n    assert probe.attach_box()\n    {end or 'pass'}\n"
     )
     rank = start_rank(
         f"import multiprocessing, sys\nsys.path.insert(0, {str(tmp_path)!r})\nimport child\n"
@@ -320,7 +240,8 @@ def test_exception_in_a_multiprocessing_child_is_recorded(start_rank, tmp_path, 
         "    worker.start()\n    worker.join()\n    print('ended', worker.exitcode, flush=True)\n"
     )
     assert rank.wait() == 0
-    assert rank.says("ended") == "1"
+    assert rank.says("ended") == str(code)
     words = rank.words()
-    assert (words.kind, words.type, words.message) == ("exception", "builtins.ValueError", "bad batch 17")
-    assert read_activity(rank) != "done"
+    expected = ("exception", "builtins.ValueError", "bad batch 17") if end else ("exit", "", "")
+    assert (words.kind, words.type, words.message) == expected
+    assert (read_now(rank).activity == "done") == (not end)

@@ -28,48 +28,69 @@ OPEN_MPI = {
 HYDRA = {"PMI_RANK": "5", "PMI_SIZE": "8", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "4", "ZMON_JOB_ID": "mpi"}
 
 
-def test_torchrun_provides_all_fields():
-    result = read_launch(TORCHRUN)
-    assert (result.job_id, result.attempt) == ("dlrm-17", 2)
-    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (5, 1, 8, 4)
-    assert (result.restart_count, result.max_restarts) == (2, 3)
+BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
+ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
+SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}  # mpirun is below one task of srun on each node
+PLACE = ("rank", "local_rank", "world_size", "local_world_size")
 
 
-def test_launcher_is_the_parent_process():
-    result = read_launch(TORCHRUN)
+def place(*numbers):
+    return dict(zip(PLACE, numbers, strict=True))
+
+
+LAUNCHES = {  # the environment of a rank, the arguments of its process group → what is read
+    "torchrun": (
+        TORCHRUN, {},
+        {"job_id": "dlrm-17", "attempt": 2, "restart_count": 2, "max_restarts": 3, "one_host": False}
+        | place(5, 1, 8, 4),
+    ),
+    "torchrun on one node": ({**TORCHRUN, "LOCAL_WORLD_SIZE": "8"}, {}, {"one_host": True}),
+    "Slurm": (
+        SLURM, {},
+        {"job_id": "slurm-991", "attempt": 0, "max_restarts": -1, "one_host": False} | place(6, 2, 8, 4),
+    ),
+    "Slurm on one node": ({**SLURM, "SLURM_JOB_NUM_NODES": "1"}, {}, {"one_host": True}),
+    "Open MPI": (OPEN_MPI, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
+    "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
+    "MPICH": (HYDRA, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
+    "MPICH in Slurm": ({**SLURM_AROUND, **HYDRA}, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
+    "no launcher: a single rank": ({}, {}, {"attempt": 0, "max_restarts": -1, "one_host": True} | place(0, 0, 1, 1)),
+    "by hand: unknown whether on one node": (BY_HAND, {}, {"one_host": False}),
+    "by hand, with a local master": ({**BY_HAND, "MASTER_ADDR": "127.0.0.1"}, {}, {"one_host": True}),
+    # The environment of a rank started by torch.multiprocessing.spawn describes its parent, if anything.
+    "spawned": ({"ZMON_JOB_ID": "x"}, {"rank": 3, "world_size": 8}, place(3, 3, 8, 0)),
+    "spawned, with a local master": (
+        {"ZMON_JOB_ID": "x", "MASTER_ADDR": "localhost"}, {"rank": 3, "world_size": 8},
+        {"local_rank": 3, "one_host": True},
+    ),
+    "spawned by a task of Slurm": (ONE_TASK_PER_NODE, {"rank": 5, "world_size": 8}, place(5, 1, 8, 4)),
+    "spawned by a task of mpirun": (
+        {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, {"rank": 9, "world_size": 16}, place(9, 9, 16, 0)
+    ),
+    "init method before a local master": (
+        BY_HAND | {"MASTER_ADDR": "localhost"},
+        {"rank": 1, "world_size": 4, "init_method": "tcp://10.0.0.7:29500"}, {"one_host": False},
+    ),
+    "init method is a file: ranks per node unknown": (
+        {}, {"rank": 1, "world_size": 4, "init_method": "file:///shared/meeting"},
+        {"local_world_size": 0, "one_host": False},
+    ),
+    "attempt that is set": ({**TORCHRUN, "ZMON_ATTEMPT": "9"}, {}, {"attempt": 9, "restart_count": 2}),
+    # A variable from a label that a pod does not have counts as unset.
+    "attempt that is empty": ({**TORCHRUN, "ZMON_ATTEMPT": ""}, {}, {"attempt": 2}),
+    "job id: the argument first": ({**SLURM, **TORCHRUN, "ZMON_JOB_ID": "mine"}, {"job_id": "a"}, {"job_id": "a"}),
+    "job id: then that of zmon": ({**SLURM, **TORCHRUN, "ZMON_JOB_ID": "mine"}, {}, {"job_id": "mine"}),
+    "job id: then that of Slurm": ({**SLURM, **TORCHRUN}, {}, {"job_id": "slurm-991"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("env", "arguments", "fields"), LAUNCHES.values(), ids=LAUNCHES)
+def test_launch_environment_is_read(env, arguments, fields):
+    result = read_launch(env, **arguments)
+    assert {name: getattr(result, name) for name in fields} == fields
+    assert result.job_id
     parent = process_stat(os.getppid())
     assert (result.launcher_pid, result.launcher_start_ticks) == (os.getppid(), parent.start_ticks if parent else 0)
-
-
-def test_slurm_provides_all_fields_except_restarts():
-    result = read_launch(SLURM)
-    assert (result.job_id, result.attempt, result.max_restarts) == ("slurm-991", 0, -1)
-    assert (result.rank, result.local_rank, result.world_size) == (6, 2, 8)
-    assert not result.one_host
-    assert read_launch({**SLURM, "SLURM_JOB_NUM_NODES": "1"}).one_host
-
-
-@pytest.mark.parametrize("mpirun", [OPEN_MPI, HYDRA], ids=["Open MPI", "MPICH"])
-@pytest.mark.parametrize("around", [{}, {**SLURM, "SLURM_PROCID": "0", "SLURM_NTASKS": "2"}], ids=["alone", "in Slurm"])
-def test_mpirun_takes_precedence_over_slurm(mpirun, around):
-    """Inside a Slurm allocation, mpirun starts its ranks below one task of srun on each node."""
-    result = read_launch({**around, **mpirun})
-    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (5, 1, 8, 4)
-    assert result.max_restarts == -1
-
-
-def test_rank_and_world_size_of_the_process_group_take_precedence():
-    """The environment of a rank started by torch.multiprocessing.spawn describes its parent, if anything."""
-    env = {"ZMON_JOB_ID": "x"}
-    result = read_launch(env, rank=3, world_size=8)
-    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (3, 3, 8, 0)
-    result = read_launch({**env, "MASTER_ADDR": "localhost"}, rank=3, world_size=8)
-    assert (result.local_rank, result.one_host) == (3, True)
-    task = {**SLURM, "SLURM_PROCID": "1", "SLURM_NTASKS": "2", "SLURM_LOCALID": "0"}  # one task on each of two nodes
-    result = read_launch(task, rank=5, world_size=8)
-    assert (result.rank, result.local_rank, result.local_world_size) == (5, 1, 4)
-    result = read_launch({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "1"}, rank=9, world_size=16)
-    assert (result.rank, result.local_rank, result.local_world_size) == (9, 9, 0)
 
 
 def test_process_group_equal_to_the_launcher_changes_no_field():
@@ -81,19 +102,6 @@ def test_process_group_equal_to_the_launcher_changes_no_field():
 def test_ranks_share_a_host_if_the_init_method_is_a_local_address(host):
     result = read_launch({}, rank=1, world_size=4, init_method=f"tcp://{host}")
     assert result.one_host
-    assert result.job_id
-
-
-def test_init_method_takes_precedence_over_a_local_master_address():
-    env = {"MASTER_ADDR": "localhost", "ZMON_JOB_ID": "x"}
-    assert not read_launch(env, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500").one_host
-    with pytest.raises(UsageError, match="no id"):
-        read_launch({}, rank=1, world_size=4, init_method="tcp://10.0.0.7:29500")
-
-
-def test_ranks_per_host_are_unknown_if_the_init_method_is_a_file():
-    result = read_launch({}, rank=1, world_size=4, init_method="file:///shared/meeting")
-    assert (result.local_world_size, result.one_host) == (0, False)
     assert result.job_id
 
 
@@ -128,40 +136,6 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     assert first.startswith("package-" if "package" in start else "train-")
 
 
-def test_ranks_share_a_host_only_if_that_is_certain():
-    assert read_launch({}).one_host
-    assert read_launch({**TORCHRUN, "LOCAL_WORLD_SIZE": "8"}).one_host
-    assert not read_launch(TORCHRUN).one_host
-    by_hand = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
-    assert not read_launch(by_hand).one_host
-    assert read_launch({**by_hand, "MASTER_ADDR": "127.0.0.1"}).one_host
-
-
-def test_script_without_a_launcher_is_a_single_rank_without_restarts():
-    result = read_launch({})
-    assert (result.rank, result.local_rank, result.world_size, result.local_world_size) == (0, 0, 1, 1)
-    assert (result.attempt, result.max_restarts) == (0, -1)
-
-
-def test_job_id_is_taken_from_the_first_available_source():
-    env = {**SLURM, **TORCHRUN, "ZMON_JOB_ID": "mine"}
-    assert read_launch(env, "explicit").job_id == "explicit"
-    assert read_launch(env).job_id == "mine"
-    del env["ZMON_JOB_ID"]
-    assert read_launch(env).job_id == "slurm-991"
-    del env["SLURM_JOB_ID"]
-    assert read_launch(env).job_id == "dlrm-17"
-
-
-def test_explicit_attempt_takes_precedence_over_the_restart_count():
-    result = read_launch({**TORCHRUN, "ZMON_ATTEMPT": "9"})
-    assert (result.attempt, result.restart_count) == (9, 2)
-
-
-def test_variable_from_a_label_that_a_pod_does_not_have_counts_as_unset():
-    assert read_launch({**TORCHRUN, "ZMON_ATTEMPT": ""}).attempt == 2
-
-
 def test_job_id_on_a_single_node_is_made_from_script_and_launch(monkeypatch):
     monkeypatch.setattr("sys.argv", ["/home/ann/train dlrm.py"])
     result = read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "8"})
@@ -181,22 +155,28 @@ def test_program_is_the_same_for_equal_commands_only(monkeypatch):
     assert programs[0].rpartition("-")[0] == programs[1].rpartition("-")[0]
 
 
-def test_several_nodes_without_a_job_id_are_refused():
+NO_ID = {**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"}
+
+
+@pytest.mark.parametrize(
+    ("env", "arguments", "part"),
+    [
+        (NO_ID, {}, "ZMON_JOB_ID"),
+        ({}, {"rank": 1, "world_size": 4, "init_method": "tcp://10.0.0.7:29500"}, "no id"),
+        ({**TORCHRUN, "RANK": "two"}, {}, "RANK='two'"),
+    ],
+    ids=["several nodes without an id", "several nodes by the init method", "invalid number"],
+)
+def test_launch_that_cannot_be_read_is_refused_in_a_line(env, arguments, part):
     with pytest.raises(UsageError) as caught:
-        read_launch({**TORCHRUN, "TORCHELASTIC_RUN_ID": "none"})
-    assert "ZMON_JOB_ID" in str(caught.value)
+        read_launch(env, **arguments)
+    assert part in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("job_id", ["a/b", "", "a b", "é", "x" * 65, "a\n"])
+# With "." or "..", a box would be outside the box directory, and no agent would read it.
+@pytest.mark.parametrize("job_id", ["a/b", "", "a b", "é", "x" * 65, "a\n", ".", ".."])
 def test_invalid_job_id_is_refused(job_id):
-    with pytest.raises(UsageError, match="not usable"):
-        check_job_id(job_id)
-
-
-@pytest.mark.parametrize("job_id", [".", ".."])
-def test_job_id_that_names_a_directory_above_is_refused(job_id):
-    """A box of such a job would be outside the box directory, and no agent would read the box."""
     with pytest.raises(UsageError, match="not usable"):
         check_job_id(job_id)
 
@@ -206,6 +186,3 @@ def test_valid_job_id_is_unchanged(job_id):
     assert check_job_id(job_id) == job_id
 
 
-def test_invalid_number_is_reported_with_its_variable():
-    with pytest.raises(UsageError, match="RANK='two'"):
-        read_launch({**TORCHRUN, "RANK": "two"})

@@ -32,8 +32,8 @@ def root(tmp_path):
 def left_box(root):
     """Return a function that makes the box of a rank; all its files are old unless `age` is False."""
 
-    def make(rank=0, holder=None, since_ns=0, age=True):
-        box = Box(root, Clock(since_ns), {"rank": rank}, holder)
+    def make(rank=0, holder=None, since=int, age=True):
+        box = Box(root, Clock(since()), {"rank": rank}, holder)
         (box.path.parent / PLAN_FILE).touch()
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(str(box.path.with_suffix(".sock")))
@@ -50,22 +50,33 @@ def make_old(folder):
             os.utime(os.path.join(parent, name), (LONG_AGO, LONG_AGO))  # noqa: PTH118
 
 
-def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets):
+@pytest.mark.parametrize("since", [int, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"])
+def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, since):
     left_box(0)
-    left_box(1)
+    left_box(1, since=since)
     sweep(root, sockets)
     assert list(root.iterdir()) == []
 
 
-def test_ranks_that_died_a_moment_ago_are_left_to_the_agent(left_box, root, sockets):
-    box = left_box(since_ns=time.monotonic_ns() - 60_000_000_000)  # the box itself is old: memory leaves no time
-    sweep(root, sockets)
-    assert box.path.exists()
+def of_another_user(box):
+    os.chown(box.path.parents[1], BOB, -1)
+    make_old(box.root)
 
 
-def test_folder_in_which_something_changed_is_left_alone(left_box, root, sockets):
-    box = left_box(age=False)
-    os.utime(box.path, (LONG_AGO, LONG_AGO))
+# What is left to the agent or to other ranks.
+LEFT_ALONE = {
+    # The box itself is old: writes to mapped memory leave its time alone.
+    "died a moment ago": ({"since": lambda: time.monotonic_ns() - 60_000_000_000}, lambda box: None),
+    "something changed in its folder": ({"age": False}, lambda box: os.utime(box.path, (LONG_AGO, LONG_AGO))),
+    "of another user": ({}, of_another_user),
+}
+
+
+@needs_root
+@pytest.mark.parametrize(("made", "change"), LEFT_ALONE.values(), ids=LEFT_ALONE)
+def test_box_is_left_alone(left_box, root, sockets, made, change):
+    box = left_box(**made)
+    change(box)
     sweep(root, sockets)
     assert box.path.exists()
 
@@ -101,15 +112,6 @@ def test_box_that_a_rank_begins_during_the_sweep_is_kept(left_box, root, sockets
     sweep(root, sockets)
     assert not box.path.exists()
     assert begun.exists()
-
-
-@needs_root
-def test_folder_of_another_user_is_left_alone(left_box, root, sockets):
-    box = left_box()
-    os.chown(box.path.parents[1], BOB, -1)
-    make_old(root)
-    sweep(root, sockets)
-    assert box.path.exists()
 
 
 def test_short_socket_of_a_killed_rank_is_deleted(root, sockets):

@@ -3,6 +3,7 @@
 An invalid plan is dropped. The size of the file is bounded for any number of ranks and tables.
 """
 
+import contextlib
 import json
 
 import pytest
@@ -33,20 +34,17 @@ def read_plan_file(rank):
 
 
 def read_dropped(rank):
-    reader = BoxReader(rank.box)
-    try:
+    with contextlib.closing(BoxReader(rank.box)) as reader:
         return read_totals(reader).dropped_records
-    finally:
-        reader.close()
 
 
 def test_rank_0_writes_its_plan_beside_its_box(start_rank):
     rank = start_rank(SCRIPT, world_size=2)
     assert rank.wait() == 0
     assert rank.output == ""
-    file, reader = read_plan_file(rank), BoxReader(rank.box)
-    assert file["run_uid"] == reader.identity().run_uid
-    reader.close()
+    file = read_plan_file(rank)
+    with contextlib.closing(BoxReader(rank.box)) as reader:
+        assert file["run_uid"] == reader.identity().run_uid
     assert file["plan"]["lookups"] == [7, None]
     assert file["plan"]["seconds"] == [None, 0.5]
     assert (file["plan"]["tables"], file["plan"]["num_tables"]) == ([["t3", "4"], []], [2, None])
@@ -61,13 +59,6 @@ def test_ranks_other_than_0_write_no_plan(start_rank):
     assert rank.wait() == 0
     assert (rank.output, read_dropped(rank)) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
-
-
-def test_plan_before_attach_does_nothing(start_rank):
-    rank = start_rank("import zmon\nzmon.plan(ranks=[{}])")
-    assert rank.wait() == 0
-    assert rank.output == ""
-    assert not rank.boxes.exists()
 
 
 MISUSE = {

@@ -7,95 +7,85 @@ import contextlib
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import current_state, ms, parts_sum_to_duration, read_sequences, read_steps, time_by_part
 from zmon.box import layout
-from zmon.probe.rank import DONE, EVAL, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
+from zmon.probe.rank import ACTIVITY_NUMBER, OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN
 from zmon.schema.names import PHASES
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
-FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 # -- a step is the sum of its parts ------------------------------------------------------------------------
 
 
-def test_collective_suspends_the_phase(box):
-    box.timeline.begin_step(None)
-    box.timeline.phase(BACKWARD)
-    box.clock.sleep(0.003)
-    assert box.timeline.enter_op(ALL_REDUCE, 0, 80, 80)
-    box.clock.sleep(0.005)
-    box.timeline.leave_op()
-    box.clock.sleep(0.002)
-    box.timeline.end_step()
-    (record,), _ = read_steps(box)
-    assert time_by_part(record.measures) == {"backward": 5, "all_reduce": 5}
-    assert parts_sum_to_duration(record)
-    assert ms(record.duration) == 10
+def act(box, words):
+    """Let a rank act: a number is milliseconds that pass, a phase is marked, a collective is entered, and so on.
+
+    `step` is a step with 10 ms of forward and 10 ms of an all-to-all.
+    """
+    line, before = box.timeline, None
+    actions = {
+        "begin": lambda: line.begin_step(None),
+        "end": line.end_step,
+        "leave": line.leave_op,
+        "step": lambda: box.steps(1),
+        "pending": lambda: setattr(line, "step_pending", True),
+    }
+    for word in words.split():
+        if word in actions:
+            actions[word]()
+        elif word in PHASE_NUMBER:
+            line.phase(PHASE_NUMBER[word])
+        elif word in OP_NUMBER:
+            line.enter_op(OP_NUMBER[word], 0, 80, 80)
+        elif word in ACTIVITY_NUMBER:
+            before = line.turn_to(ACTIVITY_NUMBER[word])
+        else:
+            box.clock.sleep(float(word) / 1000)
+    return before
 
 
-def test_time_between_steps_belongs_to_the_next_step(box):
-    box.steps(1)
-    box.clock.sleep(0.007)  # the rank loads the next batch, outside `with step()`
-    box.steps(1)
+STEP = {"forward": 10, "all_to_all": 10}
+STEPS = {  # what a rank does → milliseconds of each part of each step
+    "collective suspends the phase": ("begin backward 3 all_reduce 5 leave 2 end", [{"backward": 5, "all_reduce": 5}]),
+    # The rank loads the next batch, outside `with step()`.
+    "time between steps belongs to the next step": ("step 7 step", [STEP, {"other": 7} | STEP]),
+    "phase marked between steps counts for the next step": ("step data 4 step", [STEP, {"data": 4} | STEP]),
+    "evaluation between steps belongs to no step": ("step eval 100000 train 1 step", [STEP, {"other": 1} | STEP]),
+    "time between a step and an evaluation belongs to no step": ("step data 50000 eval train step", [STEP, STEP]),
+    "evaluation inside a step": ("begin 10 eval 1000 train 2 end", [{"other": 2}]),
+    # The second of two optimizers was skipped, so the step continues until evaluation ends it.
+    "pending step ends when the activity changes": ("begin 10 pending eval", [{"other": 10}]),
+    # The context of `zmon.step()` does not end a step that raised: the job skips the batch and begins another one.
+    "time of a step that raised belongs to the next step": (
+        "begin forward 10 step", [{"forward": 20, "all_to_all": 10}]
+    ),
+    # An optimizer may step in a callback of backward, while the rank waits in a collective.
+    "collective ends with its step": (
+        "begin all_reduce 10 end backward 5 leave end", [{"all_reduce": 10}, {"backward": 5}]
+    ),
+    "collective ends with its activity": ("begin all_reduce 10 train backward 5 leave end", [{"backward": 5}]),
+    "phase marked inside a collective begins after it": (
+        "begin all_reduce backward 1 leave 2 end", [{"all_reduce": 1, "backward": 2}]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "steps"), STEPS.values(), ids=STEPS)
+def test_parts_of_each_step_sum_to_it(box, words, steps):
+    act(box, words)
     records, totals = read_steps(box)
-    assert time_by_part(records[1].measures) == {"other": 7, "forward": 10, "all_to_all": 10}
-    assert [ms(record.duration) for record in records] == [20, 27]
-    assert records[1].start == pytest.approx(records[0].start + records[0].duration, abs=1e-8)
-    assert ms(totals.step_seconds) == 47
-
-
-def test_phase_marked_between_steps_counts_for_the_next_step(box):
-    box.steps(1)
-    box.timeline.phase(DATA)
-    box.clock.sleep(0.004)
-    box.steps(1)
-    assert time_by_part(read_steps(box)[0][1].measures)["data"] == 4
-
-
-def test_evaluation_between_steps_belongs_to_no_step(box):
-    box.steps(1)
-    before = box.timeline.turn_to(EVAL)
-    box.clock.sleep(100)
-    box.timeline.turn_to(before)
-    box.clock.sleep(0.001)
-    box.steps(1)
-    records, totals = read_steps(box)
-    assert before == TRAIN
-    assert ms(records[1].duration) == 21
-    assert parts_sum_to_duration(records[1])
-    assert ms(totals.step_seconds) == 41
-
-
-def test_evaluation_inside_a_step_leaves_a_step_with_a_correct_sum(box):
-    box.timeline.begin_step(None)
-    box.clock.sleep(0.010)
-    before = box.timeline.turn_to(EVAL)
-    box.clock.sleep(1)
-    box.timeline.turn_to(before)
-    box.clock.sleep(0.002)
-    box.timeline.end_step()
-    (record,), _ = read_steps(box)
-    assert ms(record.duration) == 2
-    assert parts_sum_to_duration(record)
-
-
-def test_pending_step_ends_when_the_activity_changes(box):
-    """The second of two optimizers was skipped, so the step continues until evaluation ends it."""
-    box.timeline.begin_step(None)
-    box.clock.sleep(0.010)
-    box.timeline.step_pending = True
-    box.timeline.turn_to(EVAL)
-    (record,), totals = read_steps(box)
-    assert ms(record.duration) == 10
-    assert totals.steps == 1
+    assert [time_by_part(record.measures) for record in records] == steps
+    assert [ms(record.duration) for record in records] == [sum(parts.values()) for parts in steps]
+    assert all(map(parts_sum_to_duration, records))
+    assert (totals.steps, ms(totals.step_seconds)) == (len(steps), sum(map(ms, (r.duration for r in records))))
     assert not box.timeline.step_pending
+
+
+def test_step_starts_when_the_step_before_has_ended(box):
+    act(box, "step 7 step")
+    first, second = read_steps(box)[0]
+    assert second.start == pytest.approx(first.start + first.duration, abs=1e-8)
 
 
 def test_collective_inside_a_collective_is_not_counted(box):
@@ -106,9 +96,7 @@ def test_collective_inside_a_collective_is_not_counted(box):
     assert not box.timeline.wait_op(ALL_REDUCE, 0, 1000)
     assert not box.timeline.enter_op_elsewhere(ALL_REDUCE, 0, 1000, 1000)
     box.timeline.count_op(ALL_REDUCE, 0, 1000, 1000)
-    box.clock.sleep(0.002)
-    box.timeline.leave_op()
-    box.timeline.end_step()
+    act(box, "2 leave end")
     (record,), _ = read_steps(box)
     assert list(record.measures.ops) == ["all_to_all"]
     op = record.measures.ops["all_to_all"]
@@ -120,8 +108,7 @@ def test_asynchronous_collective_is_exposed_during_the_wait_only(box):
     box.timeline.enter_op(ALL_REDUCE, 0, 10, 20)
     issued = box.timeline.issue()
     box.timeline.leave_op(in_flight=True)
-    box.timeline.phase(BACKWARD)
-    box.clock.sleep(0.010)
+    act(box, "backward 10")
     assert box.timeline.wait_op(ALL_REDUCE, 0, 30)
     box.clock.sleep(0.004)
     box.timeline.leave_op(issued)
@@ -136,79 +123,32 @@ def test_asynchronous_collective_is_exposed_during_the_wait_only(box):
 def test_collective_without_a_wait_has_bytes_and_no_time(box):
     box.timeline.begin_step(None)
     box.timeline.count_op(ALL_REDUCE, 0, 10, 20)
-    box.clock.sleep(0.001)
-    box.timeline.end_step()
+    act(box, "1 end")
     (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
     assert (op.count, op.sent_bytes, op.received_bytes, op.exposed_seconds, op.inflight_seconds) == (1, 10, 20, 0, 0)
     assert time_by_part(record.measures) == {"other": 1}
 
 
-def test_time_of_a_step_that_raised_belongs_to_the_next_step(box):
-    """The context of `zmon.step()` does not end a step that raised."""
-    box.timeline.begin_step(None)
-    box.timeline.phase(FORWARD)
-    box.clock.sleep(0.010)
-    box.steps(1)  # the job skips the batch and calls `begin_step` again, without `end_step`
-    (record,), totals = read_steps(box)
-    assert ms(record.duration) == 30
-    assert parts_sum_to_duration(record)
-    assert totals.steps == 1
-
-
-@pytest.mark.parametrize("turn", ["end_step", "turn_to"])
-def test_collective_ends_with_its_step_or_activity(box, turn):
-    """An optimizer may step in a callback of backward, while the rank waits in a collective."""
-    box.timeline.begin_step(None)
-    box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
-    box.clock.sleep(0.010)
-    box.timeline.end_step() if turn == "end_step" else box.timeline.turn_to(TRAIN)
-    box.timeline.phase(BACKWARD)
-    box.clock.sleep(0.005)
-    box.timeline.leave_op()
-    box.timeline.end_step()
-    record = read_steps(box)[0][-1]
-    assert time_by_part(record.measures) == {"backward": 5}
-    assert parts_sum_to_duration(record)
-
-
-def test_phase_marked_inside_a_collective_begins_after_the_collective(box):
-    box.timeline.begin_step(None)
-    box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
-    box.timeline.phase(BACKWARD)
+def test_phase_marked_inside_a_collective_is_shown_after_it(box):
+    act(box, "begin all_reduce backward")
     assert current_state(box).op == "all_reduce"
-    box.clock.sleep(0.001)
-    box.timeline.leave_op()
+    act(box, "leave")
     assert current_state(box).phase == "backward"
-    box.clock.sleep(0.002)
-    box.timeline.end_step()
-    assert time_by_part(read_steps(box)[0][0].measures) == {"all_reduce": 1, "backward": 2}
+    act(box, "end")
+    assert current_state(box).phase == PHASES[OTHER]
 
 
-def test_totals_are_the_sums_of_the_records(box):
-    for number in range(5):
-        box.timeline.begin_step(None)
-        box.ledger.work(32, 100 + number)
-        box.steps(1)
-    records, totals = read_steps(box)
-    assert totals.measures.samples == sum(record.measures.samples for record in records) == 160
-    assert totals.measures.lookups == sum(record.measures.lookups for record in records) == 510
-    whole, each = totals.measures.ops["all_to_all"], [record.measures.ops["all_to_all"] for record in records]
-    assert (whole.count, whole.sent_bytes, whole.received_bytes) == (5, 500, 300)
-    assert whole.sent_bytes == sum(op.sent_bytes for op in each)
-    assert whole.exposed_seconds == pytest.approx(sum(op.exposed_seconds for op in each), abs=1e-9)
-    assert whole.inflight_seconds == pytest.approx(whole.exposed_seconds, abs=1e-9)
+def test_change_of_activity_returns_the_activity_before(box):
+    assert act(box, "step eval") == TRAIN
 
 
 def test_collective_outside_steps_is_counted_in_the_totals_only(box):
-    box.timeline.enter_op(OP_NUMBER["broadcast"], 0, 8, 0)
-    box.clock.sleep(0.5)
-    box.timeline.leave_op()
-    box.steps(1)
+    act(box, "broadcast 500 leave step")
     (record,), totals = read_steps(box)
     assert "broadcast" not in record.measures.ops
     broadcast = totals.measures.ops["broadcast"]
-    assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 8, 0.0)  # only steps have time
+    assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 80, 0.0)  # only steps have time
     assert ms(totals.step_seconds) == 20
 
 
@@ -235,18 +175,13 @@ def test_lease_is_renewed_at_the_end_of_a_step_and_not_at_its_begin(box):
 
 
 def test_activity_begins_when_the_rank_changes_its_activity(box):
-    box.steps(1)
-    box.clock.sleep(1)
-    box.timeline.turn_to(EVAL)
-    box.clock.sleep(3)
+    act(box, "step 1000 eval 3000")
     assert current_state(box).activity == "eval"
     assert ms((box.clock.ns - current_state(box).activity_since) * 1e-9) == 3000
 
 
 def test_rank_that_ended_inside_a_collective_has_no_collective_in_flight(box):
-    box.timeline.begin_step(None)
-    box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
-    box.timeline.turn_to(DONE)
+    act(box, "begin all_reduce done")
     assert (current_state(box).activity, current_state(box).op) == ("done", None)
 
 
@@ -259,10 +194,13 @@ def test_sequence_counts_per_group(box):
     assert (read_sequences(box)[first], read_sequences(box)[second]) == (2, 4)
 
 
-def test_waiting_for_a_collective_does_not_advance_the_sequence(box):
+def test_waiting_and_point_to_point_do_not_advance_the_sequence(box):
+    """Only two members of a group take part in a send, so the sequences of the others would differ."""
     group = box.timeline.group("0", 4)
     box.timeline.wait_op(ALL_REDUCE, group, 8)
     assert (current_state(box).op, current_state(box).num_bytes, current_state(box).sequence) == ("all_reduce", 8, 1)
+    box.timeline.leave_op()
+    box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
     box.timeline.leave_op()
     assert read_sequences(box)[group] == 0
 
@@ -276,19 +214,6 @@ def test_ninth_group_has_no_number_and_does_not_change_the_others(box):
     assert set(read_sequences(box).values()) == {0}
 
 
-def test_point_to_point_does_not_advance_the_sequence(box):
-    """Only two members of a group take part in a send, so the sequences of the others would differ."""
-    group = box.timeline.group("0", 4)
-    box.timeline.enter_op(OP_NUMBER["send"], group, 8, 0)
-    box.timeline.leave_op()
-    assert read_sequences(box)[group] == 0
-
-
-def test_phase_after_a_step_is_other(box):
-    box.steps(1)
-    assert current_state(box).phase == PHASES[OTHER]
-
-
 @pytest.mark.parametrize("number", ["seven", 1.5, 2**70, float("nan"), float("inf"), -1, object()])
 def test_invalid_step_number_loses_no_later_step(box, number):
     with contextlib.suppress(TypeError, ValueError, OverflowError):  # zmon.step() reports it once and continues
@@ -298,3 +223,22 @@ def test_invalid_step_number_loses_no_later_step(box, number):
     box.timeline.end_step()
     box.steps(2)
     assert [record.step for record in read_steps(box)[0]][-3:] == [7, 8, 9]
+
+
+# -- activities between steps ------------------------------------------------------------------------------
+
+
+def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
+    begin = box.clock.ns
+    act(box, "3000 step 480 step 250 eval 7000 checkpoint 2000 train step eval")
+    act(box, "1000 done")
+    totals = read_steps(box)[1]
+    assert totals.between_seconds == pytest.approx({"init": 3, "train": 0.25, "eval": 8, "checkpoint": 2}, abs=1e-6)
+    assert totals.step_seconds == pytest.approx(0.54, abs=1e-6)
+    age = (box.clock.ns - begin) * 1e-9
+    assert totals.step_seconds + sum(totals.between_seconds.values()) == pytest.approx(age, abs=1e-6)
+
+
+def test_current_activity_is_not_yet_included(box):
+    act(box, "step eval 7000")
+    assert "eval" not in read_steps(box)[1].between_seconds

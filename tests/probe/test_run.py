@@ -38,15 +38,45 @@ def assert_single_line(err, *parts):
 # -- the command is unchanged ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [0, 3, 255])
-def test_exit_code_and_output_are_those_of_the_command(job, code):
-    script = f"import sys, torch; print('out'); print('err', file=sys.stderr); sys.exit({code})"
-    assert job.run_both_ways(*python(script)).returncode == code
-    assert len(job.watched) == 1
+EXITS = "import sys, torch; print('out'); print('err', file=sys.stderr); sys.exit({})"
+OWN_SITE = {"path/sitecustomize.py": "print('own', __name__)\nmark = 1\n"}
+SCRIPT = {"script.py": "import sys, torch; print(sys.argv[1:], sys.path[0])"}
+BOTH_WAYS = {  # files and command → exit code, begin of the output, and how many processes are watched
+    **{f"exit code {code}": ({}, python(EXITS.format(code)), code, b"out\n", 1) for code in (0, 3, 255)},
+    "killed by a signal": ({}, python("import os, torch; os.kill(os.getpid(), 9)"), -9, b"", 1),
+    "stdin": ({}, ["cat"], 0, b"typed\n", 0),
+    # Python ignores SIGPIPE; with that, `yes | head` in the command would report a broken pipe.
+    "ignored signals": ({}, ["grep", "SigIgn", "/proc/self/status"], 0, b"SigIgn", 0),
+    "pipe that breaks": ({}, ["bash", "-c", "yes | head -1"], 0, b"y\n", 0),
+    "no import of torch, no module of zmon": (
+        {}, python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))"), 0, b"[", 0
+    ),
+    "script": (SCRIPT, [sys.executable, "script.py", "x"], 0, b"['x']", 1),
+    "module": (SCRIPT, [sys.executable, "-m", "script", "x"], 0, b"['x']", 1),
+    "options of Python": (SCRIPT, [sys.executable, "-u", "-X", "dev", "script.py"], 0, b"[]", 1),
+    "isolated Python runs unwatched": ({}, [sys.executable, "-I", "-c", "print('works')"], 0, b"works\n", 0),
+    "sitecustomize of the job runs and can be imported": (
+        OWN_SITE, python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"),
+        0, b"own sitecustomize\n1 ", 1,
+    ),
+    "sitecustomize of the job fails": ({"path/sitecustomize.py": "1 / 0"}, python("print('runs')"), 0, b"runs\n", 0),
+    "sitecustomize of the job cannot import": (
+        {"path/sitecustomize.py": "import nowhere"}, python("print('runs')"), 0, b"runs\n", 0
+    ),
+    "sitecustomize of the job imports torch": ({"path/sitecustomize.py": "import torch"}, python("pass"), 0, b"", 1),
+    "torch is searched and not imported": (
+        {}, python("import importlib.util; print(importlib.util.find_spec('torch').origin)"), 0, b"/", 0
+    ),
+}  # fmt: skip
 
 
-def test_signal_that_kills_the_command_is_its_exit_status(job):
-    assert job.run_both_ways(*python("import os, torch; os.kill(os.getpid(), 9)")).returncode == -9
+@pytest.mark.parametrize(("files", "command", "code", "output", "watched"), BOTH_WAYS.values(), ids=BOTH_WAYS)
+def test_command_does_the_same_as_without_zmon(job, files, command, code, output, watched):
+    for name, text in files.items():
+        job.write(job.root / name, text)
+    done = job.run_both_ways(*command)
+    assert (done.returncode, done.stdout[: len(output)]) == (code, output)
+    assert len(job.watched) == watched
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -64,20 +94,10 @@ def test_signal_reaches_the_command(job, number):
     assert process.wait(20) == {signal.SIGTERM: 7, signal.SIGINT: 8}[number]
 
 
-def test_stdin_reaches_the_command(job):
-    assert job.run_both_ways("cat").stdout == b"typed\n"
-
-
 def test_arguments_reach_the_command_unchanged(job):
     words = ["a b", "--", "--job-id", "-x", "", "*", "é", "--label=1"]
     done = job.run_both_ways(*python("import json, sys; print(json.dumps(sys.argv[1:]))"), *words)
     assert json.loads(done.stdout) == words
-
-
-def test_ignored_signals_are_not_inherited(job):
-    """Python ignores SIGPIPE; with that, `yes | head` in the command would report a broken pipe."""
-    assert job.run_both_ways("grep", "SigIgn", "/proc/self/status").returncode == 0
-    assert job.run_both_ways("bash", "-c", "yes | head -1").stderr == b""
 
 
 def test_command_has_no_new_variables_except_those_of_zmon(job):
@@ -103,42 +123,6 @@ def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
     assert watched == bare
 
 
-def test_python_without_torch_import_imports_no_module_of_zmon(job):
-    assert job.run_both_ways(*python("import sys; print(sorted(set(sys.modules) - {'sitecustomize'}))")).returncode == 0
-    assert job.watched == []
-
-
-@pytest.mark.parametrize("arguments", [["script.py", "x"], ["-m", "script", "x"], ["-u", "-X", "dev", "script.py"]])
-def test_script_module_and_options_of_python_are_watched(job, arguments):
-    job.write(job.root / "script.py", "import sys, torch; print(sys.argv[1:], sys.path[0])")
-    assert job.run_both_ways(sys.executable, *arguments).returncode == 0
-    assert len(job.watched) == 1
-
-
-def test_isolated_python_runs_unwatched(job):
-    assert job.run_both_ways(sys.executable, "-I", "-c", "print('works')").stdout == b"works\n"
-    assert job.watched == []
-
-
-def test_sitecustomize_of_the_job_runs_and_can_be_imported(job):
-    job.write(job.path / "sitecustomize.py", "print('own', __name__)\nmark = 1\n")
-    done = job.run_both_ways(*python("import sitecustomize, torch; print(sitecustomize.mark, sitecustomize.__file__)"))
-    assert done.stdout.startswith(b"own sitecustomize\n1 ")
-    assert len(job.watched) == 1
-
-
-@pytest.mark.parametrize("failure", ["1 / 0", "import nowhere"])
-def test_sitecustomize_of_the_job_fails_as_without_zmon(job, failure):
-    job.write(job.path / "sitecustomize.py", failure)
-    job.run_both_ways(*python("print('runs')"))
-
-
-def test_torch_imported_by_the_sitecustomize_of_the_job_is_watched(job):
-    job.write(job.path / "sitecustomize.py", "import torch")
-    assert job.run_both_ways(*python("pass")).returncode == 0
-    assert len(job.watched) == 1
-
-
 # -- messages ----------------------------------------------------------------------------------------------
 
 
@@ -152,19 +136,16 @@ def test_environment_without_torch_is_reported_once_and_the_command_runs(job):
     assert_single_line(done.stderr, "venv/bin/python", "no torch")
 
 
-def test_torch_that_is_too_old_is_reported_once(job):
+def test_torch_or_python_that_is_too_old_is_reported_once(job):
     job.write(job.path / "torch.py", '__version__ = "2.8.1"')
-    done = job.run(*python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])"))
+    twice = python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])")
+    done = job.run(*twice)
     assert done.returncode == 0
     assert_single_line(done.stderr, "torch 2.8.1", "2.9")
-    assert job.watched == []
-
-
-def test_python_that_is_too_old_is_reported_once(job):
     file = job.zmon / "probe/autoload/sitecustomize.py"
     file.write_text(file.read_text().replace("OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (9, 0)"))
-    done = job.run(*python("import torch; print('runs')"))
-    assert (done.returncode, done.stdout) == (0, "runs\n")
+    done = job.run(*twice)
+    assert done.returncode == 0
     assert_single_line(done.stderr, "too old", "3.11")
     assert job.watched == []
 

@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.boxes import Box
 from tests.probe.reading import read_steps
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, TRAIN
 
 
 @pytest.fixture
-def box(tmp_path):
-    box = Box(tmp_path)
+def box(box):
     box.timeline.turn_to(TRAIN)
     return box
 
@@ -19,32 +17,37 @@ def samples_of_steps(box):
     return [record.measures.samples for record in records], totals.measures.samples
 
 
-def call_model(counter, model, samples, backward=True):
+def call_model(counter, model, samples, backward=1):
     counter.call(model, samples)
-    if backward:
+    for _ in range(backward):
         counter.end_backward()
 
 
-def test_batches_of_one_step_are_added_up(box):
-    for batches in ([8], [8, 8], [8, 3]):
-        for batch in batches:
-            box.ledger.samples.load(1, batch)
+STEPS = {  # what each step loads and calls, as `load DATA_SET SAMPLES` or `call MODEL SAMPLES` → samples and source
+    "batches of one step are added up": (
+        ["load 1 8", "load 1 8, load 1 8", "load 1 8, load 1 3"], [8, 16, 11], "loader"
+    ),
+    "step without a batch is unknown and not zero": ([""], [None], ""),
+    "two data sets side by side are not added up": (
+        ["load 1 8, load 2 56, load 1 8, load 2 56"], [112], "loader"
+    ),
+    "input of the model counts only if no loader is known": (
+        ["call 1 4", "call 1 4, load 1 8", "call 1 4"], [4, 8, None], "loader"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("steps", "samples", "source"), STEPS.values(), ids=STEPS)
+def test_samples_are_inferred(box, steps, samples, source):
+    counter = box.ledger.samples
+    for step in steps:
+        for act in filter(None, step.split(", ")):
+            what, which, number = act.split()
+            counter.load(int(which), int(number)) if what == "load" else call_model(counter, int(which), int(number))
         box.timeline.end_step()
-    assert samples_of_steps(box) == ([8, 16, 11], 35)
-    assert box.ledger.samples.source == "loader"
-
-
-def test_step_without_a_batch_has_unknown_samples_and_not_zero(box):
-    box.timeline.end_step()
-    assert samples_of_steps(box) == ([None], None)
-    assert box.ledger.samples.source == ""
-
-
-def test_two_data_sets_side_by_side_are_not_added_up(box):
-    for data_set, samples in ((1, 8), (2, 56), (1, 8), (2, 56)):
-        box.ledger.samples.load(data_set, samples)
-    box.timeline.end_step()
-    assert samples_of_steps(box)[0] == [112]
+    known = [number for number in samples if number is not None]
+    assert samples_of_steps(box) == (samples, sum(known) if known else None)
+    assert counter.source == source
 
 
 def test_job_that_reports_its_samples_ends_the_inference(box):
@@ -76,25 +79,15 @@ def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
     assert samples_of_steps(box)[0] == [8, 8, 7]
 
 
-def test_input_of_the_model_counts_only_if_no_loader_is_known(box):
-    counter = box.ledger.samples
-    for loads in (False, True, False):
-        call_model(counter, 1, 4)
-        if loads:
-            counter.load(1, 8)
-        box.timeline.end_step()
-    assert samples_of_steps(box)[0] == [4, 8, None]
-    assert counter.source == "loader"
-
-
 @pytest.mark.parametrize(
     ("calls", "samples"),
     [
-        ([(1, 8, True)], 8),
-        ([(1, 8, True), (1, 8, True)], 16),  # gradient accumulation
-        ([(1, 8, False), (1, 8, True)], 8),  # two views of the same samples
-        ([(1, 8, True), (2, 64, True)], 8),  # a second model, behind the first
-        ([(1, 8, False)], None),  # nothing was trained
+        ([(1, 8, 1)], 8),
+        ([(1, 8, 2)], 8),  # two losses
+        ([(1, 8, 1), (1, 8, 1)], 16),  # gradient accumulation
+        ([(1, 8, 0), (1, 8, 1)], 8),  # two views of the same samples
+        ([(1, 8, 1), (2, 64, 1)], 8),  # a second model, behind the first
+        ([(1, 8, 0)], None),  # nothing was trained
     ],
 )
 def test_calls_of_the_model_are_counted_with_its_backward_passes(box, calls, samples):

@@ -2,19 +2,11 @@
 
 from threading import Barrier, Thread
 
-import pytest
-
-from tests.boxes import Box
 from tests.probe.reading import current_state, parts_sum_to_duration, read_steps, time_by_part
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]
-
-
-@pytest.fixture
-def box(tmp_path):
-    return Box(tmp_path)
 
 
 def start_threads(number, work):
@@ -48,12 +40,8 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     for thread in start_threads(1, call_timeline):
         thread.join(10)
     box.clock.sleep(0.001)
-    assert (current_state(box).phase, current_state(box).op, current_state(box).activity, current_state(box).step) == (
-        "forward",
-        None,
-        "train",
-        1,
-    )
+    state = current_state(box)
+    assert (state.phase, state.op, state.activity, state.step) == ("forward", None, "train", 1)
     box.timeline.end_step()
     assert answers == [False]
     (record,), _ = read_steps(box)

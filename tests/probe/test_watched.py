@@ -4,10 +4,12 @@ The import of torch works as without zmon.
 """
 
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
 
+from tests.foreign_environment import assert_ranks_are_watched, make_environment
 from tests.probe.run_job import RANK, Job, python
 
 
@@ -33,11 +35,6 @@ def test_module_and_loader_of_torch_are_unchanged(job):
     assert len(job.watched) == 1
 
 
-def test_torch_that_is_searched_but_not_imported_is_not_watched(job):
-    job.run_both_ways(*python("import importlib.util; print(importlib.util.find_spec('torch').origin)"))
-    assert job.watched == []
-
-
 def test_broken_torch_fails_as_without_zmon_and_a_second_torch_is_watched(job):
     job.write(job.path / "torch.py", "raise ImportError('no libcuda', name='libcuda')")
     job.write(job.root / "good/torch.py", "__version__ = '2.13.0'")
@@ -54,46 +51,45 @@ def test_broken_torch_fails_as_without_zmon_and_a_second_torch_is_watched(job):
     assert len(job.watched) == 1
 
 
-def test_finder_of_the_job_may_search_all_finders(job):
-    """Some tracing libraries use such a finder to wait for the import of a module, as zmon does."""
-    job.write(job.path / "sitecustomize.py", """
-        import importlib.util, sys
+# Some tracing libraries use such a finder to wait for the import of a module, as zmon does.
+SEARCHES = """
+    self.searching = True
+    spec = importlib.util.find_spec(name)
+    self.searching = False
+    return spec
+"""
+FINDER = """
+import importlib.util, sys
 
-        class Finder:
-            searching = False
+class Finder:
+    searching = False
 
-            def find_spec(self, name, path=None, target=None):
-                if name == "torch" and not self.searching:
-                    self.searching = True
-                    spec = importlib.util.find_spec(name)
-                    self.searching = False
-                    return spec
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" and not self.searching:
+            {action}
 
-        sys.meta_path.insert(0, Finder())
-        sys.meta_path.append(Finder())
-    """)  # fmt: skip
-    assert job.run_both_ways(*python("import torch; print(torch.__version__)")).returncode == 0
-    assert len(job.watched) == 1
+sys.meta_path.insert(0, Finder())
+sys.meta_path.append(Finder())
+"""
+IMPORT = """
+    try:
+        import torch
+        print(torch.__version__)
+    except KeyError as error:
+        print("as ever", error)
+"""
 
 
-def test_failing_finder_of_the_job_fails_as_without_zmon(job):
-    job.write(job.path / "sitecustomize.py", """
-        import sys
-
-        class Finder:
-            def find_spec(self, name, path=None, target=None):
-                if name == "torch":
-                    raise KeyError(name)
-
-        sys.meta_path.insert(0, Finder())
-    """)  # fmt: skip
-    done = job.run_both_ways(*python("""
-        try:
-            import torch
-        except KeyError as error:
-            print("as ever", error)
-    """))  # fmt: skip
-    assert done.stdout == b"as ever 'torch'\n"
+@pytest.mark.parametrize(
+    ("action", "output", "watched"),
+    [(SEARCHES, b"2.13.0+cpu\n", 1), ("raise KeyError(name)", b"as ever 'torch'\n", 0)],
+    ids=["searches all finders", "fails"],
+)
+def test_finder_of_the_job_works_as_without_zmon(job, action, output, watched):
+    indented = textwrap.indent(textwrap.dedent(action), " " * 12).strip()
+    job.write(job.path / "sitecustomize.py", FINDER.format(action=indented))
+    assert job.run_both_ways(*python(IMPORT)).stdout == output
+    assert len(job.watched) == watched
 
 
 def test_children_are_watched_unless_their_parent_is_a_rank(job):
@@ -209,3 +205,10 @@ def test_environment_is_restored_if_no_box_can_be_created(real_torch):
     (line,) = done.stderr.splitlines()
     assert line.startswith("zmon: cannot create the black box")
     assert "may write" in line
+
+
+@pytest.mark.e2e
+def test_ranks_in_an_environment_without_zmons_dependencies_are_watched(tmp_path):
+    """The environment of the job has torch, and none of what zmon depends on."""
+    python = make_environment(tmp_path / "foreign")
+    assert_ranks_are_watched([sys.executable, "-m", "zmon", "run"], python, tmp_path)

@@ -36,20 +36,39 @@ def predicted(points, ranks, samples, **others):
     return fit(points, OPS, **{"ranks_per_host": 4, **others}).predict(ranks, samples)
 
 
-def test_step_of_four_ranks_is_predicted_from_one_and_two_ranks():
-    points = [point(1, 512), point(2, 512), point(2, 1024)]
-    for samples in (512, 2048):
-        expected = point(4, samples)
-        result = predicted(points, 4, samples)
-        assert result.seconds == pytest.approx(expected.seconds, rel=1e-6)
-        assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=1e-6)
+CROWDED = {"work": replace(WORK, processors_per_host=2)}
+LATE = {"links": Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))}
+BENCH = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
+ONE_AND_TWO, HOSTS = [(1, 512), (2, 512), (2, 1024)], [(4, 2048), (8, 2048), (8, 4096)]
 
 
-def test_shared_processors_are_predicted_from_unshared_runs():
-    crowded = replace(WORK, processors_per_host=2)
-    points = [point(n, s, crowded) for n, s in ((1, 512), (2, 512), (2, 1024))]
-    assert predicted(points, 4, 2048).ranks_per_processor == 2.0
-    assert predicted(points, 4, 2048).seconds == pytest.approx(point(4, 2048, crowded).seconds, rel=1e-6)
+@pytest.mark.parametrize(
+    ("recorded", "sizes", "job", "others"),
+    [
+        (ONE_AND_TWO, [(4, 512), (4, 2048)], {}, {}),
+        (ONE_AND_TWO, [(4, 2048)], CROWDED, {}),
+        (HOSTS, [(16, 8192)], {}, {}),
+        ([(2, 1024), (4, 1024)], [(4, 4096)], {}, {}),
+        ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": BENCH}),  # ranks_per_host is given, too
+        ([(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)], [(4, 2048), (8, 2048), (16, 8192)], LATE, {}),
+    ],
+    ids=["more ranks", "shared processors", "more hosts", "fixed bytes", "measured links", "latencies"],
+)
+def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, others):
+    points = [point(ranks, samples, **job) for ranks, samples in recorded]
+    for ranks, samples in sizes:
+        result, expected = predicted(points, ranks, samples, **others), point(ranks, samples, **job)
+        if job is not LATE:
+            assert result.seconds == pytest.approx(expected.seconds, rel=1e-6)
+        for op in ["all_to_all"] if job is LATE else EXCHANGES:
+            assert result.exposed_seconds[op] == pytest.approx(expected.causes[op], rel=0.01 if job is LATE else 1e-6)
+        assert result.ranks_per_processor == (2.0 if job is CROWDED else 1.0)
+
+
+def test_hosts_are_by_default_the_recorded_ones():
+    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).predict(4, 2048), Unknown)
+    by_hub = replace(point(2, 512, **CROWDED), processors_per_host=None)
+    assert fit([by_hub, point(2, 1024, **CROWDED)], OPS).work.processors_per_host == 2
 
 
 def test_self_time_is_fitted_at_the_largest_size_with_two_batches():
@@ -58,20 +77,11 @@ def test_self_time_is_fitted_at_the_largest_size_with_two_batches():
     assert predicted(points, 2, 1024).own_seconds == pytest.approx(point(2, 1024).causes["forward"])
 
 
-def test_more_hosts_are_predicted_from_runs_on_several_hosts():
-    points = [point(4, 2048), point(8, 2048), point(8, 4096)]
-    assert predicted(points, 16, 8192).seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
-
-
 def test_several_hosts_are_unknown_without_runs_or_measured_links():
     points = [point(2, 512), point(4, 2048)]
     assert predicted(points, 16, 8192) == Unknown("the speed of all_reduce between hosts was not measured")
     step = predicted(points, 16, 8192, measured=dict.fromkeys(EXCHANGES, LINKS))
     assert step.seconds == pytest.approx(point(16, 8192).seconds, rel=1e-6)
-
-
-def test_ranks_per_host_default_to_the_recorded_number():
-    assert isinstance(fit([point(2, 512), point(2, 1024)], OPS).predict(4, 2048), Unknown)
 
 
 def test_exposed_share_is_fitted_with_measured_links():
@@ -101,14 +111,6 @@ def test_predicted_times_are_not_negative_despite_noise():
     assert all(seconds >= 0 for seconds in result.exposed_seconds.values())
 
 
-def test_fit_recovers_latencies_of_both_kinds_of_links():
-    slow = Links(4, host=Link(2e9, 0.001), net=Link(0.5e9, 0.004))
-    points = [point(n, s, links=slow) for n, s in ((2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192))]
-    for ranks, samples in ((4, 2048), (8, 2048), (16, 8192)):
-        result, expected = predicted(points, ranks, samples), point(ranks, samples, links=slow)
-        assert result.exposed_seconds["all_to_all"] == pytest.approx(expected.causes["all_to_all"], rel=0.01)
-
-
 def test_runs_on_several_hosts_do_not_predict_a_single_host():
     points = [point(16, 8192), point(32, 16384), point(32, 32768)]
     assert predicted(points, 64, 32768).seconds == pytest.approx(point(64, 32768).seconds, rel=0.1)
@@ -121,25 +123,6 @@ def test_each_run_is_fitted_with_its_own_ranks_per_host():
     result = fit([spread_out, point(4, 512), point(4, 2048)], OPS)
     assert result.links["all_to_all"].host.bytes_per_second == pytest.approx(2e9)
     assert result.links["all_to_all"].net.bytes_per_second == pytest.approx(0.5e9)
-
-
-def test_fixed_bytes_are_fitted_from_different_rank_counts():
-    points = [point(2, 1024), point(4, 1024)]
-    assert predicted(points, 4, 4096).exposed_seconds["all_reduce"] == pytest.approx(
-        point(4, 4096).causes["all_reduce"]
-    )
-
-
-def test_given_ranks_per_host_override_those_of_measured_links():
-    bench = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
-    points = [point(2, 512), point(2, 1024)]
-    assert predicted(points, 4, 2048, measured=bench).seconds == pytest.approx(point(4, 2048).seconds, rel=1e-6)
-
-
-def test_processors_per_host_are_the_recorded_number():
-    crowded = replace(WORK, processors_per_host=2)
-    by_hub = replace(point(2, 512, crowded), processors_per_host=None)
-    assert fit([by_hub, point(2, 1024, crowded)], OPS).work.processors_per_host == 2
 
 
 def test_model_is_unknown_without_recorded_bytes():

@@ -31,36 +31,40 @@ def test_collective_of_a_single_rank_takes_no_time(op):
     assert op_seconds(op, 1e9, 1, SLOW) == 0.0
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 4, 16])
-def test_collective_between_single_rank_hosts_follows_the_usual_formula(ranks):
-    """An op takes (p - 1)/p · S/B, an all-reduce twice that, plus a latency."""
-    part = (ranks - 1) / ranks
-    assert op_seconds("all_to_all", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
-    assert op_seconds("all_reduce", 1e6, ranks, SLOW) == pytest.approx(2 * part * 1e6 / 1e9 + 0.001)
-    assert op_seconds("reduce_scatter", 1e6, ranks, SLOW) == pytest.approx(part * 1e6 / 1e9 + 0.001)
-    assert op_seconds("all_gather", 1e6, ranks, SLOW) == pytest.approx((ranks - 1) * 1e6 / 1e9 + 0.001)
+LATENCIES = Links(4, host=Link(1e9, 0.001), net=Link(1e9, 0.010))
+NO_HOST = Links(4, host=None, net=Link(1e9))
 
 
-def test_collective_within_a_host_uses_the_links_of_the_host():
-    assert op_seconds("all_to_all", 1e9, 8, LINKS) == pytest.approx(7 / 8 * 1e9 / 400e9)
-    assert op_seconds("all_reduce", 1e9, 8, LINKS) == pytest.approx(2 * 7 / 8 * 1e9 / 400e9)
-
-
-def test_all_to_all_between_hosts_takes_as_long_as_its_slower_part():
-    assert op_seconds("all_to_all", 1e9, 64, LINKS) == pytest.approx(56 / 64 * 1e9 / 50e9)
-    quick = replace(LINKS, host=Link(1e9))
-    assert op_seconds("all_to_all", 1e9, 64, quick) == pytest.approx(7 / 64 * 1e9 / 1e9)
-
-
-def test_all_reduce_between_hosts_is_hierarchical():
-    expected = 2 * 7 / 8 * 1e9 / 400e9 + 2 * 7 / 8 * 1e9 / 8 / 50e9
-    assert op_seconds("all_reduce", 1e9, 64, LINKS) == pytest.approx(expected)
+@pytest.mark.parametrize(
+    ("op", "num_bytes", "ranks", "links", "seconds"),
+    [
+        ("all_to_all", 1e6, 4, SLOW, 0.00075 + 0.001),  # one rank per host: (p - 1)/p · S/B and a latency
+        ("reduce_scatter", 1e6, 4, SLOW, 0.00075 + 0.001),
+        ("all_reduce", 1e6, 4, SLOW, 0.0015 + 0.001),
+        ("all_gather", 1e6, 4, SLOW, 0.003 + 0.001),
+        ("all_to_all", 1e6, 3, SLOW, 2 / 3 * 0.001 + 0.001),
+        ("all_to_all", 1e9, 8, LINKS, 7 / 8 * 1e9 / 400e9),  # within a host
+        ("all_reduce", 1e9, 8, LINKS, 2 * 7 / 8 * 1e9 / 400e9),
+        ("all_to_all", 1e9, 64, LINKS, 56 / 64 * 1e9 / 50e9),  # the slower part is between hosts
+        ("all_to_all", 1e9, 64, replace(LINKS, host=Link(1e9)), 7 / 64),  # … or within them
+        ("all_reduce", 1e9, 64, LINKS, 2 * 7 / 8 * 1e9 / 400e9 + 2 * 7 / 8 * 1e9 / 8 / 50e9),  # hierarchical
+        ("barrier", 0.0, 4, LATENCIES, 0.001),
+        ("barrier", 0.0, 8, LATENCIES, 0.011),
+        ("all_to_all", 0.0, 8, LATENCIES, 0.010),
+        ("all_to_all", 1e6, 8, NO_HOST, 0.0005),
+        ("all_to_all", 1e6, 4, NO_HOST, None),  # an unknown link of a host matters to jobs on a single one
+    ],
+)
+def test_seconds_of_a_collective(op, num_bytes, ranks, links, seconds):
+    expected = None if seconds is None else pytest.approx(seconds)
+    assert op_seconds(op, num_bytes, ranks, links) == expected
 
 
 def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
     whole, parts = bytes_over_links("all_reduce", 64e6, 64, 8), bytes_over_links("reduce_scatter", 64e6, 64, 8)
     gathered = bytes_over_links("all_gather", 1e6, 64, 8)
     assert [a + b for a, b in zip(parts, gathered, strict=True)] == pytest.approx(whole)
+    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)  # a lone rank sends most bytes between hosts
 
 
 def test_step_is_the_sum_of_self_time_and_exposed_time():
@@ -94,23 +98,6 @@ def test_ranks_that_share_processors_are_slower():
     assert four.exposed_seconds["all_reduce"] == pytest.approx(1.5 * 2 * two.exposed_seconds["all_reduce"])
     assert ranks_per_processor(64, 8, 2) == 4.0  # eight of them on each host
     assert ranks_per_processor(64, 8, None) == 1.0
-
-
-def test_lone_rank_on_a_host_sends_most_bytes_between_hosts():
-    assert bytes_over_links("all_to_all", 9.0, 9, 8) == (7.0, 8.0)
-
-
-def test_each_kind_of_link_has_its_own_latency():
-    slow = Links(4, host=Link(1e9, 0.001), net=Link(1e9, 0.010))
-    assert op_seconds("barrier", 0.0, 4, slow) == pytest.approx(0.001)
-    assert op_seconds("barrier", 0.0, 8, slow) == pytest.approx(0.011)
-    assert op_seconds("all_to_all", 0.0, 8, slow) == pytest.approx(0.010)
-
-
-def test_unknown_host_link_matters_only_to_jobs_on_a_single_host():
-    beyond = Links(4, host=None, net=Link(1e9))
-    assert op_seconds("all_to_all", 1e6, 8, beyond) is not None
-    assert op_seconds("all_to_all", 1e6, 4, beyond) is None
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])

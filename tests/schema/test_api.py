@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import HealthCheck, given, settings
 
-from tests.hub.fakes import FakeAgent, contexts, healthy, hub_over
+from tests.hub.fakes import FakeAgent, healthy, hub_over
 from tests.schema.requests import requests, url_of
 from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
@@ -50,62 +50,51 @@ def test_hub_has_exactly_the_routes_of_the_table(tmp_path):
 
 
 @pytest.mark.parametrize("endpoint", EVERY, **BY_ENDPOINT)
-def test_request_is_decoded_from_its_url(endpoint):
+async def test_request_is_decoded_from_its_url(endpoint):
     received = []
 
     async def handler(request):
         received.append(read_request(endpoint, request))
         return json_response(Problem("read"))
 
-    async def main():
-        app = web.Application()
-        app.router.add_get(endpoint.path, handler)
-        async with TestClient(TestServer(app)) as client:
+    async def send(request):
+        async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
+            assert answer.status == 200
+        assert received[-1] == request
 
-            async def send(request):
-                async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
-                    assert answer.status == 200
-                assert received[-1] == request
-
-            await send_random_requests(endpoint, send)
-
-    asyncio.run(main())
+    app = web.Application()
+    app.router.add_get(endpoint.path, handler)
+    async with TestClient(TestServer(app)) as client:
+        await send_random_requests(endpoint, send)
 
 
-async def check_answer(session, base, endpoint, request):
-    """Check that a request has a typed answer, or one line with the reason why not."""
-    async with session.get(base.join(url_of(endpoint, request))) as answer:
-        body = await answer.read()
-        assert answer.status in (200, 400, 404, 503), body
-        if answer.status == 200:
-            msgspec.json.decode(body, type=endpoint.answer)
-        elif endpoint.path != "/healthz" and answer.content_type == "application/json":
-            assert "\n" not in msgspec.json.decode(body, type=Problem).error
+async def check_answers(client, endpoint):
+    """Check that random requests have a typed answer each, or one line with the reason why not."""
+
+    async def check(request):
+        async with client.session.get(client.make_url("/").join(url_of(endpoint, request))) as answer:
+            body = await answer.read()
+            assert answer.status in (200, 400, 404, 503), body
+            if answer.status == 200:
+                msgspec.json.decode(body, type=endpoint.answer)
+            elif endpoint.path != "/healthz" and answer.content_type == "application/json":
+                assert "\n" not in msgspec.json.decode(body, type=Problem).error
+
+    await send_random_requests(endpoint, check)
 
 
 @pytest.mark.parametrize("endpoint", endpoints.HUB, **BY_ENDPOINT)
-def test_hub_answers_random_requests(tmp_path, endpoint):
-    async def main():
-        agent = FakeAgent(*healthy())
-        async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
-            await hub_client.passes(1)
-            client = hub_client.client
-            await send_random_requests(
-                endpoint, lambda request: check_answer(client.session, client.make_url("/"), endpoint, request)
-            )
-
-    asyncio.run(main())
+async def test_hub_answers_random_requests(tmp_path, endpoint):
+    agent = FakeAgent(*healthy())
+    async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
+        await hub_client.passes(1)
+        await check_answers(hub_client.client, endpoint)
 
 
 @pytest.mark.parametrize("endpoint", endpoints.AGENT, **BY_ENDPOINT)
-def test_agent_answers_random_requests(tmp_path, endpoint):
-    async def main():
-        async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
-            await send_random_requests(
-                endpoint, lambda request: check_answer(client.session, client.make_url("/"), endpoint, request)
-            )
-
-    asyncio.run(main())
+async def test_agent_answers_random_requests(tmp_path, endpoint):
+    async with TestClient(TestServer(Agent(AgentConfig(tmp_path, "node-a"), ()).app())) as client:
+        await check_answers(client, endpoint)
 
 
 @pytest.mark.parametrize("endpoint", EVERY, **BY_ENDPOINT)

@@ -28,14 +28,11 @@ DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.star
 # -- places ------------------------------------------------------------------------------------------------
 
 
-def test_totals_lie_one_after_the_other():
+def test_totals_lie_one_after_the_other_and_amounts_of_the_step_follow():
     slots = [SLOTS[measure.name] for measure in MEASURES]
     assert slots[0].start == 0
     assert all(before.stop == after.start for before, after in pairwise(slots))
     assert slots[-1].stop == NUM_TOTALS
-
-
-def test_amounts_of_the_step_follow_the_totals():
     assert list(OWN_SLOTS.values()) == list(range(NUM_TOTALS, NUM_SLOTS))
     assert list(OWN_SLOTS) == [measure.name for measure in MEASURES if measure.of_step == "own"]
 
@@ -73,21 +70,15 @@ def test_what_a_job_declares_comes_before_the_other_amounts():
     assert len(names) == layout.NUM_AMOUNTS == layout.NIC_RECEIVED + 1
 
 
-def test_times_lie_together_with_the_phases_first():
+def test_times_counts_and_memory_lie_together():
     """The C edge has one index for the phase or the exposed op in which a rank is."""
     assert names_between("phase", "inflight") == ["phase", "exposed", "inflight"]
     assert (0, len(PHASES), len(PHASES) + len(OPS)) == (layout.PHASE, layout.EXPOSED, layout.INFLIGHT)
     assert layout.NUM_TIMES == layout.TIMES.stop - layout.TIMES.start == len(PHASES) + 2 * len(OPS)
     assert all(MEASURE[name].unit == "seconds" for name in names_between("phase", "inflight"))
-
-
-def test_counts_lie_together_with_the_calls_first():
     assert names_between("calls", "received") == ["calls", "sent", "received"]
     assert (0, len(OPS), 2 * len(OPS)) == (layout.COUNT, layout.SENT, layout.RECEIVED)
     assert layout.NUM_COUNTS == layout.COUNTS.stop - layout.COUNTS.start == 3 * len(OPS)
-
-
-def test_memory_lies_together():
     assert names_between("memory_allocated", "memory_peak") == ["memory_allocated", "memory_reserved", "memory_peak"]
     assert layout.NUM_MEMORY == 3
 
@@ -153,21 +144,19 @@ def test_absent_column_means_that_nothing_ran_or_that_it_is_unknown():
     assert MEASURE["samples"].absent == MEASURE["memory_peak"].absent == -1
 
 
-def test_value_has_the_unit_of_its_measure():
-    assert value(MEASURE["phase"], 1_500_000_000) == pytest.approx(1.5)
-    assert value(MEASURE["sent"], 1_500) == 1_500
-    assert value(MEASURE["samples"], 0) == 0
-
-
-def test_unknown_value_is_none_and_not_minus_one():
-    assert value(MEASURE["samples"], -1) is None
-    assert value(MEASURE["memory_peak"], -1) is None
-    assert value(MEASURE["last_checkpoint"], -1) is None
-
-
-def test_difference_of_totals_is_never_unknown():
-    assert value(MEASURE["phase"], -1) == pytest.approx(-1e-9)
-    assert value(MEASURE["sent"], -1) == -1
+@pytest.mark.parametrize(
+    ("name", "number", "expected"),
+    [
+        ("phase", 1_500_000_000, 1.5),
+        ("sent", 1_500, 1_500),
+        ("samples", 0, 0),
+        *((unknown, -1, None) for unknown in ("samples", "memory_peak", "last_checkpoint")),
+        ("phase", -1, -1e-9),  # the difference of two totals is never unknown
+        ("sent", -1, -1),
+    ],
+)
+def test_value_has_the_unit_of_its_measure_and_an_unknown_one_is_none(name, number, expected):
+    assert value(MEASURE[name], number) == (None if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize("number", [0, 1, 999_999_999, 86_400 * 10**9 + 1])
@@ -178,20 +167,11 @@ def test_whole_nanoseconds_of_seconds_are_the_same_again(number):
 # -- the rank and its metrics ------------------------------------------------------------------------------
 
 
-def test_field_of_a_rank_exists():
-    fields = {measure.field for measure in MEASURES} - {""}
-    assert fields <= set(RankState.__dataclass_fields__)
-
-
-def test_measure_of_a_metric_is_told_from_others_by_its_label():
-    metrics = [(measure.metric, measure.label) for measure in MEASURES if measure.metric]
-    assert len({*metrics}) == len(metrics)
-    assert all(measure.help for measure in MEASURES if measure.metric)
-
-
-def test_measures_of_one_metric_have_one_help_and_one_label_name():
+def test_measures_of_one_metric_have_labels_of_their_own_and_one_help_and_one_label_name():
+    measures = [measure for measure in MEASURES if measure.metric]
+    assert len({(measure.metric, measure.label) for measure in measures}) == len(measures)
     by_metric = {}
-    for measure in MEASURES:
-        if measure.metric:
-            by_metric.setdefault(measure.metric, set()).add((measure.help, measure.label and measure.label[0]))
-    assert all(len(each) == 1 for each in by_metric.values())
+    for measure in measures:
+        by_metric.setdefault(measure.metric, set()).add((measure.help, measure.label and measure.label[0]))
+    assert all(len(each) == 1 and next(iter(each))[0] for each in by_metric.values())
+    assert {measure.field for measure in MEASURES} - {""} <= set(RankState.__dataclass_fields__)

@@ -63,6 +63,8 @@ def test_ranks_without_rows_have_no_columns():
     assert (steps.run_uids, steps.counts, steps.columns) == (("a", "b"), (0, 0), {})
     assert steps.values("samples") == list(steps.column(STEP)) == steps.sums("phase") == []
     assert sent(steps) == steps
+    assert Steps.join([]) == Steps.join([Steps()]) == Steps()
+    assert RankSteps().steps("a") == Steps(("a",), (0,))
 
 
 def test_number_that_is_alike_or_close_takes_few_bytes():
@@ -146,11 +148,8 @@ def test_amount_beyond_the_limit_is_unknown(number):
     steps = sent(steps_of(samples=[5, number], same_size_sent=[number, 5]))
     assert steps.values("samples") == [5, None]
     assert list(steps.column(SAME_SIZE_SENT)) == [-1, 5]
-
-
-def test_smallest_and_largest_number_stand_side_by_side():
-    steps = sent(steps_of(phase_forward=[-(10**30), 10**30, 0]))
-    assert list(steps.column("phase_forward")) == [-MAX_NUMBER, MAX_NUMBER - 1, 0]
+    both = sent(steps_of(phase_forward=[-(10**30), 10**30, 0]))
+    assert list(both.column("phase_forward")) == [-MAX_NUMBER, MAX_NUMBER - 1, 0]
 
 
 # -- values ------------------------------------------------------------------------------------------------
@@ -209,17 +208,10 @@ def test_joined_parts_of_one_rank_are_its_steps_one_after_the_other():
     assert joined.values("samples") == [1, 2, 3, 4]
 
 
-def test_nothing_joined_is_nothing():
-    assert Steps.join([]) == Steps.join([Steps()]) == Steps()
-
-
 def test_selected_rows_keep_their_ranks():
     chosen = TWO_RANKS.select([1, 2])
     assert (chosen.run_uids, chosen.counts) == (("a", "b"), (1, 1))
     assert columns_of(chosen) == {STEP: [2, 1], "phase_forward": [20, 30], "samples": [32, -1]}
-
-
-def test_rank_without_a_selected_row_stays_without_rows():
     assert TWO_RANKS.select([3]).counts == (0, 1)
     assert TWO_RANKS.select([]).counts == (0, 0)
     assert TWO_RANKS.select(range(4)) == TWO_RANKS
@@ -258,7 +250,3 @@ def test_number_that_no_integer_of_64_bits_holds_can_be_read():
     read.add(1, {"phase_data": 10**30, "samples": 10**30})
     assert list(read.steps("a").column("phase_data")) == [MAX_NUMBER - 1]
     assert read.steps("a").values("samples") == [None]
-
-
-def test_rank_without_steps_has_no_rows():
-    assert RankSteps().steps("a") == Steps(("a",), (0,))

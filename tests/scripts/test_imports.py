@@ -61,25 +61,39 @@ def test_import_outside_the_row_names_importer_imported_and_line(imported):
     assert problem == f"zmon/schema/job.py:7: schema must not import {imported}; see scripts/imports.py"
 
 
-def test_import_of_a_package_names_its_file():
-    (problem,) = problems(graph(("zmon.hub", "zmon.agent")), {"agent": "", "hub": ""})
-    assert problem.startswith("zmon/hub/__init__.py:7: hub must not import zmon.agent")
+ENDINGS = {"detectors.endings": "", "detectors.stall": "detectors.endings"}
 
 
-def test_room_without_a_row_is_a_problem():
-    (problem,) = problems(graph(("zmon.new.file", "zmon.schema.job")), {"schema": ""})
-    assert problem.startswith("zmon/new/file.py:7: new has no row in the table")
-
-
-def test_permission_that_nothing_uses_is_a_problem():
-    (problem,) = problems(graph(("zmon.schema.job", "msgspec")), TWO_ROOMS)
-    assert problem == "scripts/imports.py: web does not import schema: take it out of the row"
-
-
-def test_row_that_points_downwards_is_a_problem():
-    made = graph(("zmon.schema.job", "zmon.web.client"))
-    (problem,) = problems(made, {"schema": "web", "web": ""})
-    assert problem == "scripts/imports.py: schema is above web, or they do not exist"
+@pytest.mark.parametrize(
+    ("edge", "rooms", "begin"),
+    [
+        (
+            ("zmon.hub", "zmon.agent"),
+            {"agent": "", "hub": ""},
+            "zmon/hub/__init__.py:7: hub must not import zmon.agent",
+        ),
+        (("zmon.new.file", "zmon.schema.job"), {"schema": ""}, "zmon/new/file.py:7: new has no row in the table"),
+        (
+            ("zmon.schema.job", "msgspec"),
+            TWO_ROOMS,
+            "scripts/imports.py: web does not import schema: take it out of the",
+        ),
+        (
+            ("zmon.schema.job", "zmon.web.client"),
+            {"schema": "web", "web": ""},
+            "scripts/imports.py: schema is above web, or they do not exist",
+        ),
+        (
+            ("zmon.detectors.stall", "zmon.detectors.endings.exits"),
+            ENDINGS,
+            "zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings",
+        ),
+    ],
+    ids=["file of a package", "no row", "permission that nothing uses", "row points downwards", "not by the door"],
+)
+def test_problem_names_its_file(edge, rooms, begin):
+    (problem,) = problems(graph(edge), rooms)
+    assert problem.startswith(begin)
 
 
 @pytest.mark.parametrize("room", PURE)
@@ -87,12 +101,6 @@ def test_pure_room_reaches_no_clock_even_through_another_room(room):
     made = graph((f"zmon.{room}.file", "zmon.errors"), ("zmon.errors", "time"))
     (problem,) = problems(made, {"errors": "", room_of(f"zmon.{room}.file"): "errors"})
     assert problem.startswith(f"zmon/{room}/file.py:7: {room} is pure and must not import zmon.errors → time")
-
-
-def test_room_with_a_door_is_entered_through_it():
-    made = graph(("zmon.detectors.stall", "zmon.detectors.endings.exits"))
-    (problem,) = problems(made, {"detectors.endings": "", "detectors.stall": "detectors.endings"})
-    assert problem.startswith("zmon/detectors/stall.py:7: zmon.detectors.endings.exits is inside detectors.endings")
 
 
 def test_table_has_a_row_for_each_room():

@@ -218,38 +218,28 @@ def run_scenario(alerting: Alerting) -> None:
     time.sleep(alerting.settled_seconds)
 
 
-def test_updated_diagnosis_and_warnings_send_no_second_page(notifications):
-    assert notifications("pager", "refined", "Alertmanager is killed") == [STALLED]
-    assert notifications("desk", "refined") == []
+BACK, KILLED = "the hub is back", "Alertmanager is killed"  # marks
+WARNED = "ZmonFindingWarning"
 
 
-def test_restart_of_hub_and_prometheus_neither_resolves_nor_repeats_a_page(notifications):
-    assert notifications("pager", "watched", "the hub is back") == [STALLED]
-    assert notifications("pager", "watched") == [STALLED, RESOLVED]
-
-
-def test_rank_death_sends_a_warning_and_then_a_page(notifications):
-    assert notifications("desk", "restarting") == ["firing: ZmonFindingWarning", "resolved: ZmonFindingWarning"]
-    assert notifications("pager", "restarting") == [STALLED, RESOLVED]
-
-
-def test_resolved_stall_is_not_repeated_during_an_outage_of_the_hub(notifications):
-    assert notifications("pager", "over", "the hub is back") == [STALLED, RESOLVED]
-    assert notifications("pager", "over") == [STALLED, RESOLVED]
-
-
-def test_divergence_sends_a_page(notifications):
-    assert notifications("pager", "apart", "Alertmanager is killed") == ["firing: ZmonFindingCritical"]
-
-
-def test_straggler_notifies_desk_and_not_pager(notifications):
-    assert notifications("pager", "slow") == []
-    assert notifications("desk", "slow", "Alertmanager is killed") == ["firing: ZmonFindingWarning"]
-
-
-def test_info_finding_sends_no_notification(notifications):
-    assert notifications("pager", "uneven") == notifications("desk", "uneven") == []
-
-
-def test_restarted_alertmanager_sends_page_of_open_stall_again(notifications):
-    assert notifications("pager", "refined") == [STALLED, STALLED]
+@pytest.mark.parametrize(
+    ("receiver", "job_id", "until", "expected"),
+    [
+        pytest.param("pager", "refined", KILLED, [STALLED], id="an updated diagnosis pages once"),
+        pytest.param("desk", "refined", None, [], id="warnings beside a stall are not sent"),
+        pytest.param("pager", "watched", BACK, [STALLED], id="restarts neither resolve nor repeat a page"),
+        pytest.param("pager", "watched", None, [STALLED, RESOLVED], id="a page is resolved after restarts"),
+        pytest.param("desk", "restarting", None, [f"firing: {WARNED}", f"resolved: {WARNED}"], id="death is a warning"),
+        pytest.param("pager", "restarting", None, [STALLED, RESOLVED], id="a death that stalls the job pages"),
+        pytest.param("pager", "over", BACK, [STALLED, RESOLVED], id="a stall is over before the outage of the hub"),
+        pytest.param("pager", "over", None, [STALLED, RESOLVED], id="a resolved stall is not repeated"),
+        pytest.param("pager", "apart", KILLED, ["firing: ZmonFindingCritical"], id="divergence pages"),
+        pytest.param("pager", "slow", None, [], id="a straggler does not page"),
+        pytest.param("desk", "slow", KILLED, [f"firing: {WARNED}"], id="a straggler notifies the desk"),
+        pytest.param("pager", "uneven", None, [], id="info does not page"),
+        pytest.param("desk", "uneven", None, [], id="info does not notify the desk"),
+        pytest.param("pager", "refined", None, [STALLED, STALLED], id="a restarted Alertmanager sends the page again"),
+    ],
+)
+def test_notifications_of_a_receiver_about_a_job(notifications, receiver, job_id, until, expected):
+    assert notifications(receiver, job_id, until) == expected

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import pytest
 import requests
 import yaml
 
+from tests.http_server import FakeServer
 from tests.places import REPOSITORY
 from tests.ports import free_port
 from tests.stack.quick import quick_prometheus
@@ -52,22 +51,9 @@ RECORDED = {
 @pytest.fixture
 def exporter() -> Iterator[str]:
     """The address of one page with the metrics of zmon, dcgm-exporter and node_exporter."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/plain; version=0.0.4")
-            self.end_headers()
-            self.wfile.write(PAGE.encode())
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    server = FakeServer(lambda *_: PAGE.encode())
+    yield server.address
+    server.close()
 
 
 @pytest.fixture(params=[True, False], ids=["quick", "shipped"])

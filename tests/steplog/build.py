@@ -59,6 +59,12 @@ def segments(root: Path, job: str = JOB) -> list[Path]:
     return sorted((root / job).glob("*.steps"))
 
 
+def grow(log: StepLog, box: Box, num_steps: int) -> None:
+    """Let the rank of a box take some steps, and append them to the log."""
+    box.steps(num_steps)
+    assert log.append(inodes(box)) == ()
+
+
 def append_once(root: Path, *boxes: Box) -> tuple[str, ...]:
     """Append the boxes to the log once, like an agent that stops after one pass."""
     log = StepLog(root, "node-a")

@@ -6,25 +6,17 @@ import struct
 
 import pytest
 
-from tests.steplog.build import append_once, inodes, logged, rank_box, records, reports, segments, step_numbers
+from tests.steplog.build import append_once, grow, logged, rank_box, records, reports, segments, step_numbers
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
 from zmon.steplog import StepLog, format, read_runs, reader
 
 
 @pytest.fixture
-def root(tmp_path):
-    return tmp_path / "data/steps"
-
-
-@pytest.fixture
-def path(tmp_path, root):
+def path(box, log, root):
     """A segment of ten blocks of ten steps."""
-    box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     for _ in range(10):
-        box.steps(10)
-        log.append(inodes(box))
-    log.close()
+        grow(log, box, 10)
     return segments(root)[0]
 
 
@@ -45,8 +37,7 @@ def overwrite(path, offset, data):
 # -- content -----------------------------------------------------------------------------------------------
 
 
-def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(tmp_path, root, monkeypatch):
-    box = rank_box(tmp_path / "boxes")
+def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(box, root, monkeypatch):
     offset = 1_800_000_000_000_000_000
     monkeypatch.setattr("time.time_ns", lambda: offset + box.clock.ns)
     begin = (offset + box.clock.ns) * 1e-9
@@ -65,10 +56,9 @@ def test_runs_are_sorted_by_attempt_rank_and_start(tmp_path, root):
     assert order == [(0, 2, "00"), (0, 2, "01"), (0, 10, "00"), (1, 0, "00")]
 
 
-def test_changes_of_activity_are_neither_steps_nor_gaps(tmp_path, root):
+def test_changes_of_activity_are_neither_steps_nor_gaps(box, root):
     from zmon.probe.rank import EVAL, TRAIN
 
-    box = rank_box(tmp_path / "boxes")
     box.steps(2)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(100)
@@ -81,11 +71,10 @@ def test_changes_of_activity_are_neither_steps_nor_gaps(tmp_path, root):
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 2, 4096])
-def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root, monkeypatch, chunk_rows):
+def test_each_reported_gauge_is_assigned_to_a_step(box, root, monkeypatch, chunk_rows):
     from zmon.probe.rank import EVAL, TRAIN
 
     monkeypatch.setattr(reader, "_CHUNK_ROWS", chunk_rows)
-    box = rank_box(tmp_path / "boxes")
     box.ledger.report({"loss": 0.5})
     box.steps(2)
     box.ledger.report({"loss": 0.4})
@@ -102,8 +91,7 @@ def test_each_reported_gauge_is_assigned_to_a_step(tmp_path, root, monkeypatch, 
     assert math.isnan(last[1]["loss"])
 
 
-def test_gauges_with_equal_shortened_names_do_not_affect_others(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_gauges_with_equal_shortened_names_do_not_affect_others(box, root):
     box.ledger.report({f"a_very_long_name_of_a_gauge_for_{table}": 1.0 for table in ("a", "b")} | {"loss": 3.0})
     box.steps(1)
     append_once(root, box)
@@ -115,8 +103,7 @@ def test_gauge_first_reported_later_has_the_right_name(tmp_path, root):
     box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
     for step, gauges in enumerate(({"loss": 0.5}, {"auc": 0.7}, {"loss": 0.4}), 1):
         box.ledger.report(gauges)
-        box.steps(1)
-        log.append(inodes(box))
+        grow(log, box, 1)
         if step == 2:  # then another agent continues
             log.close()
             log = StepLog(root, "node-a")
@@ -127,14 +114,10 @@ def test_gauge_first_reported_later_has_the_right_name(tmp_path, root):
     assert run.missing == 0
 
 
-def test_block_written_during_the_read_is_not_damage(tmp_path, root):
-    box, log = rank_box(tmp_path / "boxes"), StepLog(root, "node-a")
-    box.steps(10)
-    log.append(inodes(box))
+def test_block_written_during_the_read_is_not_damage(box, log, root):
+    grow(log, box, 10)
     (run,) = logged(root)
-    box.steps(10)
-    log.append(inodes(box))
-    log.close()
+    grow(log, box, 10)
     assert (len(step_numbers(run)), run.damaged) == (10, [])
 
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.steplog.build import inodes, logged, rank_box, segments, step_numbers
+from tests.steplog.build import grow, inodes, logged, rank_box, segments, step_numbers
 from zmon.steplog import StepLog
 from zmon.steplog.files import SteadyClock
 from zmon.steplog.writer import PRUNE_SECONDS, SMALLEST_BYTES
@@ -25,11 +25,6 @@ class Wall:
 @pytest.fixture
 def wall():
     return Wall()
-
-
-@pytest.fixture
-def root(tmp_path):
-    return tmp_path / "data/steps"
 
 
 @pytest.fixture
@@ -65,8 +60,7 @@ def old_segment(root, job, age, wall, size=10):
 def test_no_step_is_lost_between_segments(tmp_path, root, new_log):
     log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
     for _ in range(10):
-        box.steps(50)
-        log.append(inodes(box))
+        grow(log, box, 50)
     assert len(segments(root)) > 3
     (run,) = logged(root)
     assert step_numbers(run) == list(range(1, 501))
@@ -75,8 +69,7 @@ def test_no_step_is_lost_between_segments(tmp_path, root, new_log):
 def test_segment_can_be_read_without_the_previous_segment(tmp_path, root, new_log):
     log, box = new_log(segment_bytes=2000), rank_box(tmp_path)
     for _ in range(10):
-        box.steps(50)
-        log.append(inodes(box))
+        grow(log, box, 50)
     segments(root)[0].unlink()
     (run,) = logged(root)
     numbers = step_numbers(run)
@@ -121,8 +114,7 @@ def test_number_of_small_segments_is_limited(root, new_log, wall):
 
 def test_segment_that_a_rank_writes_to_is_not_deleted(tmp_path, root, new_log, wall):
     log, box = new_log(limit_bytes=2 * SMALLEST_BYTES), rank_box(tmp_path)
-    box.steps(5)
-    log.append(inodes(box))
+    grow(log, box, 5)
     (segment,) = segments(root)
     set_modification_time(segment, wall.now - 1000)  # the rank has been in an evaluation since then
     others = [old_segment(root, "greedy", age, wall, 10 * SMALLEST_BYTES) for age in (1, 2)]
@@ -172,10 +164,8 @@ def test_append_without_boxes_creates_no_folder(root, new_log):
 
 def test_log_continues_after_its_folder_was_deleted(tmp_path, root, new_log, wall):
     log, box = new_log(max_age_seconds=100), rank_box(tmp_path)
-    box.steps(5)
-    log.append(inodes(box))
+    grow(log, box, 5)
     shutil.rmtree(root.parent)
     wall.now += 1000
-    box.steps(5)
-    log.append(inodes(box))
+    grow(log, box, 5)
     assert [step_numbers(run) for run in logged(root)] == [[6, 7, 8, 9, 10]]

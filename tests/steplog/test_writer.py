@@ -7,24 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.steplog.build import append_once, inodes, logged, rank_box, records, ring_records, segments, step_numbers
+from tests.steplog.build import (
+    append_once,
+    grow,
+    inodes,
+    logged,
+    rank_box,
+    records,
+    ring_records,
+    segments,
+    step_numbers,
+)
 from zmon.box import layout
 from zmon.box.versions import CURRENT
 from zmon.errors import ZmonError
-from zmon.steplog import StepLog
-
-
-@pytest.fixture
-def root(tmp_path):
-    """The folder of the log."""
-    return tmp_path / "data/steps"
-
-
-@pytest.fixture
-def log(root):
-    log = StepLog(root, "node-a")
-    yield log
-    log.close()
 
 
 def steps_of(root, *ranks):
@@ -52,29 +48,22 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
         assert run.run.host == "node-a"
 
 
-def test_append_without_new_steps_writes_nothing(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(3)
-    log.append(inodes(box))
+def test_append_without_new_steps_writes_nothing(box, root, log):
+    grow(log, box, 3)
     content = segments(root)[0].read_bytes()
     log.append(inodes(box))
     log.append(inodes(box))
     assert [path.read_bytes() for path in segments(root)] == [content]
 
 
-def test_steps_beyond_the_size_of_a_block_are_written(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(1300)
-    log.append(inodes(box))
+def test_steps_beyond_the_size_of_a_block_are_written(box, root, log):
+    grow(log, box, 1300)
     assert steps_of(root) == [up_to(1300)]
 
 
-def test_overwritten_steps_are_counted_as_missing(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(10)
-    log.append(inodes(box))
-    box.steps(layout.RING_CAPACITY + 100)
-    log.append(inodes(box))
+def test_overwritten_steps_are_counted_as_missing(box, root, log):
+    grow(log, box, 10)
+    grow(log, box, layout.RING_CAPACITY + 100)
     (run,) = logged(root)
     numbers = step_numbers(run)
     assert numbers[:10] == up_to(10)
@@ -83,8 +72,8 @@ def test_overwritten_steps_are_counted_as_missing(tmp_path, root, log):
     assert all(record.duration == pytest.approx(0.020, abs=1e-6) for record in records(run))
 
 
-def test_steps_overwritten_before_the_agent_started_are_counted(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_steps_overwritten_before_the_agent_started_are_counted(box, root):
+    """The rank may have died without an agent."""
     box.steps(layout.RING_CAPACITY + 100)
     append_once(root, box)
     (run,) = logged(root)
@@ -92,8 +81,7 @@ def test_steps_overwritten_before_the_agent_started_are_counted(tmp_path, root):
     assert (numbers[-1], run.missing_before, run.missing) == (4196, 4196 - len(numbers), 0)
 
 
-def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
+def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(box, root, log):
     box.steps(10)
     box.flip(CURRENT.ring + 6 * CURRENT.boundary_size + 200)
     log.append(inodes(box))
@@ -106,10 +94,8 @@ def test_damaged_boundary_in_the_ring_loses_its_step_and_the_next(tmp_path, root
 # -- ranks and their boxes ---------------------------------------------------------------------------------
 
 
-def test_last_steps_of_a_rank_with_a_deleted_box_are_written(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(5)
-    log.append(inodes(box))
+def test_last_steps_of_a_rank_with_a_deleted_box_are_written(box, root, log):
+    grow(log, box, 5)
     box.steps(5)
     box.path.unlink()
     log.append({})
@@ -126,13 +112,6 @@ def test_new_run_at_the_same_box_path_has_a_file_of_its_own(tmp_path, root, log)
     log.append(inodes(new))
     assert steps_of(root) == [up_to(10), up_to(3)]
     assert len(segments(root)) == 2
-
-
-def test_steps_of_a_rank_that_died_without_an_agent_are_written(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(8)
-    append_once(root, box)
-    assert steps_of(root) == [up_to(8)]
 
 
 def test_damaged_box_is_reported_and_others_are_written(tmp_path, root, log):
@@ -158,8 +137,7 @@ def test_box_that_vanished_after_the_listing_is_no_error(tmp_path, root, log):
 # -- restarts of the agent ---------------------------------------------------------------------------------
 
 
-def test_restarted_agent_writes_each_step_once(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_restarted_agent_writes_each_step_once(box, root):
     for _ in range(3):
         box.steps(600)
         append_once(root, box)
@@ -167,8 +145,7 @@ def test_restarted_agent_writes_each_step_once(tmp_path, root):
     assert len(segments(root)) == 1
 
 
-def test_agent_killed_during_a_write_leaves_complete_blocks(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_agent_killed_during_a_write_leaves_complete_blocks(box, root):
     box.steps(5)
     append_once(root, box)
     (path,) = segments(root)
@@ -186,8 +163,7 @@ def test_agent_killed_during_a_write_leaves_complete_blocks(tmp_path, root):
         assert path.read_bytes() == content
 
 
-def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(box, root):
     box.steps(5)
     append_once(root, box)
     (path,) = segments(root)
@@ -216,10 +192,8 @@ class FullDisk:
 
 
 @pytest.mark.parametrize("spare", [0, 30, 100])
-def test_full_disk_is_reported_and_writing_continues_once_space_is_free(tmp_path, root, log, spare):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(20)
-    log.append(inodes(box))
+def test_full_disk_is_reported_and_writing_continues_once_space_is_free(box, root, log, spare):
+    grow(log, box, 20)
     (path,) = segments(root)
     content = path.read_bytes()
     box.steps(20)
@@ -235,8 +209,7 @@ def test_full_disk_is_reported_and_writing_continues_once_space_is_free(tmp_path
     assert steps_of(root) == [up_to(40)]
 
 
-def test_full_disk_leaves_no_partial_new_file(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
+def test_full_disk_leaves_no_partial_new_file(box, root, log):
     box.steps(20)
     for _ in range(3):
         with FullDisk(300), pytest.raises(ZmonError):
@@ -247,20 +220,16 @@ def test_full_disk_leaves_no_partial_new_file(tmp_path, root, log):
     assert steps_of(root) == [up_to(35)]
 
 
-def test_folder_that_cannot_be_created_is_reported(tmp_path):
+def test_folder_that_cannot_be_created_is_reported(box, tmp_path):
     (tmp_path / "data").write_text("a file")
-    box = rank_box(tmp_path / "boxes")
     with pytest.raises(ZmonError, match="Not a directory"):
         append_once(tmp_path / "data/steps", box)
 
 
-def test_deleted_log_is_created_again(tmp_path, root, log):
-    box = rank_box(tmp_path / "boxes")
-    box.steps(5)
-    log.append(inodes(box))
+def test_deleted_log_is_created_again(box, root, log):
+    grow(log, box, 5)
     shutil.rmtree(root)
-    box.steps(5)
-    log.append(inodes(box))
+    grow(log, box, 5)
     (run,) = logged(root)
     assert step_numbers(run) == [6, 7, 8, 9, 10]
     assert run.missing_before == 5
@@ -272,8 +241,7 @@ def open_descriptors(path):
     return [link for link in links if os.path.realpath(link) == str(path)]
 
 
-def test_closed_log_leaves_no_box_open(tmp_path, root):
-    box = rank_box(tmp_path / "boxes")
+def test_closed_log_leaves_no_box_open(box, root):
     box.steps(5)
     before = len(open_descriptors(box.path))
     append_once(root, box)

@@ -30,25 +30,25 @@ def as_lists(groups) -> list[list[int]]:
     return [bag.tolist() for bag in bags.rows.split(bags.lengths.tolist())]
 
 
-def test_ids_become_rows_of_concatenated_weight(single_rank_world) -> None:
-    received = exchange([Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)]).send_ids(loaded_batch()).wait()
-    assert as_lists(received) == [[4, 1], [], [2], [5], [6, 5, 6], []]
+FIRST, PARTS, SECOND = Shard(0, 0, 0, 5, 2), (Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2)), Shard(1, 0, 0, 2, 2)
 
 
-def test_ids_are_sent_to_shards_of_their_rows(single_rank_world) -> None:
-    shards = [Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2), Shard(1, 0, 0, 2, 2)]
-    received = exchange(shards).send_ids(loaded_batch()).wait()
-    assert as_lists(received) == [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]
-
-
-def test_ids_of_replicated_tables_are_not_sent(single_rank_world) -> None:
-    received = exchange([Shard(1, 0, 0, 2, 2)], replicated=[0]).send_ids(loaded_batch()).wait()
-    assert as_lists(received) == [[0], [1, 0, 1], []]
-    assert as_lists(exchange([], replicated=[0, 1]).send_ids(loaded_batch()).wait()) == []
+@pytest.mark.parametrize(
+    ("shards", "replicated", "bags"),
+    [
+        ([FIRST, SECOND], (), [[4, 1], [], [2], [5], [6, 5, 6], []]),  # rows of the concatenated weight
+        ([*PARTS, SECOND], (), [[1], [], [2], [4], [], [], [5], [6, 5, 6], []]),
+        ([SECOND], [0], [[0], [1, 0, 1], []]),
+        ([], [0, 1], []),
+    ],
+    ids=["whole tables", "parts of rows", "a table is replicated", "all tables are replicated"],
+)
+def test_ids_are_sent_to_shards_of_their_rows(single_rank_world, shards, replicated, bags) -> None:
+    assert as_lists(exchange(shards, replicated).send_ids(loaded_batch()).wait()) == bags
 
 
 def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_world) -> None:
-    routes = exchange([Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2)], replicated=[1])
+    routes = exchange(PARTS, replicated=[1])
     vectors = torch.arange(12.0).view(6, 2)  # two shards, three samples
     replicated = torch.full((3, 2), 100.0)
     sent = routes.send_pooled([vectors], loaded_batch())
@@ -62,7 +62,7 @@ def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_w
 
 @pytest.mark.parametrize(("precision", "off"), [("full", 0.0), ("bfloat16", 2**-8), ("float16", 2**-11)])
 def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_rank_world, precision, off) -> None:
-    routes = exchange([Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)], forward=precision, backward=precision)
+    routes = exchange([FIRST, SECOND], forward=precision, backward=precision)
     tiny = torch.linspace(1e-7, 1e-6, 12).view(6, 2)
     batch = Loaded(0, 3, loaded_batch().batch)
     received = routes.send_pooled([tiny * 1e6], batch).wait()
@@ -72,7 +72,7 @@ def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_ra
 
 
 def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(single_rank_world) -> None:
-    routes = exchange([Shard(0, 0, 0, 5, 2)], forward="float16", backward="float16")
+    routes = exchange([FIRST], forward="float16", backward="float16")
     values = torch.tensor([7e4, -7e4, 1.0, float("inf"), -float("inf"), float("nan")])[:, None].repeat(1, 2)
     batch = Loaded(0, 6, loaded_batch().batch)
     received = routes.send_pooled([values], batch).wait()[::2].tolist()
@@ -83,10 +83,9 @@ def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(si
 
 
 def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_world, monkeypatch) -> None:
-    shards = [Shard(0, 0, 0, 5, 2), Shard(1, 0, 0, 2, 2)]
-    (usual,) = exchange(shards).send_ids(loaded_batch()).wait()
+    (usual,) = exchange([FIRST, SECOND]).send_ids(loaded_batch()).wait()
     monkeypatch.setattr(Router.__init__, "__defaults__", (6,))
-    (large,) = exchange(shards).send_ids(loaded_batch()).wait()
+    (large,) = exchange([FIRST, SECOND]).send_ids(loaded_batch()).wait()
     assert (usual.rows.dtype, large.rows.dtype) == (torch.int32, torch.int64)
     assert as_lists([large]) == as_lists([usual])
     assert torch.equal(large.offsets, usual.offsets)
@@ -94,7 +93,7 @@ def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_w
 
 def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
     """With a GPU, the CPUs exchange them."""
-    routes = exchange([Shard(0, 0, 0, 3, 2), Shard(0, 0, 3, 2, 2), Shard(1, 0, 0, 2, 2)])
+    routes = exchange([*PARTS, SECOND])
     (usual,) = routes.send_ids(loaded_batch()).wait()
     routes._cpus = torch.distributed.new_group(backend="gloo")
     (beside,) = routes.send_ids(loaded_batch()).wait()

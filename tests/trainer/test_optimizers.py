@@ -34,23 +34,21 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("index", [torch.int32, torch.int64])
 @pytest.mark.parametrize("name", RULES)
-def test_update_of_touched_rows_equals_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+def test_update_of_touched_rows_equals_formula_and_changes_no_other(
+    name: str, index: torch.dtype, dtype: torch.dtype
+) -> None:
     weight, state, rows, gradient = example(dtype)
     formula = by_formula(name, weight, state, rows, gradient)
-    RULES[name](weight, state, rows.to(index), gradient, 0.1, 0.01)
-    for actual, exact in zip((weight, state), formula, strict=True):
-        torch.testing.assert_close(actual.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_update_does_not_change_untouched_rows(name: str) -> None:
-    weight, state, rows, gradient = example(torch.float32)
     others = torch.ones(ROWS, dtype=torch.bool)
     others[rows] = False
-    before = weight[others].clone(), state[others].clone()
-    RULES[name](weight, state, rows, gradient, 0.1, 0.01)
-    assert torch.equal(weight[others], before[0])
-    assert torch.equal(state[others], before[1])
+    whole, untouched = weight.clone(), (weight[others], state[others])
+    RULES[name](weight, state, rows[:0], gradient[:0], 0.1, 0.01)
+    assert torch.equal(weight, whole)  # no rows, no change
+    RULES[name](weight, state, rows.to(index), gradient, 0.1, 0.01)
+    assert torch.equal(weight[others], untouched[0])
+    assert torch.equal(state[others], untouched[1])
+    for actual, exact in zip((weight, state), formula, strict=True):
+        torch.testing.assert_close(actual.double(), exact, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -63,14 +61,6 @@ def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None
     RULES[name](weight, state, None, dense, 0.1, 1e-8)
     assert torch.equal(weight, sparse_weight)
     assert torch.equal(state, sparse_state)
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_update_without_rows_changes_nothing(name: str) -> None:
-    weight, state, rows, gradient = example(torch.float32)
-    before = weight.clone()
-    RULES[name](weight, state, rows[:0], gradient[:0], 0.1, 0.01)
-    assert torch.equal(weight, before)
 
 
 PLAIN = {

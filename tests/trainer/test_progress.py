@@ -48,6 +48,14 @@ def test_progress_line_has_time_left_if_last_step_is_known() -> None:
     assert lines[0].endswith("  0:01:38 left")
 
 
+def test_unknown_metrics_are_printed_as_unknown_and_no_steps_have_no_speed() -> None:
+    lines = list[str]()
+    progress = Progress(every=1, say=lines.append, clock=Clock())
+    progress.evaluated(UNKNOWN, seconds=1)
+    assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
+    assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
+
+
 def test_resumed_run_continues_to_count_steps() -> None:
     lines, clock = list[str](), Clock()
     progress = Progress(every=10, say=lines.append, first_step=8, clock=clock)
@@ -69,17 +77,6 @@ def test_evaluation_prints_line_and_does_not_lower_speed() -> None:
     assert "400 samples/s  step 250.0 ms" in lines[1]
     assert "in 8.5 s" in progress.summary(GOOD)
     assert "400 samples/s  step 250.0 ms" in progress.summary(GOOD)
-
-
-def test_nan_metrics_are_printed_as_unknown() -> None:
-    lines, clock = list[str](), Clock()
-    progress = Progress(every=1, say=lines.append, clock=clock)
-    progress.evaluated(UNKNOWN, seconds=1)
-    assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
-
-
-def test_summary_without_steps_has_no_speed() -> None:
-    assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
 
 
 def test_terminal_shows_live_line_and_evaluations(monkeypatch) -> None:

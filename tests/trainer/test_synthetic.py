@@ -50,22 +50,19 @@ def test_batch_without_samples_is_empty() -> None:
     assert len(batch.ids) == len(batch.labels) == 0
 
 
-def test_held_out_samples_differ_and_follow_the_same_model() -> None:
+def test_samples_differ_by_step_and_seed_and_held_out_ones_follow_the_same_model() -> None:
     held_out = source().held_out()
     trained = torch.cat([source().batch(step, 0, 100).dense for step in range(5)])
     evaluated = torch.cat([held_out.batch(step, 0, 100).dense for step in range(5)])
     assert len(torch.cat([trained, evaluated]).unique(dim=0)) == 1000
     assert (held_out.id_weights == source().id_weights).all()
     assert held_out.num_samples is None
-
-
-def test_samples_differ_by_step_and_seed() -> None:
     dense = source().batch(0, 0, 8).dense
     assert not torch.equal(dense, source().batch(1, 0, 8).dense)
     assert not torch.equal(dense, source(seed=2).batch(0, 0, 8).dense)
 
 
-def test_ids_are_rows_of_their_tables_and_follow_zipf() -> None:
+def test_ids_are_rows_of_their_tables_and_follow_zipf_in_bags_of_0_to_4() -> None:
     batch = source().batch(0, 0, 20_000)
     by_feature = batch.ids.split(batch.lengths.sum(dim=1).tolist())
     for ids, rows in zip(by_feature, ROWS, strict=True):
@@ -75,17 +72,13 @@ def test_ids_are_rows_of_their_tables_and_follow_zipf() -> None:
     popular, row = share.sort(descending=True)
     assert popular[0] > 5 * popular[9] > 25 * popular[99] > 0
     assert row[:10].double().std() > 100  # scattered over the table, like those of hashed categories
+    assert batch.lengths.unique().tolist() == [0, 1, 2, 3, 4]
+    assert batch.lengths.double().mean() == pytest.approx(2, abs=0.1)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 1000, 1 << 16])
 def test_scattered_ids_do_not_collide(rows: int) -> None:
     assert len(np.unique(np.arange(rows) * SCATTER % rows)) == rows
-
-
-def test_bags_have_0_to_4_ids() -> None:
-    lengths = source().batch(0, 0, 1000).lengths
-    assert lengths.unique().tolist() == [0, 1, 2, 3, 4]
-    assert lengths.double().mean() == pytest.approx(2, abs=0.1)
 
 
 def test_tables_can_have_different_distributions() -> None:

@@ -1,9 +1,23 @@
-"""Certificates of a test: an authority, and pairs of certificate and key in a directory."""
+"""An authority of a test, its pairs of certificate and key in a directory, and the web.yaml that names them."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
 
 import trustme
+import yaml
+
+from zmon.web.live_config import LiveConfig
+
+SERVER = {"cert_file": "server.pem", "key_file": "server.key"}
+MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
+OPTIONAL = SERVER | {"client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "ca.pem"}
+
+
+def live_config(folder, **keys):
+    """Write `web.yaml` with these keys beside the certificates, and return it as a daemon reads it."""
+    path = folder / "web.yaml"
+    path.write_text(yaml.safe_dump(keys))
+    return LiveConfig(path)
 
 
 class Certificates:

@@ -5,15 +5,13 @@ import base64
 
 import bcrypt
 import pytest
-import yaml
 from aiohttp import ClientSession
 from aiohttp.test_utils import unused_port
 
-from tests.web.certificates import Certificates
+from tests.web.certificates import OPTIONAL, Certificates, live_config
 from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api import endpoints
-from zmon.web.live_config import LiveConfig
 from zmon.web.server import serve
 
 TOKEN = "0123456789abcdef"
@@ -71,23 +69,14 @@ def folder(tmp_path_factory):
     users = {
         name: hashed(password) for name, password in (("prometheus", "scrape"), ("ann", "secret"), ("bob", "pass"))
     }
-    tls = {
-        "cert_file": "server.pem",
-        "key_file": "server.key",
-        "client_auth_type": "VerifyClientCertIfGiven",
-        "client_ca_file": "ca.pem",
-    }
-    (folder / "web.yaml").write_text(
-        yaml.safe_dump({"tls_server_config": tls, "basic_auth_users": users, "zmon_roles": ROLES})
-    )
-    return folder, certificates
+    return live_config(folder, tls_server_config=OPTIONAL, basic_auth_users=users, zmon_roles=ROLES), certificates
 
 
 @pytest.fixture(scope="module", params=["agent", "hub"])
 def answers(request, folder):
     """The statuses of a running daemon, by path and by who asks."""
-    directory, certificates = folder
-    live = LiveConfig(directory / "web.yaml")
+    live, certificates = folder
+    directory = certificates.directory
     if request.param == "agent":
         app = Agent(AgentConfig(directory / "boxes", "node-a", web=live)).app()
     else:

@@ -8,15 +8,13 @@ import msgspec
 import pytest
 import yaml
 
-from tests.web.certificates import Certificates
+from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
 from tests.web.serving import with_server
 from zmon.errors import Unreachable, UsageError
 from zmon.web import client, http_client
 from zmon.web.http_client import read_http_config
-from zmon.web.live_config import LiveConfig
 
 PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
-MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
 
 
 @pytest.fixture
@@ -38,9 +36,7 @@ def read(tmp_path):
 
 
 def live(folder, tls=None, **keys):
-    tls = {"cert_file": "server.pem", "key_file": "server.key"} | (tls or {})
-    (folder / "web.yaml").write_text(yaml.safe_dump({"tls_server_config": tls, **keys}))
-    return LiveConfig(folder / "web.yaml")
+    return live_config(folder, tls_server_config=SERVER | (tls or {}), **keys)
 
 
 def ask_server(web, ask):

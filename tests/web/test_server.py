@@ -3,17 +3,13 @@
 import json
 
 import pytest
-import yaml
 
 from tests.build import agent_report, rank_state
-from tests.web.certificates import Certificates
+from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
 from zmon.errors import UsageError
-from zmon.web.live_config import LiveConfig
 from zmon.web.server import check_bind, json_response
 
 HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
-TLS = {"cert_file": "server.pem", "key_file": "server.key"}
-MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
@@ -32,16 +28,15 @@ def test_other_address_is_refused_without_tls_and_users(host):
     ("config", "missing"),
     [
         ({"basic_auth_users": {"ann": HASH}}, "without TLS,"),
-        ({"tls_server_config": TLS}, "without users, tokens or client certificates,"),
-        ({"tls_server_config": TLS, "basic_auth_users": {"ann": HASH}}, None),
-        ({"tls_server_config": {**TLS, **MUTUAL}}, None),
+        ({"tls_server_config": SERVER}, "without users, tokens or client certificates,"),
+        ({"tls_server_config": SERVER, "basic_auth_users": {"ann": HASH}}, None),
+        ({"tls_server_config": SERVER | MUTUAL}, None),
     ],
     ids=["without TLS", "without users", "both", "client certificates"],
 )
 def test_other_address_needs_both_tls_and_users(tmp_path, config, missing):
     Certificates(tmp_path).issue("server", "127.0.0.1")
-    (tmp_path / "web.yaml").write_text(yaml.safe_dump(config))
-    live = LiveConfig(tmp_path / "web.yaml")
+    live = live_config(tmp_path, **config)
     if missing is None:
         check_bind("0.0.0.0", live, insecure=False)
     else:

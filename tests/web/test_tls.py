@@ -10,11 +10,11 @@ import bcrypt
 import pytest
 import yaml
 
-from tests.web.certificates import Certificates
+from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, Certificates, live_config
 from tests.web.serving import WHOLE, is_closed, request, with_server
 from zmon.errors import UsageError
 from zmon.web import tls
-from zmon.web.live_config import LiveConfig, reload_success
+from zmon.web.live_config import reload_success
 
 
 @pytest.fixture
@@ -26,17 +26,7 @@ def ours(tmp_path):
 
 @pytest.fixture
 def live(tmp_path, ours):
-    def live(**tls):
-        path = tmp_path / "web.yaml"
-        path.write_text(
-            yaml.safe_dump({"tls_server_config": {"cert_file": "server.pem", "key_file": "server.key"} | tls})
-        )
-        return LiveConfig(path)
-
-    return live
-
-
-MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
+    return lambda **tls: live_config(tmp_path, tls_server_config=SERVER | tls)
 
 
 def statuses(live, *clients):
@@ -176,13 +166,6 @@ def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(live,
     with_server(scenario, most=8, live=live())
 
 
-def _web(tmp_path, **keys):
-    (tmp_path / "web.yaml").write_text(yaml.safe_dump(keys))
-    return LiveConfig(tmp_path / "web.yaml")
-
-
-SERVER = {"cert_file": "server.pem", "key_file": "server.key"}
-OPTIONAL = SERVER | {"client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "ca.pem"}
 USERS = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
 ROLES = [{"user": "ann", "roles": ["read"]}]
 
@@ -196,7 +179,7 @@ ROLES = [{"user": "ann", "roles": ["read"]}]
     ],
 )
 def test_reload_of_half_a_file_opens_nothing(ours, tmp_path, caplog, cut, reason):
-    config = _web(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS, zmon_roles=ROLES)
+    config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS, zmon_roles=ROLES)
     access = config.access
     (tmp_path / "web.yaml").write_text(yaml.safe_dump(cut))
     config.reload()
@@ -206,7 +189,7 @@ def test_reload_of_half_a_file_opens_nothing(ours, tmp_path, caplog, cut, reason
 
 
 def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_one(ours, tmp_path):
-    config = _web(tmp_path, tls_server_config=OPTIONAL, basic_auth_users=USERS)
+    config = live_config(tmp_path, tls_server_config=OPTIONAL, basic_auth_users=USERS)
 
     async def scenario(server):
         reader, writer = await server.send(WHOLE, ours.client())
@@ -224,7 +207,7 @@ def test_connection_without_a_certificate_is_nobody_after_a_reload_that_demands_
 
 def test_connection_made_before_its_certificate_was_withdrawn_is_closed(ours, tmp_path):
     pair = ours.issue("hub", "hub.example.org")
-    config = _web(tmp_path, tls_server_config=SERVER | MUTUAL | {"client_allowed_sans": ["hub.example.org"]})
+    config = live_config(tmp_path, tls_server_config=SERVER | MUTUAL | {"client_allowed_sans": ["hub.example.org"]})
 
     async def scenario(server):
         reader, writer = await server.send(WHOLE, ours.client(pair))
@@ -241,7 +224,7 @@ def test_connection_made_before_its_certificate_was_withdrawn_is_closed(ours, tm
 def test_certificate_with_an_empty_name_has_no_role(ours, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef")
     roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
-    config = _web(tmp_path, tls_server_config=OPTIONAL, zmon_roles=roles)
+    config = live_config(tmp_path, tls_server_config=OPTIONAL, zmon_roles=roles)
 
     class Request:
         headers: ClassVar = {}
@@ -273,7 +256,7 @@ def test_certificate_whose_rights_were_wrong_for_a_moment_is_read_in_the_end(our
 
 
 def test_clients_without_a_login_are_closed_before_those_in_their_handshake(ours, tmp_path):
-    config = _web(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS)
+    config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=USERS)
     login = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + base64.b64encode(b"ann:secret")
 
     async def scenario(server):

@@ -240,7 +240,9 @@ class Agent:
         local = (0, os.geteuid(), target.owner, *self._config.hub_users)
         if not asker.may_read_evidence and asker.uid not in local:
             raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
-        return RankEvidence(job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks))
+        return RankEvidence(
+            job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks, request.flights)
+        )
 
     async def get_metrics(self, request: web.Request) -> web.Response:
         """Answer a scrape by Prometheus."""

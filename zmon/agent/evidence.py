@@ -14,10 +14,12 @@ from typing import Any
 
 import aiohttp
 
+from zmon.agent.process_work import process_work
 from zmon.agent.stacks import PY_SPY, read
 from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.format import plain, plain_lines
 from zmon.job import flight
+from zmon.job.job_frame import threads
 from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0
@@ -28,20 +30,28 @@ _ABSENT = "this torch does not offer it"
 _RECORDS = ("fr_trace_json", "dump_nccl_trace_json")
 
 GONE = {
-    **dict.fromkeys(("pid", "wchan", "stack", "flight")),
+    **dict.fromkeys(("pid", "wchan", "stack", "flight", "work")),
     **dict.fromkeys(("stack_error", "flight_error"), "its process is gone"),
 }
 
 
 async def gather(
-    pid: int, socket: WorkerSocket, proc: Path = Path("/proc"), stacks: bool = True, py_spy: str | None = PY_SPY
+    pid: int,
+    socket: WorkerSocket,
+    proc: Path = Path("/proc"),
+    stacks: bool = True,
+    flights: bool = True,
+    py_spy: str | None = PY_SPY,
 ) -> dict[str, Any]:
-    """Return `wchan` (the kernel function it waits in), `stack` (Python stacks) and `flight` (a `Flight`).
+    """Return `wchan` (the kernel function it waits in), `stack` (Python stacks), `flight` and `work` (`ProcessWork`).
 
     A value that cannot be had is None, with the reason in `stack_error` or `flight_error`. A `flight_error` beside a
     record names the part of it that is missing.
     """
-    stack, record = await asyncio.gather(_stacks(pid, socket, py_spy) if stacks else _not_requested(), _flight(socket))
+    stack, record = await asyncio.gather(
+        _stacks(pid, socket, py_spy) if stacks else _not_requested(),
+        _flight(socket) if flights else _not_requested(),
+    )
     return {
         "pid": pid,
         "wchan": _wchan(pid, proc),
@@ -49,6 +59,7 @@ async def gather(
         "stack_error": stack[1],
         "flight": record[0],
         "flight_error": record[1],
+        "work": await asyncio.to_thread(process_work, pid, threads(stack[0] or ""), proc) if stacks else None,
     }
 
 

@@ -71,7 +71,9 @@ class StderrTails:
             }
 
 
-async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: bool) -> dict[str, Any]:
+async def rank_evidence(
+    rank: RankLocation, tails: StderrTails | None, stacks: bool, flights: bool = True
+) -> dict[str, Any]:
     """Return the fields of `RankEvidence` that are not in the rank's box."""
 
     async def stderr() -> dict[str, Any]:
@@ -80,7 +82,9 @@ async def rank_evidence(rank: RankLocation, tails: StderrTails | None, stacks: b
         return await tails.read(rank.run_uid)
 
     async def process() -> dict[str, Any]:
-        return await evidence.gather(rank.pid, rank.socket, stacks=stacks) if rank.alive else evidence.GONE
+        if not rank.alive:
+            return evidence.GONE
+        return await evidence.gather(rank.pid, rank.socket, stacks=stacks, flights=flights)
 
     from_process, from_stderr = await asyncio.gather(process(), stderr())
     gathered = {**from_process, **from_stderr}

@@ -11,6 +11,8 @@ from zmon.box import layout
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds
 
+_WORD = (1 << 64) - 1
+
 ReadBoundary = Callable[[int], Row | None]  # returns a boundary by its number; None if damaged or overwritten
 
 
@@ -33,8 +35,8 @@ def ended(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, max_ste
 def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about: int) -> list[StepEnds]:
     """Return a sample of about `about` of the steps that ended in that time, or all if there are fewer; oldest first.
 
-    The sampled step numbers are multiples of a power of two, so ranks that choose different powers share the multiples
-    of the larger one. Each has the mean of all steps since the previous sampled one.
+    The sample has one step of each block of `stride` steps, as `sampled_step` draws it. Each has the mean of all steps
+    since the previous sampled one.
     """
     stride, steps = _stride(read, latest, after_ns, about), []
     number = latest
@@ -44,26 +46,50 @@ def spread(read: ReadBoundary, latest: int, after_ns: int, until_ns: int, about:
             break
         if end is None or end[layout.KIND] != layout.STEP:
             number -= 1
-        elif remainder := end[layout.STEP_NUMBER] % stride:
-            number -= remainder  # each step has at least one boundary, so this does not skip the sampled step
-        else:
+            continue
+        step = end[layout.STEP_NUMBER]
+        sampled = sampled_step(step, stride)
+        earlier = sampled if sampled < step else sampled_step(step - step % stride - 1, stride)
+        if step == sampled:
             previous = read(number - 1)
             if previous is not None and end[layout.TIME] <= until_ns:
-                steps.append(StepEnds(previous, end, _mean_from(read(number - stride), end, stride)))
-            number -= stride
+                first = read(number - (step - earlier)) if stride > 1 else None
+                steps.append(StepEnds(previous, end, _mean_from(first, end, earlier)))
+        number -= step - earlier  # each step has at least one boundary, so this does not skip the sampled step
     return steps[::-1]
 
 
-def _mean_from(first: Row | None, end: Row, stride: int) -> Row | None:
-    """Return the boundary after which the steps between two sampled ones begin.
+def sampled_step(step: int, stride: int) -> int:
+    """Return the sampled step in the block of `stride` steps with this step; `stride` is a power of two.
 
-    Returns None if there are no steps between them, or anything other than steps. A job can write its
+    It is drawn by the number of the block, and so the same one on every rank. A fixed place in the block would show
+    only a part of what recurs: of four ranks that are slow in turn, always the same one. One of two neighbouring blocks
+    has the sampled step of the block twice as large, so ranks with different strides share those of the larger one.
+    """
+    block = step // stride
+    while stride > 1:
+        block = 2 * block + (_drawn(block, stride) & 1)
+        stride //= 2
+    return block
+
+
+def _drawn(block: int, stride: int) -> int:
+    """Return bits that look random: the finalizer of splitmix64 (Steele et al., OOPSLA 2014)."""
+    bits = (block * 0x9E3779B97F4A7C15 + stride) & _WORD
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _WORD
+    return bits ^ (bits >> 31)
+
+
+def _mean_from(first: Row | None, end: Row, earlier: int) -> Row | None:
+    """Return the boundary after which the steps since the sampled step `earlier` begin.
+
+    Returns None if it is the previous step, or if there is anything other than steps in between. A job can write its
     box, so the count of steps may stand still while their numbers rise.
     """
-    if stride == 1 or first is None or first[layout.KIND] != layout.STEP:
+    if first is None or first[layout.KIND] != layout.STEP or end[layout.STEP_NUMBER] - earlier < 2:
         return None
-    follows = first[layout.STEP_NUMBER] == end[layout.STEP_NUMBER] - stride
-    return first if follows and end[layout.STEPS] > first[layout.STEPS] else None
+    return first if first[layout.STEP_NUMBER] == earlier and end[layout.STEPS] > first[layout.STEPS] else None
 
 
 def _stride(read: ReadBoundary, latest: int, after_ns: int, about: int) -> int:

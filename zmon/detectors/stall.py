@@ -7,6 +7,7 @@ critical at once. What only silence shows may be a pause, so its severity follow
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from zmon.detectors import endings, hangs
@@ -17,6 +18,7 @@ from zmon.job.restarts import is_over
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
+from zmon.schema.rank import RankState
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,14 @@ class Stall(hangs.HangLimits, endings.EndLimits):
         moving = endings.launcher_gone(snapshot, self) or hangs.lag_finding(snapshot, self)
         return tuple(filter(None, (finding, moving)))
 
+    def stands_still(self, snapshot: Snapshot) -> bool:
+        """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
+        return hangs.stands_still(snapshot, self)
+
+    def ranks_to_look_at(self, snapshot: Snapshot) -> Sequence[RankState]:
+        """Return the ranks whose stacks and work tell a pause from a hang, while nothing moves."""
+        return hangs.ranks_to_look_at(snapshot, self)
+
     def _proven(self, snapshot: Snapshot) -> Finding | None:
         """Return one finding for all faults that locks, process states and links prove."""
         faults = [*filter(None, (endings.exit_finding(snapshot, self), hangs.frozen_finding(snapshot, self)))]
@@ -81,6 +91,7 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def _silence(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if nothing moves, and no end of a rank is about to show why."""
-        if not hangs.is_overdue(snapshot) or endings.are_unsettled(snapshot, self):
+        stands = hangs.is_overdue(snapshot) or hangs.is_shown(snapshot, self)
+        if not stands or endings.are_unsettled(snapshot, self):
             return None
         return hangs.silence_finding(snapshot, self, endings.outlook_of_gone(snapshot, self))

@@ -23,6 +23,7 @@ import aiohttp
 from aiohttp import web
 
 from zmon.detectors import Detector
+from zmon.detectors.stall import Stall
 from zmon.detectors.suppression import Remaining, suppress
 from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub.agent_link import FORGET_SECONDS
@@ -39,6 +40,7 @@ from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
 from zmon.hub.stall_evidence import EvidenceGatherer
+from zmon.hub.standing_ranks import StandingRanks
 from zmon.hub.unread_jobs import UnreadJobs
 from zmon.job.headline import with_headline
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
@@ -75,7 +77,9 @@ class Hub:
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
-        self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states)
+        stall = next((detector for detector in self.detectors if isinstance(detector, Stall)), Stall())
+        self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states, stall.stands_still)
+        self._standing_ranks = StandingRanks(config, self.links, self.job_states, stall)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()
@@ -127,6 +131,7 @@ class Hub:
         self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
+            self._standing_ranks.update(session, snapshot)
         if self._has_heard_all():
             self._forget_gone_jobs(now)
         self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
@@ -291,6 +296,7 @@ class Hub:
             self._agents.start(session)
             yield
             self._stall_evidence.cancel()
+            self._standing_ranks.cancel()
             self.job_states.accounts.save()
             for task in tasks:
                 task.cancel()

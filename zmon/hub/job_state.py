@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from zmon import metrics
 from zmon.hub import baseline_store, pause_store
@@ -18,6 +19,7 @@ from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.history import History
 from zmon.job.reported_values import ReportedValues
+from zmon.job.standing import Looks
 from zmon.job.time_account import Account
 from zmon.job.utilization import JobPeaks, RecentActivity, RecentWork, flops_source, job_peaks, utilization
 from zmon.scaling.peaks import DevicePeaks
@@ -31,22 +33,29 @@ from zmon.schema.unknown import Unknown
 from zmon.schema.utilization import Utilization
 from zmon.stats import quantile
 
+T = TypeVar("T")
 SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from
 PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job, which seldom change
 MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
 
 
 @dataclass(frozen=True, slots=True)
-class StandingFrame:
-    """The innermost frame of the job's own code on one rank, while the rank stands still."""
+class SeenStanding(Generic[T]):
+    """A thing seen of a rank, which holds while the rank stands still."""
 
-    text: str
+    value: T
     steps: int  # steps that the rank had finished
+    activity: str
     phase: str
+
+    @classmethod
+    def of(cls, state: RankState, value: T) -> SeenStanding[T]:
+        """Return what was seen of a rank in this state."""
+        return cls(value, state.steps, state.activity, state.phase)
 
     def holds(self, state: RankState) -> bool:
         """Return True if the rank has not gone on since then."""
-        return (self.steps, self.phase) == (state.steps, state.phase)
+        return (self.steps, self.activity, self.phase) == (state.steps, state.activity, state.phase)
 
 
 @dataclass
@@ -61,7 +70,8 @@ class JobState:
     learning: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
     flights: dict[int, FlightRecord] = field(default_factory=dict)  # by rank, gathered for the current stall
-    frames: dict[int, StandingFrame] = field(default_factory=dict)  # likewise
+    frames: dict[int, SeenStanding[str]] = field(default_factory=dict)  # likewise
+    looks: dict[int, SeenStanding[Looks]] = field(default_factory=dict)  # likewise
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest that a rank reported
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
@@ -99,7 +109,8 @@ class JobState:
             baseline=self.learning.baseline,
             not_finite=self.reported.not_finite(snapshot.ranks),
             flights=self.flights,
-            frames=self._frames_of(snapshot) if self.frames else {},
+            frames=_held(self.frames, snapshot.ranks),
+            standing={rank: history.standing for rank, history in _held(self.looks, snapshot.ranks).items()},
             plan=self.plan,
         )
 
@@ -128,10 +139,12 @@ class JobState:
         uncounted = next((rank.uncounted for rank in ranks if rank.uncounted), "")
         return utilization(total, source, self.peaks, self.account.flops_ratio, uncounted)
 
-    def _frames_of(self, snapshot: Snapshot) -> dict[int, str]:
-        """Return the frames of the ranks that have not gone on since then."""
-        states = [(r, self.frames[r.rank]) for r in snapshot.ranks if r.rank in self.frames]
-        return {r.rank: frame.text for r, frame in states if frame.holds(r)}
+
+def _held(things: Mapping[int, SeenStanding[T]], ranks: Iterable[RankState]) -> dict[int, T]:
+    """Return what was seen of the ranks that have not gone on since then."""
+    if not things:
+        return {}
+    return {r.rank: things[r.rank].value for r in ranks if r.rank in things and things[r.rank].holds(r)}
 
 
 class JobStates:

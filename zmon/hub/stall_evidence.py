@@ -8,7 +8,7 @@ costs them time. The agent is also asked about a dead culprit, because it has th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -17,7 +17,7 @@ from msgspec import UNSET
 from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.flight_table import flight_table
-from zmon.hub.job_state import JobStates, StandingFrame
+from zmon.hub.job_state import JobStates, SeenStanding
 from zmon.hub.journal import Journal
 from zmon.job.job_frame import job_frame
 from zmon.job.standing_out import standing_out
@@ -31,14 +31,21 @@ from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 from zmon.web import client
 
-_AHEAD_SECONDS = 1.5  # flight records are gathered this long before a lease ends: time for a pass and the answers
-
 
 class EvidenceGatherer:
     """The gatherer of evidence: it asks once for each diagnosis of a stall, and again when the diagnosis changes."""
 
-    def __init__(self, config: HubConfig, links: Sequence[AgentLink], journal: Journal, job_states: JobStates) -> None:
+    def __init__(
+        self,
+        config: HubConfig,
+        links: Sequence[AgentLink],
+        journal: Journal,
+        job_states: JobStates,
+        stands_still: Callable[[Snapshot], bool],
+    ) -> None:
+        """`stands_still` returns True if the leases of all ranks are about to end."""
         self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
+        self._stands_still = stands_still
         self._diagnoses: dict[str, tuple[Any, ...]] = {}  # the last diagnosis with gathered evidence, by finding
         self._tasks: dict[str, asyncio.Task[None]] = {}  # the latest task, by finding
         self._ahead_tasks: dict[str, asyncio.Task[None]] = {}  # tasks for leases that are about to end, by job
@@ -72,8 +79,7 @@ class EvidenceGatherer:
 
     def _gather_ahead(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Gather flight records once if the leases of all ranks are about to end; forget them when a rank goes on."""
-        alive = [r for r in snapshot.ranks if r.alive and r.activity != "done"]
-        if not alive or not all(_is_nearly_overdue(r) for r in alive):
+        if not self._stands_still(snapshot):
             self._job_states.state_of(snapshot).flights = {}
             if task := self._ahead_tasks.pop(snapshot.job_id, None):
                 task.cancel()
@@ -114,7 +120,7 @@ class EvidenceGatherer:
         answers = await self._ask(session, snapshot, [targets[rank] for rank in sorted(targets)], stack_ranks)
         alive_answers = {r.rank: answers[r.rank] for r in alive}
         launch.flights = flights(alive_answers)
-        launch.frames = {r.rank: frame for r in ranks if (frame := _standing_frame(r, answers[r.rank]))}
+        launch.frames = {r.rank: frame for r in ranks if (frame := standing_frame(r, answers[r.rank]))}
         stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_ranks)}
         tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_ranks)}
         gathered = Evidence(
@@ -133,16 +139,11 @@ def _with_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
     return sorted((r for r in snapshot.ranks if r.alive), key=lambda r: r.in_flight is not None)
 
 
-def _standing_frame(state: RankState, answer: RankEvidence | Unknown) -> StandingFrame | None:
+def standing_frame(state: RankState, answer: RankEvidence | Unknown) -> SeenStanding[str] | None:
     """Return the innermost frame of the job's own code in an answer, or None. `state` is from before the request."""
     stack = answer.stack if isinstance(answer, RankEvidence) else None
     frame = job_frame(stack) if stack else None
-    return StandingFrame(frame, state.steps, state.phase) if frame else None
-
-
-def _is_nearly_overdue(state: RankState) -> bool:
-    lease, elapsed = state.lease_seconds, state.step_seconds if state.activity == "train" else state.activity_seconds
-    return lease is not None and elapsed > max(lease / 2, lease - _AHEAD_SECONDS)
+    return SeenStanding.of(state, frame) if frame else None
 
 
 def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRecord]:

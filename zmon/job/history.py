@@ -19,7 +19,7 @@ from zmon.schema.steps import Steps
 MIN_STEPS = 64  # the fewest aligned steps in memory
 _MAX_ROWS = 1024  # with few ranks more steps are needed to estimate the noise
 _MAX_STEPS = 256
-_MAX_APART = 512  # the most steps that an agent leaves out between two
+_MAX_APART = 1024  # the most steps between two that an agent sends: two blocks of its largest stride
 # Steps that wait for some rank. If the agent of one host is silent, the steps of all other ranks wait. The step of one
 # rank takes some hundred bytes.
 _MAX_PENDING = 512

@@ -1,4 +1,4 @@
-"""Find the innermost frame of the job's own code in the stacks of a rank: the line that a person recognizes.
+"""Read the stacks of a rank: the innermost frame of the job's own code, which a person recognizes, and its threads.
 
 The stacks are text, as py-spy (`    read (/home/ann/loader.py:40)`) or faulthandler (`  File "/home/ann/loader.py",
 line 40 in read`) writes them, the innermost frame first. Frames of torch, the standard library, installed packages and
@@ -16,6 +16,8 @@ _PY_SPY_FRAME = re.compile(r"\s+(?P<function>\S.*) \((?P<path>.+):(?P<line>\d+)\
 _FAULTHANDLER_FRAME = re.compile(r'\s+File "(?P<path>.+)", line (?P<line>\d+),? in (?P<function>.+)$')
 _THREAD = re.compile(r"(Current thread|Thread|Stack) ")
 _MAIN_THREAD = re.compile(r'"MainThread"|\[MainThread\]')
+_THREAD_NUMBER = re.compile(r"^Thread (\d+) \(", re.MULTILINE)  # py-spy's; faulthandler writes pthread_self(3) in hex
+_STATE = re.compile(r"(?<=\d )\((?:idle|active|active\+gil)\)")
 _INSTALLED = re.compile(r"/(site-packages|dist-packages|[^/]+\.whl)/(?P<package>[^/]+)")
 _STANDARD_LIBRARY = re.compile(r"/lib(64)?/python3(\.\d+t?)?/")
 # torch that was built from source lies in any folder, and a job's own folder may be named torch as well.
@@ -68,6 +70,21 @@ def job_frame(stack: str) -> str | None:
     if frame is None:  # the job's code is the package whose code started it, the outermost frame
         frame = next(frame for frame in frames if frame.package == frames[-1].package)
     return frame.text
+
+
+def main_functions(stack: str) -> tuple[str, ...]:
+    """Return the functions in which the main thread is, the innermost first, each with its file."""
+    return tuple(f"{frame.path}, {frame.function}" for frame in _frames(_main_thread(stack.splitlines())))
+
+
+def threads(stack: str) -> tuple[int, ...]:
+    """Return the threads in the text, by the kernel's numbers; empty if the text does not have these."""
+    return tuple(int(number) for number in _THREAD_NUMBER.findall(stack))
+
+
+def without_states(stack: str) -> str:
+    """Return the text without the states that py-spy guesses for threads: equal texts are equal stacks."""
+    return _STATE.sub("", stack)
 
 
 def _main_thread(lines: Sequence[str]) -> Sequence[str]:

@@ -14,6 +14,7 @@ from zmon.schema.launch_end import LaunchEnd
 from zmon.schema.pause import HealedPause
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.standing import Standing
 from zmon.schema.thresholds import Threshold
 
 
@@ -60,6 +61,8 @@ class Snapshot:
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
     frames: Mapping[int, str] = field(default_factory=dict)
+    # What ranks that stand still have done meanwhile; only for some of those that the others wait for.
+    standing: Mapping[int, Standing] = field(default_factory=dict)
     pauses: tuple[HealedPause, ...] = ()  # pauses of jobs of this name in the last day that ended by themselves
     second_jobs: tuple[str, ...] = ()  # jobs of launches that have this job's id as well, and live beside it
     earlier_ends: tuple[LaunchEnd, ...] = ()  # earlier launches that a fault ended, oldest first; see zmon.job.restarts

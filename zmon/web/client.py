@@ -160,11 +160,12 @@ async def evidence(
     stacks: Collection[int],
     seconds: float,
     concurrency: int,
+    flights: bool = True,
 ) -> dict[int, RankEvidence | Unknown]:
     """Ask the agents for the evidence about ranks. Return it by rank, or Unknown with the reason why there is none.
 
-    `targets`: each rank with the URL of its agent; `stacks`: the ranks whose Python stacks are wanted as well. Takes at
-    most `seconds`, with at most `concurrency` requests in flight.
+    `targets`: each rank with the URL of its agent; `stacks`: the ranks whose Python stacks are wanted as well;
+    `flights`: flight records are wanted. Takes at most `seconds`, with at most `concurrency` requests in flight.
     """
     answers: dict[int, RankEvidence | Unknown] = {
         rank.rank: Unknown(f"no answer within {seconds:g} s") for rank, _ in targets
@@ -172,7 +173,7 @@ async def evidence(
     limit = asyncio.Semaphore(concurrency)
 
     async def ask_agent(rank: RankState, agent: str) -> None:
-        request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks)
+        request = EvidenceRequest(rank.job_id, str(rank.rank), rank.run_uid, rank.rank in stacks, flights)
         try:
             async with limit:
                 answer = await ask(session, agent, _RAW_EVIDENCE, request, seconds)

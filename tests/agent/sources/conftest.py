@@ -1,11 +1,15 @@
 """Fixtures for boxes that another process locks, as a living rank does, on a clock that the test sets."""
 
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.agent.sources.nvml import Stub
+from tests.agent.sources.tcp_host import FakeHost
+from tests.agent.sources.trees import FakeSys
 from tests.boxes import Box, Clock
 from zmon.agent.sources.boxes import Boxes
 
@@ -63,3 +67,36 @@ def scan_during(boxes, clock):
         return suspects
 
     return scan
+
+
+@pytest.fixture
+def fake_nvml(tmp_path, monkeypatch):
+    """A driver with a card; each card is near the network card of its own address."""
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: (f"mlx5_0 of {pci}",))
+    return Stub(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def old_nvml(tmp_path, monkeypatch):
+    """A driver whose library lacks the functions of newer ones."""
+    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ())
+    return Stub(tmp_path, monkeypatch, "-DOLD")
+
+
+@pytest.fixture
+def fake_sys(tmp_path):
+    return FakeSys(tmp_path)
+
+
+@pytest.fixture
+def host(tmp_path):
+    """A fake host with ranks and TCP connections."""
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def sleeper():
+    """Yield a process of this one that sleeps until it is killed."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()

@@ -45,28 +45,35 @@ def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
     assert foreign.exists()
 
 
-def test_socket_of_another_user_beside_the_box_is_kept(box_of, tmp_path):
-    box = box_of(ANN)
-    beside = box.with_suffix(".sock")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(beside))
-    remove_rank(box, box.stat().st_ino, ANN, str(beside), tmp_path)
-    assert beside.exists()
-    assert not box.exists()
+@pytest.fixture
+def beside():
+    """Return a function that binds a socket beside a box."""
+
+    def bind(box, owner=0):
+        path = box.with_suffix(".sock")
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(path))
+        os.chown(path, owner, -1)
+        return path
+
+    return bind
 
 
-def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, tmp_path):
+def test_socket_of_another_user_beside_the_box_is_kept(box_of, beside, tmp_path):
     box = box_of(ANN)
-    inode = box.stat().st_ino
-    new, beside = box.with_name("new"), box.with_suffix(".sock")
+    path = beside(box)
+    remove_rank(box, box.stat().st_ino, ANN, str(path), tmp_path)
+    assert (path.exists(), box.exists()) == (True, False)
+
+
+def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, beside, tmp_path):
+    box = box_of(ANN)
+    inode, path = box.stat().st_ino, beside(box, ANN)
+    new = box.with_name("new")
     new.touch()
     new.rename(box)
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(beside))
-    os.chown(beside, ANN, -1)
-    remove_rank(box, inode, ANN, str(beside), tmp_path)
-    assert box.exists()
-    assert beside.exists()
+    remove_rank(box, inode, ANN, str(path), tmp_path)
+    assert (path.exists(), box.exists()) == (True, True)
 
 
 def test_nothing_is_deleted_while_a_rank_publishes_its_box(box_of, tmp_path):

@@ -30,12 +30,23 @@ def give(folder, uid):
             os.chown(os.path.join(parent, name), uid, -1, follow_symlinks=False)  # noqa: PTH118
 
 
-def box(root, owner, stand_in, clock, **identity):
-    """Write the box of a living rank of a user."""
-    process = stand_in()
-    made = Box(root, clock, {"pid": process.pid, **identity}, process)
-    give(root, owner)
-    return made
+@pytest.fixture
+def make_box(stand_in, clock):
+    """Return a function that writes the box of a living rank of a user."""
+
+    def make(root, owner, **identity):
+        process = stand_in()
+        made = Box(root, clock, {"pid": process.pid, **identity}, process)
+        give(root, owner)
+        return made
+
+    return make
+
+
+@pytest.fixture
+def boxes(places, clock):
+    """An agent that reads the boxes of all users."""
+    return Boxes(None, "node-a", clock=clock, places=places)
 
 
 def test_directory_of_each_user_is_found(places):
@@ -86,10 +97,10 @@ def test_volume_of_boxes_of_each_pod_is_found(pods):
     assert BoxRoots(None, pods).patterns[-1] == str(pods.pods / "*/volumes/kubernetes.io~empty-dir" / POD_VOLUME)
 
 
-def test_ranks_of_several_users_may_share_the_volume_of_a_pod(pods, stand_in, clock):
+def test_ranks_of_several_users_may_share_the_volume_of_a_pod(pods, make_box, clock):
     volume = pods.in_pod("uid-1")
     for uid in (ANN, BOB):
-        box(volume / f"of-{uid}", uid, stand_in, clock, job_id=f"job-{uid}")
+        make_box(volume / f"of-{uid}", uid, job_id=f"job-{uid}")
         (volume / f"of-{uid}" / f"job-{uid}").rename(volume / f"job-{uid}")
     boxes = Boxes(None, "node-a", clock=clock, places=pods)
     boxes.scan()
@@ -126,38 +137,34 @@ def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):
     assert problem == f"the boxes of pods: cannot read {tmp_path / 'file'}: Not a directory"
 
 
-def test_jobs_of_all_users_are_read_with_their_owners(places, stand_in, clock):
+def test_jobs_of_all_users_are_read_with_their_owners(places, make_box, boxes):
     for uid, root in ((ANN, places.in_shm(ANN)), (BOB, places.in_shm(BOB))):
-        box(root, uid, stand_in, clock, job_id=f"job-{root.name}")
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
+        make_box(root, uid, job_id=f"job-{root.name}")
     boxes.scan()
     states = {state.job_id: state.owner for _, state in boxes.ranks()}
     assert states == {f"job-zmon-{ANN}": ANN, f"job-zmon-{BOB}": BOB}
 
 
-def test_box_of_another_owner_than_its_directory_is_set_aside(places, stand_in, clock):
-    foreign = box(places.in_shm(ANN), ANN, stand_in, clock)
+def test_box_of_another_owner_than_its_directory_is_set_aside(places, make_box, boxes):
+    foreign = make_box(places.in_shm(ANN), ANN)
     os.chown(foreign.path, BOB, -1)
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
     boxes.scan()
     assert f"it belongs to uid {BOB}, not to uid {ANN}" in boxes.damaged[foreign.path]
     assert list(boxes.ranks()) == []
 
 
-def test_link_to_the_boxes_of_another_user_is_not_followed(places, stand_in, clock):
-    box(places.in_shm(ANN), ANN, stand_in, clock)
+def test_link_to_the_boxes_of_another_user_is_not_followed(places, make_box, boxes):
+    make_box(places.in_shm(ANN), ANN)
     give_new(places.in_shm(BOB), BOB)
     (places.in_shm(BOB) / "job").symlink_to(places.in_shm(ANN) / "job")
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
     boxes.scan()
     assert [state.owner for _, state in boxes.ranks()] == [ANN]
 
 
-def test_job_id_of_two_users_is_two_jobs_and_a_line(places, stand_in, clock):
-    box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1e9)
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
+def test_job_id_of_two_users_is_two_jobs_and_a_line(places, make_box, boxes):
+    make_box(places.in_shm(ANN), ANN, job_id="train", start_unix=1e9)
     boxes.scan()
-    box(places.in_shm(BOB), BOB, stand_in, clock, job_id="train", start_unix=0.0)  # it came later, whatever it says
+    make_box(places.in_shm(BOB), BOB, job_id="train", start_unix=0.0)  # it came later, whatever it says
     boxes.scan()
     states = {state.owner: (state.job_id, state.wanted_job_id) for _, state in boxes.ranks()}
     assert states == {ANN: ("train", ""), BOB: (f"train.uid{BOB}", "train")}
@@ -165,10 +172,9 @@ def test_job_id_of_two_users_is_two_jobs_and_a_line(places, stand_in, clock):
     assert f"the job id train of uid {BOB} is also that of another user's job" in str(boxes.read().dropped)
 
 
-def test_two_jobs_keep_their_names_when_one_ends(places, stand_in, clock):
-    first = box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1.0)
-    box(places.in_shm(BOB), BOB, stand_in, clock, job_id="train", start_unix=2.0)
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
+def test_two_jobs_keep_their_names_when_one_ends(places, make_box, boxes, clock):
+    first = make_box(places.in_shm(ANN), ANN, job_id="train", start_unix=1.0)
+    make_box(places.in_shm(BOB), BOB, job_id="train", start_unix=2.0)
     boxes.scan()
     first.holder.end()
     first.path.unlink()
@@ -178,12 +184,11 @@ def test_two_jobs_keep_their_names_when_one_ends(places, stand_in, clock):
     assert [state.job_id for _, state in boxes.ranks()] == [f"train.uid{BOB}"]
 
 
-def test_copied_run_uid_leads_to_no_process_of_another_user(places, stand_in, clock):
+def test_copied_run_uid_leads_to_no_process_of_another_user(places, make_box, boxes):
     """Run uids are public, and the agent finds the stderr of a rank by its run uid."""
-    first = box(places.in_shm(ANN), ANN, stand_in, clock, job_id="train", start_unix=1e9)
-    boxes = Boxes(None, "node-a", clock=clock, places=places)
+    first = make_box(places.in_shm(ANN), ANN, job_id="train", start_unix=1e9)
     boxes.scan()
-    copied = box(places.in_shm(BOB), BOB, stand_in, clock, job_id="other", start_unix=2e9)
+    copied = make_box(places.in_shm(BOB), BOB, job_id="other", start_unix=2e9)
     boxes.scan()
     (run_uid,) = {b.identity.run_uid for b, _ in boxes.ranks()}
     assert boxes.runs() == {run_uid: first.holder.pid, f"{run_uid}.uid{BOB}": copied.holder.pid}

@@ -69,7 +69,8 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
 
-def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxes, make_live_box, clock, scan_states):
+def test_killed_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, make_live_box, clock, scan_states):
+    """The hub makes up to four passes a second while there is a suspect."""
     box = make_live_box()
     box.steps(3)
     assert boxes.scan() == frozenset()
@@ -78,17 +79,8 @@ def test_first_scan_after_a_kill_reports_the_rank_as_exited_with_its_signal(boxe
     clock.sleep(2)
     state = scan_states()[0]
     assert (state.alive, state.exit_status, state.gone_seconds) == (False, "signal SIGKILL", pytest.approx(2.0))
-    assert state.process_state is None
-    assert state.overdue_seconds == 0
-
-
-def test_dead_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, make_live_box, clock, scan_states):
-    """The hub makes up to four passes a second while there is a suspect."""
-    box = make_live_box()
-    boxes.scan()
-    box.process.end()
-    assert boxes.scan()
-    clock.sleep(61)
+    assert (state.process_state, state.overdue_seconds) == (None, 0)
+    clock.sleep(59)
     assert boxes.scan() == frozenset()
     assert scan_states()[0].alive is False
 
@@ -136,15 +128,14 @@ def test_rank_that_hangs_after_its_host_was_suspended_is_overdue(boxes, make_liv
     assert scan_during(1.0) == {Suspicion(JOB, 0, "overdue")}
 
 
-def test_first_scan_of_an_agent_counts_the_whole_time_without_progress(make_live_box, clock, scan_states):
-    make_live_box().steps(10)
-    clock.sleep(60)
-    assert scan_states()[0].overdue_seconds == pytest.approx(58.5)
-
-
-def test_lease_is_learned_from_the_steps_before_the_agent_started(boxes, make_live_box, scan_states):
-    make_live_box().steps(10, seconds=2.0)
-    assert scan_states()[0].lease_seconds == pytest.approx(30.0)
+@pytest.mark.parametrize(("step_seconds", "waits", "lease", "overdue"), [(0.02, 60, 1.5, 58.5), (2.0, 0, 30.0, 0.0)])
+def test_first_scan_of_an_agent_learns_the_lease_and_counts_the_whole_time_without_progress(
+    make_live_box, clock, scan_states, step_seconds, waits, lease, overdue
+):
+    make_live_box().steps(10, seconds=step_seconds)
+    clock.sleep(waits)
+    state = scan_states()[0]
+    assert (state.lease_seconds, state.overdue_seconds) == pytest.approx((lease, overdue))
 
 
 def test_rank_in_evaluation_or_init_or_after_its_end_is_no_suspect(boxes, make_live_box, clock, scan_states):
@@ -190,22 +181,18 @@ def test_restarted_rank_replaces_the_box_of_its_previous_start(boxes, make_live_
     assert (state.alive, state.steps) == (True, 0)
 
 
-def test_gone_seconds_count_from_the_last_update_before_the_agent_started(boxes, make_live_box, clock, scan_states):
+@pytest.mark.parametrize(("seconds", "reported"), [(10, True), (61, False)])
+def test_rank_that_died_before_the_agent_started_is_reported_for_a_minute(
+    boxes, make_live_box, clock, scan_states, seconds, reported
+):
+    """The last update of its box is the time of its death."""
     box = make_live_box()
     box.steps(5)
     box.process.end()
-    clock.sleep(10)
-    state = scan_states()[0]
-    assert (state.alive, state.gone_seconds) == (False, pytest.approx(10.0))
-
-
-def test_box_of_a_rank_dead_for_a_minute_is_not_reported(boxes, make_live_box, clock):
-    box = make_live_box()
-    box.steps(5)
-    box.process.end()
-    clock.sleep(61)
-    assert boxes.scan() == frozenset()
-    assert list(boxes.ranks()) == []
+    clock.sleep(seconds)
+    assert boxes.scan() == (frozenset() if not reported else {Suspicion(JOB, 0, "exited")})
+    gone = {rank: (state.alive, state.gone_seconds) for rank, state in scan_states().items()}
+    assert gone == ({0: (False, pytest.approx(seconds, abs=0.1))} if reported else {})
 
 
 def test_box_from_before_a_reboot_is_not_reported(tmp_path, make_live_box):
@@ -213,7 +200,6 @@ def test_box_from_before_a_reboot_is_not_reported(tmp_path, make_live_box):
     box = make_live_box()
     box.steps(5)
     box.process.end()
-    booted = Clock(5_000_000_000)
-    boxes = Boxes(tmp_path, "node-a", clock=booted)
+    boxes = Boxes(tmp_path, "node-a", clock=Clock(5_000_000_000))
     boxes.scan()
     assert list(boxes.ranks()) == []

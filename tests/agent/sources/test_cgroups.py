@@ -80,35 +80,86 @@ POD = "/kubepods.slice/kubepods-pod1.slice"
 CONTAINER = f"{POD}/cri-containerd-a.scope"
 
 
-def test_group_shows_memory_limit_throttling_and_kills(v2_host):
-    v2_host.rank(0, "0::/job\n")
-    v2_host.v2("/job", current=3 * GIB, limit=4 * GIB, cpu="250000 100000", throttled=1_500_000, kills=2)
-    (group,) = v2_host.read().value
-    assert (group.path, group.ranks) == ("/job", (("job", 0),))
-    assert (group.memory_used_bytes, group.memory_limit_bytes) == (3 * GIB, 4 * GIB)
-    assert (group.cpu_limit_cores, group.throttled_seconds, group.oom_kills) == (2.5, 1.5, 2)
+SLURM = "/slurm/uid_7/job_1"
+V1 = "12:cpuset:/\n9:memory:{memory}\n3:cpu,cpuacct:{cpu}\n1:name=systemd:/init.scope\n"
+V1_JOB = V1.format(memory="/job", cpu="/job")
+ODD = {"memory__current": GIB, "memory__max": "odd", "memory__events": "odd", "cpu__max": "1", "cpu__stat": None}
+FIELDS = ("path", "memory_used_bytes", "memory_limit_bytes", "cpu_limit_cores", "throttled_seconds", "oom_kills")
+# The line of a rank in /proc, and the groups of its host → FIELDS of its group.
+V2_GROUPS = {
+    "limits, throttling and kills": (
+        "0::/job",
+        [("v2", "/job", {"current": 3 * GIB, "limit": 4 * GIB, "cpu": "250000 100000", "throttled": 1_500_000}
+          | {"kills": 2})],
+        ("/job", 3 * GIB, 4 * GIB, 2.5, 1.5, 2),
+    ),
+    "no limits and zero counters": ("0::/job", [("v2", "/job", {})], ("/job", GIB, None, None, 0, 0)),
+    "memory and lowest limits of the pod, whose own kill hit another container": (
+        f"0::{CONTAINER}",
+        [
+            ("v2", "/kubepods.slice", {"current": 90 * GIB, "limit": 100 * GIB}),
+            ("v2", POD, {"current": 7 * GIB, "limit": 8 * GIB, "cpu": "400000 100000", "throttled": 2_000_000}
+             | {"kills": 1}),
+            ("v2", CONTAINER, {"current": 2 * GIB, "cpu": "600000 100000", "throttled": 500_000}),
+        ],
+        (CONTAINER, 7 * GIB, 8 * GIB, 4.0, 2.5, 0),
+    ),
+    "root of a namespace: limits of the container": (
+        "0::/", [("v2", "/", {"limit": 2 * GIB, "cpu": "100000 100000", "throttled": 1_000_000})],
+        ("/", GIB, 2 * GIB, 1.0, 1.0, 0),
+    ),
+    "root group: memory unknown": ("0::/", [], ("/", None, None, None, None, None)),
+    "controller that is off is read from above": (
+        "0::/job/task",
+        [("v2", "/job", {"limit": 2 * GIB, "kills": 1}), ("group", "/job/task", {"cpu__stat": "usage_usec 5"})],
+        ("/job/task", GIB, 2 * GIB, None, 0, 1),
+    ),
+    "unreadable file: only its own value unknown": (
+        "0::/job", [("group", "/job", ODD)], ("/job", GIB, None, None, None, None)
+    ),
+}  # fmt: skip
+V1_GROUPS = {
+    "v1: limits, throttling and kills": (
+        V1.format(memory=f"{SLURM}/step_0", cpu="/slurm"),
+        [
+            ("v1_memory", "/", {"used": 99 * GIB}),
+            ("v1_memory", SLURM, {"used": 3 * GIB, "limit": 4 * GIB}),
+            ("v1_memory", f"{SLURM}/step_0", {"kills": 1}),
+            ("v1_cpu", "/", {}),
+            ("v1_cpu", "/slurm", {"quota": 150_000, "throttled": 2_500_000_000}),
+        ],
+        (f"{SLURM}/step_0", 3 * GIB, 4 * GIB, 1.5, 2.5, 1),
+    ),
+    **{
+        f"v1: no limit with pages of {pages} KiB": (
+            V1_JOB, [("v1_memory", "/job", {"limit": limit}), ("v1_cpu", "/job", {})], ("/job", GIB, None, None, 0, 0)
+        )
+        for pages, limit in {4: V1_NO_LIMIT, 64: "9223372036854710272"}.items()
+    },
+    # The memory controller of v1, and the cpu controller of v2 under `unified`.
+    "hybrid: controller by controller": (
+        "4:memory:/job\n0::/job/deeper",
+        [
+            ("v1_memory", "/job", {"limit": 2 * GIB}),
+            ("v2", "/unified/job/deeper", {"cpu": "50000 100000", "throttled": 1_000_000}),
+        ],
+        ("/job/deeper", GIB, 2 * GIB, 0.5, 1.0, 0),
+    ),
+}  # fmt: skip
 
 
-def test_group_without_limits_has_no_limit_and_zero_counters(v2_host):
-    v2_host.rank(0, "0::/job\n")
-    v2_host.v2("/job")
-    reading = v2_host.read()
+@pytest.mark.parametrize("name", V2_GROUPS | V1_GROUPS)
+def test_group_shows(request, name):
+    host = request.getfixturevalue("v2_host" if name in V2_GROUPS else "host")
+    line, groups, fields = (V2_GROUPS | V1_GROUPS)[name]
+    host.rank(0, f"{line}\n")
+    for kind, path, values in groups:
+        getattr(host, kind)(path, **values)
+    reading = host.read()
     (group,) = reading.value
-    assert (group.memory_limit_bytes, group.cpu_limit_cores) == (None, None)
-    assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (GIB, 0, 0)
+    assert tuple(getattr(group, field) for field in FIELDS) == fields
+    assert group.ranks == (("job", 0),)
     assert reading.dropped == ()
-
-
-def test_container_shows_memory_and_lowest_limits_of_its_pod(v2_host):
-    v2_host.rank(0, f"0::{CONTAINER}\n")
-    v2_host.v2("/kubepods.slice", current=90 * GIB, limit=100 * GIB)
-    v2_host.v2(POD, current=7 * GIB, limit=8 * GIB, cpu="400000 100000", throttled=2_000_000, kills=1)
-    v2_host.v2(CONTAINER, current=2 * GIB, cpu="600000 100000", throttled=500_000)
-    (group,) = v2_host.read().value
-    assert group.path == CONTAINER
-    assert (group.memory_used_bytes, group.memory_limit_bytes) == (7 * GIB, 8 * GIB)
-    assert (group.cpu_limit_cores, group.throttled_seconds) == (4.0, 2.5)
-    assert group.oom_kills == 0  # the pod's kill hit another container
 
 
 def test_ranks_share_a_sample_only_within_the_same_group(v2_host):
@@ -143,21 +194,6 @@ def test_group_of_a_dead_rank_reports_its_kills_for_some_time(v2_host):
     assert [(group.path, group.ranks) for group in v2_host.read().value] == [("/b", (("job", 1),))]
 
 
-def test_root_of_a_cgroup_namespace_shows_the_limits_of_the_container(v2_host):
-    v2_host.rank(0, "0::/\n")
-    v2_host.v2("/", current=GIB, limit=2 * GIB, cpu="100000 100000", throttled=1_000_000)
-    (group,) = v2_host.read().value
-    assert (group.path, group.memory_limit_bytes, group.cpu_limit_cores) == ("/", 2 * GIB, 1.0)
-
-
-def test_memory_of_a_rank_in_the_root_group_is_unknown_but_not_dropped(v2_host):
-    v2_host.rank(0, "0::/\n")
-    reading = v2_host.read()
-    (group,) = reading.value
-    assert (group.memory_used_bytes, group.throttled_seconds, group.oom_kills) == (None, None, None)
-    assert reading.dropped == ()
-
-
 @pytest.mark.parametrize("path", ["/../../kubepods/pod2/a", "/docker/not-mounted-here"])
 def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2_host, path, tmp_path):
     """The source reads no file outside of /sys/fs/cgroup."""
@@ -172,60 +208,6 @@ def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2_host, pat
     assert (visible.path, visible.memory_used_bytes) == ("/visible", GIB)
     assert len(reading.dropped) == 1
     assert "host's cgroup namespace" in reading.dropped[0]
-
-
-def test_controller_that_is_off_in_the_group_is_read_from_above(v2_host):
-    v2_host.rank(0, "0::/job/task\n")
-    v2_host.v2("/job", current=GIB, limit=2 * GIB, kills=1)
-    v2_host.group("/job/task", cpu__stat="usage_usec 5")
-    (group,) = v2_host.read().value
-    assert (group.memory_used_bytes, group.memory_limit_bytes, group.oom_kills) == (GIB, 2 * GIB, 1)
-
-
-def test_unreadable_file_makes_only_its_own_value_unknown(v2_host):
-    v2_host.rank(0, "0::/job\n")
-    v2_host.group("/job", memory__current=GIB, memory__max="odd", memory__events="odd", cpu__max="1", cpu__stat=None)
-    (group,) = v2_host.read().value
-    assert group.memory_used_bytes == GIB
-    assert (group.memory_limit_bytes, group.oom_kills, group.cpu_limit_cores, group.throttled_seconds) == (None,) * 4
-
-
-SLURM = "/slurm/uid_7/job_1"
-V1 = "12:cpuset:/\n9:memory:{memory}\n3:cpu,cpuacct:{cpu}\n1:name=systemd:/init.scope\n"
-
-
-def test_v1_group_shows_memory_limit_throttling_and_kills(host):
-    host.rank(0, V1.format(memory=f"{SLURM}/step_0", cpu="/slurm"))
-    host.v1_memory("/", used=99 * GIB)
-    host.v1_memory(SLURM, used=3 * GIB, limit=4 * GIB)
-    host.v1_memory(f"{SLURM}/step_0", used=GIB, kills=1)
-    host.v1_cpu("/")
-    host.v1_cpu("/slurm", quota=150_000, throttled=2_500_000_000)
-    reading = host.read()
-    (group,) = reading.value
-    assert group.path == f"{SLURM}/step_0"
-    assert (group.memory_used_bytes, group.memory_limit_bytes, group.oom_kills) == (3 * GIB, 4 * GIB, 1)
-    assert (group.cpu_limit_cores, group.throttled_seconds) == (1.5, 2.5)
-    assert reading.dropped == ()
-
-
-@pytest.mark.parametrize("limit", [V1_NO_LIMIT, "9223372036854710272"], ids=["4 KiB pages", "64 KiB pages"])
-def test_huge_v1_limit_counts_as_no_limit(host, limit):
-    host.rank(0, V1.format(memory="/job", cpu="/job"))
-    host.v1_memory("/job", limit=limit)
-    host.v1_cpu("/job")
-    (group,) = host.read().value
-    assert (group.memory_used_bytes, group.memory_limit_bytes, group.cpu_limit_cores) == (GIB, None, None)
-
-
-def test_hybrid_host_is_read_controller_by_controller(host):
-    """A hybrid host has the memory controller of v1, and the cpu controller of v2 under `unified`."""
-    host.rank(0, "4:memory:/job\n0::/job/deeper\n")
-    host.v1_memory("/job", limit=2 * GIB)
-    host.v2("/unified/job/deeper", cpu="50000 100000", throttled=1_000_000)
-    (group,) = host.read().value
-    assert group.path == "/job/deeper"
-    assert (group.memory_limit_bytes, group.cpu_limit_cores, group.throttled_seconds) == (2 * GIB, 0.5, 1.0)
 
 
 def test_unmounted_controller_is_reported_and_hides_no_other(host):
@@ -246,12 +228,9 @@ def test_process_without_a_group_is_left_out(v2_host, text):
     assert [group.ranks for group in reading.value] == [(("job", 1),)]
 
 
-def test_rank_that_just_ended_is_not_dropped(v2_host):
-    v2_host.ranks[77] = ("job", 0)
+def test_host_without_ranks_or_with_one_that_just_ended_shows_no_groups(v2_host):
     assert v2_host.read() == ((), ())
-
-
-def test_host_without_ranks_shows_no_groups(v2_host):
+    v2_host.ranks[77] = ("job", 0)
     assert v2_host.read() == ((), ())
 
 

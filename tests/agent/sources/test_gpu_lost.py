@@ -8,7 +8,7 @@ from collections import Counter
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN, Script, Stub
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, NOT_SUPPORTED, UNKNOWN, Script
 from zmon.agent.sources.gpu import GpuSource
 from zmon.schema.host import GpuSample
 
@@ -26,11 +26,10 @@ for line in sys.stdin:
 
 
 @pytest.fixture
-def fake_nvml(tmp_path, monkeypatch):
-    monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ("mlx5_0",))
-    stub = Stub(tmp_path, monkeypatch)
-    stub.set_answers(("driver", "cards", 3))
-    return stub
+def fake_nvml(fake_nvml):
+    """A driver with three cards."""
+    fake_nvml.set_answers(("driver", "cards", 3))
+    return fake_nvml
 
 
 def lost_sample(gpu, **values):
@@ -45,23 +44,23 @@ def test_lost_card_keeps_its_fixed_values_and_hides_no_other(fake_nvml):
         reading = source.read()
         first, second, third = reading.value
         assert first.power_watts == third.power_watts == 300.0
-        fixed = {"name": "NVIDIA H200", "pci": "0000:3c:00.0", "nics": ("mlx5_0",), "xid_errors": {79: 1}}
+        fixed = {
+            "name": "NVIDIA H200",
+            "pci": "0000:3c:00.0",
+            "nics": ("mlx5_0 of 0000:3c:00.0",),
+            "xid_errors": {79: 1},
+        }
         assert second == lost_sample("1", uuid="GPU-1", **fixed)
         assert reading.dropped == ()
 
 
-def test_lost_card_costs_a_single_call_per_read(fake_nvml):
-    source = GpuSource()
-    source.read()
+def test_card_lost_before_the_agent_started_is_reported_and_costs_a_single_call_per_read(fake_nvml):
     fake_nvml.set_answers(("1", "lost", 1))
+    source = GpuSource()
+    assert source.read().value[1] == lost_sample("1")
     before = fake_nvml.calls("1")
     source.read()
     assert fake_nvml.calls("1") == before + 1
-
-
-def test_card_lost_before_the_agent_started_is_reported(fake_nvml):
-    fake_nvml.set_answers(("1", "lost", 1))
-    assert GpuSource().read().value[1] == lost_sample("1")
 
 
 @pytest.mark.parametrize(
@@ -123,15 +122,18 @@ def test_mig_instances_have_separate_samples(fake_nvml):
     assert list(samples) == ["0", "1", "1:0", "1:3", "2"]
     assert (samples["1"].mig, samples["1"].utilization_ratio, samples["1"].pids) == (True, None, (42,))
     assert samples["1:3"] == GpuSample(
-        gpu="1:3",
-        uuid="MIG-3",
-        name="NVIDIA H200",
-        pci="0000:3c:00.0",
-        memory_used_bytes=5,
-        memory_total_bytes=1000,
-        pids=(42,),
-        nics=("mlx5_0",),
-    )
+        gpu="1:3", uuid="MIG-3", name="NVIDIA H200", pci="0000:3c:00.0", memory_used_bytes=5, memory_total_bytes=1000,
+        pids=(42,), nics=("mlx5_0 of 0000:3c:00.0",),
+    )  # fmt: skip
+
+
+def test_card_that_leaves_mig_mode_shows_all_values_again(fake_nvml):
+    in_mig_mode = (("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
+    source = GpuSource()
+    fake_nvml.set_answers(*in_mig_mode)
+    source.read()
+    fake_nvml.reset_answers(*(answer[:2] for answer in in_mig_mode))
+    assert source.read().value[0].utilization_ratio == 0.5
 
 
 def test_new_mig_instance_replaces_the_previous_instance(fake_nvml, monkeypatch):
@@ -151,14 +153,6 @@ def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
         *(("0:0", what, answer) for what, answer in (("nvmlDeviceGetUUID", "MIG-0"), ("nvmlDeviceGetName", UNKNOWN))),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
-
-
-def test_card_that_leaves_mig_mode_shows_all_values_again(fake_nvml):
-    source = GpuSource()
-    fake_nvml.set_answers(("0", "nvmlDeviceGetMigMode", 1), ("0", "nvmlDeviceGetUtilizationRates", NOT_SUPPORTED))
-    source.read()
-    fake_nvml.reset_answers(("0", "nvmlDeviceGetMigMode"), ("0", "nvmlDeviceGetUtilizationRates"))
-    assert source.read().value[0].utilization_ratio == 0.5
 
 
 def test_source_in_a_separate_process_reports_faults_and_recovery(tmp_path):

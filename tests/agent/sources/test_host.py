@@ -59,56 +59,48 @@ def make_source(tmp_path):
     return make
 
 
-def test_host_shows_time_of_its_processors_by_mode(make_source):
+NO_PRESSURE = {"pressure_seconds": {}, "full_pressure_seconds": {}}
+SOME = PRESSURE.splitlines()[0] + "\n"
+SHOWN = {  # other files in /proc, and files that are missing → fields of the load
+    "memory and swap": (
+        {}, (), {"memory_total_bytes": 2_048_000, "memory_available_bytes": 1_536_000, "swap_used_bytes": 40 * 1024}
+    ),
+    "tasks, faults and kills": ({}, (), {"runnable": 3, "blocked": 2, "major_faults": 42051, "oom_kills": 4}),
+    # The full pressure of the cpu means nothing, and its line is new in Linux 5.13.
+    "pressure in seconds since boot": (
+        {}, (),
+        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}}
+        | {"full_pressure_seconds": {"memory": 1.5, "io": 1.5}},
+    ),
+    **{
+        f"no pressure: {content}": ({f"pressure/{name}": content for name in ("cpu", "memory", "io")}, (), NO_PRESSURE)
+        for content in (None, "", "some avg10=nan\n")
+    },
+    "no full pressure": (
+        {"pressure/io": SOME}, (),
+        {"pressure_seconds": {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}}
+        | {"full_pressure_seconds": {"memory": 1.5}},
+    ),
+    "counters that the kernel lacks are unknown": (
+        {"stat": STAT.replace("procs_blocked 2\n", "")}, ("vmstat",),
+        {"major_faults": None, "oom_kills": None, "blocked": None},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "without", "fields"), SHOWN.values(), ids=SHOWN)
+def test_load_shows(make_source, files, without, fields):
+    reading = make_source(without, **files).read()
+    assert {name: getattr(reading.value, name) for name in fields} == fields
+    assert reading.dropped == ()
+
+
+def test_time_of_processors_is_by_mode_of_which_older_kernels_have_fewer(make_source):
     seconds = make_source().read().value.cpu_seconds
     assert tuple(seconds) == MODES
     assert seconds["user"] == 1000 / TICKS_PER_SECOND
     assert seconds["guest_nice"] == 1 / TICKS_PER_SECOND
-
-
-def test_host_shows_memory_and_swap(make_source):
-    load = make_source().read().value
-    assert (load.memory_total_bytes, load.memory_available_bytes) == (2_048_000, 1_536_000)
-    assert load.swap_used_bytes == 40 * 1024
-
-
-def test_host_shows_running_and_blocked_tasks_faults_and_kills(make_source):
-    load = make_source().read().value
-    assert (load.runnable, load.blocked, load.major_faults, load.oom_kills) == (3, 2, 42051, 4)
-
-
-def test_pressure_is_seconds_since_boot(make_source):
-    load = make_source().read().value
-    assert load.pressure_seconds == {"cpu": 5.98788, "memory": 5.98788, "io": 5.98788}
-    assert load.full_pressure_seconds == {"memory": 1.5, "io": 1.5}
-
-
-def test_full_pressure_of_the_cpu_is_left_out(make_source):
-    assert "cpu" not in make_source().read().value.full_pressure_seconds
-
-
-@pytest.mark.parametrize("content", [None, "", "some avg10=nan\n"])
-def test_kernel_without_pressure_is_unknown_but_not_dropped(make_source, content):
-    reading = make_source(**{f"pressure/{resource}": content for resource in ("cpu", "memory", "io")}).read()
-    assert (reading.value.pressure_seconds, reading.value.full_pressure_seconds) == ({}, {})
-    assert reading.dropped == ()
-
-
-def test_kernel_without_full_pressure_lines_has_no_full_pressure(make_source):
-    """The pressure of the cpu has no `full` line before Linux 5.13."""
-    load = make_source(**{"pressure/io": PRESSURE.splitlines()[0] + "\n"}).read().value
-    assert "io" in load.pressure_seconds
-    assert "io" not in load.full_pressure_seconds
-
-
-def test_older_kernel_with_fewer_cpu_modes_is_read(make_source):
     assert list(make_source(stat="cpu  1 2 3 4 5 6 7\n").read().value.cpu_seconds) == list(MODES[:7])
-
-
-def test_counter_missing_in_the_kernel_is_unknown_but_not_dropped(make_source):
-    reading = make_source(without=("vmstat",), stat=STAT.replace("procs_blocked 2\n", "")).read()
-    assert (reading.value.major_faults, reading.value.oom_kills, reading.value.blocked) == (None, None, None)
-    assert reading.dropped == ()
 
 
 @pytest.mark.parametrize("stat", [None, "", "cpu  many\n"])
@@ -130,16 +122,12 @@ def test_host_without_proc_reports_the_source_as_absent(tmp_path):
         HostSource(tmp_path / "none").read()
 
 
-def test_load_of_this_machine_is_plausible():
-    load = HostSource().read().value
+def test_load_of_this_machine_is_plausible_and_its_cpu_time_only_grows():
+    source = HostSource()
+    load, after = source.read().value, source.read().value.cpu_seconds
     assert 0 < load.memory_available_bytes <= load.memory_total_bytes
     assert load.swap_used_bytes >= 0
     assert load.cpu_seconds["user"] > 0
     assert load.cpu_seconds["idle"] > 0
     assert load.runnable >= 1  # this test runs
-
-
-def test_cpu_time_of_this_machine_only_grows():
-    source = HostSource()
-    before, after = source.read().value.cpu_seconds, source.read().value.cpu_seconds
-    assert all(after[mode] >= before[mode] for mode in before if mode not in ("idle", "iowait"))
+    assert all(after[mode] >= time for mode, time in load.cpu_seconds.items() if mode not in ("idle", "iowait"))

@@ -36,27 +36,22 @@ def drain(ring):
             return records
 
 
-def test_lines_from_before_are_skipped_and_each_new_line_comes_once():
-    buffer = Ring(line(1, "a"), line(2, "b"))
+@pytest.mark.parametrize(
+    ("before", "after", "new"),
+    [
+        ([line(1, "a"), line(2, "b")], [line(3, "c"), line(4, "d")], ["c", "d"]),
+        ([line(1, "a"), line(1, "a")], [line(1, "b"), line(2, "a"), line(2, "a")], ["b", "a", "a"]),
+        ([], [line(1, "a")], ["a"]),
+    ],
+    ids=["lines from before are skipped", "equal lines at one time are counted", "buffer that was empty"],
+)
+def test_each_new_line_comes_once(before, after, new):
+    buffer = Ring(*before)
     ring = KernelRing(buffer)
     assert drain(ring) == []
-    buffer.lines += [line(3, "c"), line(4, "d")]
-    assert drain(ring) == ["c", "d"]
+    buffer.lines += after
+    assert drain(ring) == new
     assert drain(ring) == []
-
-
-def test_equal_lines_at_one_time_are_counted():
-    buffer = Ring(line(1, "a"), line(1, "a"))
-    ring = KernelRing(buffer)
-    buffer.lines += [line(1, "b"), line(2, "a"), line(2, "a")]
-    assert drain(ring) == ["b", "a", "a"]
-
-
-def test_buffer_that_was_empty_has_only_new_lines():
-    buffer = Ring()
-    ring = KernelRing(buffer)
-    buffer.lines.append(line(1, "a"))
-    assert drain(ring) == ["a"]
 
 
 def test_lost_records_are_told_once_and_the_others_follow():

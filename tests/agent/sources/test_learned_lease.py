@@ -51,19 +51,14 @@ def test_third_launch_still_has_the_configured_lease_and_the_fourth_a_learned_on
     assert launches.lease(launches.begin()) == 250.0
 
 
-def test_lease_learned_from_quick_starts_is_two_minutes(launches) -> None:
+@pytest.mark.parametrize(("first_step", "lease"), [(0.02, 120.0), (100.0, 500.0)], ids=["quick", "compiles"])
+def test_learned_lease_has_the_first_step_and_is_at_least_two_minutes(launches, first_step, lease) -> None:
     for _ in range(3):
-        launches.start(seconds=3.0)
+        launches.start(seconds=3.0, first_step=first_step)
     box = launches.begin()
-    assert launches.lease(box) == 120.0
+    assert launches.lease(box) == pytest.approx(lease)
     box.timeline.turn_to(TRAIN)
-    assert launches.lease(box) == 120.0  # the first step
-
-
-def test_first_step_that_compiles_counts_as_part_of_the_start(launches) -> None:
-    for _ in range(3):
-        launches.start(seconds=3.0, first_step=100.0)
-    assert launches.lease(launches.begin()) == pytest.approx(500.0)
+    assert launches.lease(box) == pytest.approx(lease)  # the first step
 
 
 def test_launches_of_one_name_learn_from_each_other_and_other_jobs_do_not(launches) -> None:

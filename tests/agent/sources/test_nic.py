@@ -5,18 +5,13 @@ A malformed interface hides no other interface. At most a fixed number of interf
 
 import pytest
 
-from tests.agent.sources.trees import UNREADABLE, FakeSys
+from tests.agent.sources.trees import UNREADABLE
 from zmon.agent.sources import nic
 from zmon.agent.sources.nic import ERROR_COUNTERS, LISTING_READS, MAX_INTERFACES, SPEED_READS, NicSource, choose
 from zmon.errors import SourceUnavailable
 
 CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
 DOWN = {"carrier": None, "speed": None, "operstate": "down"}  # both files are missing
-
-
-@pytest.fixture
-def fake_sys(tmp_path):
-    return FakeSys(tmp_path)
 
 
 @pytest.fixture
@@ -28,64 +23,52 @@ def read_by_name(source):
     return {sample.device: sample for sample in source.read().value}
 
 
-def test_interface_shows_link_speed_bytes_errors_and_card(fake_sys, source):
-    fake_sys.interface("eth0", CARD, rx_errors=3, carrier_down_count=1)
-    (eth0,) = source.read().value
-    assert (eth0.device, eth0.transport, eth0.up, eth0.bond, eth0.pci) == ("eth0", "tcp", True, None, "0000:3b:00.0")
-    assert eth0.speed_bytes_per_second == 1.25e9
-    assert (eth0.received_bytes, eth0.transmitted_bytes) == (1000, 2000)
-    assert eth0.errors == dict.fromkeys(ERROR_COUNTERS, 0) | {"rx_errors": 3, "carrier_down_count": 1}
+VIRTUAL = {"received_bytes": 1000, "pci": None, "some_errors": {"rx_dropped": 4}}
+SHOWN = {  # name, place and files of an interface → fields of its sample; `some_errors`: a part
+    "card": (
+        ("eth0", CARD), {"rx_errors": 3, "carrier_down_count": 1},
+        {"device": "eth0", "transport": "tcp", "up": True, "bond": None, "pci": "0000:3b:00.0"}
+        | {"speed_bytes_per_second": 1.25e9, "received_bytes": 1000, "transmitted_bytes": 2000}
+        | {"errors": dict.fromkeys(ERROR_COUNTERS, 0) | {"rx_errors": 3, "carrier_down_count": 1}},
+    ),
+    "virtio: the address of its device": (
+        ("eth0", "pci0000:00/0000:00:03.0/virtio2"), {}, {"pci": "0000:00:03.0"}
+    ),
+    **{f"virtual: {name}": ((name,), {"rx_dropped": 4}, VIRTUAL) for name in ("lo", "bond0", "eth0.100", "veth1a2b")},
+    **{
+        f"operstate {state}": (("eth0", CARD), {"operstate": state}, {"up": up})
+        for state, up in {
+            "up": True, "unknown": True, "down": False, "lowerlayerdown": False, "dormant": False, None: None
+        }.items()
+    },
+    # A read of `carrier` waits for a lock that the kernel holds for seconds while containers end.
+    "carrier that is never read": (("eth0", CARD), {"carrier": UNREADABLE}, {"up": True}),
+    "disabled": (("eth0", CARD), DOWN, {"up": False, "speed_bytes_per_second": None}),
+    **{f"speed {speed}": (("lo",), {"speed": speed}, {"speed_bytes_per_second": None}) for speed in ("-1", "0", None)},
+    "idle": (("eth0", CARD), {"rx_bytes": 0, "tx_bytes": 0}, {"received_bytes": 0, "transmitted_bytes": 0}),
+}  # fmt: skip
 
 
-def test_virtio_card_has_the_address_of_its_device(fake_sys, source):
-    fake_sys.interface("eth0", "pci0000:00/0000:00:03.0/virtio2")
-    assert read_by_name(source)["eth0"].pci == "0000:00:03.0"
-
-
-@pytest.mark.parametrize("name", ["lo", "bond0", "eth0.100", "veth1a2b"])
-def test_virtual_interface_shows_its_counters_and_has_no_card(fake_sys, source, name):
-    fake_sys.interface(name, rx_dropped=4)
-    sample = read_by_name(source)[name]
-    assert (sample.received_bytes, sample.errors["rx_dropped"], sample.pci) == (1000, 4, None)
+@pytest.mark.parametrize(("interface", "files", "fields"), SHOWN.values(), ids=SHOWN)
+def test_interface_shows(fake_sys, source, interface, files, fields):
+    fake_sys.interface(*interface, **files)
+    reading = source.read()
+    (sample,) = reading.value
+    shown = {name: getattr(sample, name, None) for name in fields}
+    if "some_errors" in fields:
+        shown["some_errors"] = {name: sample.errors[name] for name in fields["some_errors"]}
+    assert shown == fields
+    assert reading.dropped == ()
 
 
 def test_member_of_a_bond_shows_the_bond(fake_sys, source):
     for name, where in {"bond0": "virtual", "eth0": CARD, "eth1": f"{CARD[:-1]}1"}.items():
         fake_sys.interface(name, where)
-    fake_sys.bond("bond0", "eth0", "eth1")
-    assert {name: sample.bond for name, sample in read_by_name(source).items()} == {
-        "bond0": None,
-        "eth0": "bond0",
-        "eth1": "bond0",
-    }
-
-
-def test_port_of_a_bridge_is_not_a_member_of_a_bond(fake_sys, source):
-    folder = fake_sys.interface("veth0")
-    (folder / "master").symlink_to("../docker0")
-    assert read_by_name(source)["veth0"].bond is None
-
-
-@pytest.mark.parametrize(
-    ("operstate", "up"),
-    [("up", True), ("unknown", True), ("down", False), ("lowerlayerdown", False), ("dormant", False), (None, None)],
-)
-def test_link_is_up_or_down_by_operstate(fake_sys, source, operstate, up):
-    fake_sys.interface("eth0", CARD, operstate=operstate)
-    assert read_by_name(source)["eth0"].up is up
-
-
-def test_carrier_is_never_read(fake_sys, source):
-    """A read of `carrier` waits for a lock that the kernel holds for seconds while containers end."""
-    fake_sys.interface("eth0", CARD, carrier=UNREADABLE)
-    reading = source.read()
-    assert (reading.value[0].up, reading.dropped) == (True, ())
-
-
-def test_disabled_interface_has_no_speed_and_is_not_reported(fake_sys, source):
-    fake_sys.interface("eth0", CARD, **DOWN)
-    reading = source.read()
-    assert (reading.value[0].up, reading.value[0].speed_bytes_per_second, reading.dropped) == (False, None, ())
+    fake_sys.bond("bond0", "eth0", "eth1")  # its file with the list of bonds is no interface
+    port_of_bridge = fake_sys.interface("veth0")
+    (port_of_bridge / "master").symlink_to("../docker0")
+    bonds = {"bond0": None, "eth0": "bond0", "eth1": "bond0", "veth0": None}
+    assert {name: sample.bond for name, sample in read_by_name(source).items()} == bonds
 
 
 def test_speed_is_read_again_after_the_link_came_back(fake_sys, source):
@@ -105,23 +88,11 @@ def test_speed_of_a_bond_that_lost_a_member_is_updated_within_a_minute(fake_sys,
     assert (speeds[0], speeds[-1]) == (2.5e9, 1.25e9)
 
 
-@pytest.mark.parametrize("speed", ["-1", "0", None])
-def test_missing_speed_is_unknown_and_not_reported(fake_sys, source, speed):
-    fake_sys.interface("lo", speed=speed)
-    assert read_by_name(source)["lo"].speed_bytes_per_second is None
-    assert source.read().dropped == ()
-
-
 def test_interface_that_is_down_without_any_traffic_is_left_out(fake_sys, source):
     fake_sys.interface("eth0", CARD)
     fake_sys.interface("sit0", rx_bytes=0, tx_bytes=0, **DOWN)
     assert list(read_by_name(source)) == ["eth0"]
     assert source.read().dropped == ()
-
-
-def test_idle_interface_that_is_up_has_zero_bytes(fake_sys, source):
-    fake_sys.interface("eth0", CARD, rx_bytes=0, tx_bytes=0)
-    assert read_by_name(source)["eth0"].received_bytes == 0
 
 
 def test_malformed_interface_shows_its_valid_values_and_hides_no_other(fake_sys, source):
@@ -134,32 +105,24 @@ def test_malformed_interface_shows_its_valid_values_and_hides_no_other(fake_sys,
     assert reading.dropped == ("odd0: operstate has odd content: 'x'",)
 
 
-def test_unreadable_interface_is_left_out_and_reported(fake_sys, source):
+@pytest.mark.parametrize(
+    ("add", "dropped"),
+    [
+        (
+            lambda sys: sys.interface("gone0", files={"operstate": UNREADABLE}),
+            ("gone0: cannot read operstate: Is a directory",),
+        ),
+        (lambda sys: (sys.root / "class/net/odd").write_text("odd\n"), ("odd: Not a directory",)),
+        (lambda sys: (sys.root / "class/net/veth0").symlink_to("../../devices/virtual/net/veth0"), ()),
+    ],
+    ids=["unreadable", "file", "deleted after the listing"],
+)
+def test_interface_that_cannot_be_read_is_left_out_and_hides_no_other(fake_sys, source, add, dropped):
     fake_sys.interface("eth0", CARD)
-    fake_sys.interface("gone0", files={"operstate": UNREADABLE})
+    add(fake_sys)
     reading = source.read()
     assert [sample.device for sample in reading.value] == ["eth0"]
-    assert reading.dropped == ("gone0: cannot read operstate: Is a directory",)
-
-
-def test_interface_deleted_after_the_listing_is_not_reported(fake_sys, source):
-    fake_sys.interface("eth0", CARD)
-    (fake_sys.root / "class/net/veth0").symlink_to("../../devices/virtual/net/veth0")
-    assert list(read_by_name(source)) == ["eth0"]
-    assert source.read().dropped == ()
-
-
-def test_file_in_the_folder_of_interfaces_is_reported(fake_sys, source):
-    fake_sys.interface("eth0", CARD)
-    (fake_sys.root / "class/net/odd").write_text("odd\n")
-    assert list(read_by_name(source)) == ["eth0"]
-    assert source.read().dropped == ("odd: Not a directory",)
-
-
-def test_list_of_bonds_is_not_an_interface(fake_sys, source):
-    fake_sys.interface("bond0")
-    fake_sys.bond("bond0")
-    assert list(read_by_name(source)) == ["bond0"]
+    assert reading.dropped == dropped
 
 
 def test_counter_continues_when_the_interface_is_created_again(fake_sys, source):
@@ -256,11 +219,6 @@ def test_preferred_interfaces_are_chosen_before_the_others_by_name():
     assert "a062" not in chosen
 
 
-def test_host_without_sys_reports_the_source_as_absent(tmp_path):
-    with pytest.raises(SourceUnavailable, match="/sys"):
-        NicSource(tmp_path / "none").read()
-
-
 def test_this_machine_has_a_loopback_without_a_card():
     reading = NicSource().read()
     lo = next(sample for sample in reading.value if sample.device == "lo")
@@ -269,8 +227,9 @@ def test_this_machine_has_a_loopback_without_a_card():
     assert reading.dropped == ()
 
 
-def test_source_is_absent_without_any_interface(tmp_path):
+@pytest.mark.parametrize(("folder", "hint"), [("none", "/sys"), ("class/net", "mount the host's /sys")])
+def test_host_without_sys_or_any_interface_reports_the_source_as_absent(tmp_path, folder, hint):
     """Even loopback is missing in a container without the host's /sys."""
-    (tmp_path / "class/net").mkdir(parents=True)
-    with pytest.raises(SourceUnavailable, match="mount the host's /sys"):
+    (tmp_path / folder).mkdir(parents=True)
+    with pytest.raises(SourceUnavailable, match=hint):
         NicSource(tmp_path).read()

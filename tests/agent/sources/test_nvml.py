@@ -3,7 +3,7 @@
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN, Stub
+from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources import nvml as edge
 from zmon.agent.sources.nvml import Device
 
@@ -11,14 +11,8 @@ LOOKS = 3
 
 
 @pytest.fixture
-def fake_nvml(tmp_path, monkeypatch):
-    stub = Stub(tmp_path, monkeypatch)
-    edge.load()
-    return stub
-
-
-@pytest.fixture
 def card(fake_nvml):
+    edge.load()
     return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
@@ -30,14 +24,12 @@ def test_unsupported_call_is_not_repeated(fake_nvml, card, answer):
     assert list(card.complaints()) == []
 
 
-def test_call_unsupported_by_a_card_is_still_made_for_others(fake_nvml, card):
-    fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED))
+def test_call_unsupported_by_a_card_or_with_an_argument_is_still_made_for_others(fake_nvml, card):
+    fake_nvml.set_answers(
+        ("0", "nvmlDeviceGetPowerUsage", NOT_SUPPORTED), ("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED)
+    )
     other = Device(pynvml.nvmlDeviceGetHandleByIndex(1))
     assert (card.ask(pynvml.nvmlDeviceGetPowerUsage), other.ask(pynvml.nvmlDeviceGetPowerUsage)) == (None, 300000)
-
-
-def test_unsupported_argument_does_not_make_the_function_unsupported(fake_nvml, card):
-    fake_nvml.set_answers(("0", "nvmlDeviceGetClockInfo.3", NOT_SUPPORTED))
     clocks = [card.ask(pynvml.nvmlDeviceGetClockInfo, domain) for domain in (3, 3, 1)]
     assert clocks == [None, None, 1001]
     assert fake_nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
@@ -64,15 +56,13 @@ def test_fields_of_a_card_without_fields_are_not_read_again(fake_nvml, card):
     assert fake_nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
-@pytest.mark.parametrize(("kind", "raw", "value"), [(1, 2**32 + 5, 5), (3, 2**40, 2**40), (5, -3, -3), (6, 70, 70)])
-def test_field_is_read_by_its_type(fake_nvml, card, kind, raw, value):
+@pytest.mark.parametrize(
+    ("kind", "raw", "values"),
+    [(1, 2**32 + 5, {82: 5}), (3, 2**40, {82: 2**40}), (5, -3, {82: -3}), (6, 70, {82: 70}), (99, 5, {})],
+)
+def test_field_is_read_by_its_type_and_unknown_if_that_is(fake_nvml, card, kind, raw, values):
     fake_nvml.set_answers(("0", "field.82", raw), ("0", "type.82", kind))
-    assert card.fields((82,)) == {82: value}
-
-
-def test_field_of_an_unknown_type_is_unknown(fake_nvml, card):
-    fake_nvml.set_answers(("0", "field.82", 5), ("0", "type.82", 99))
-    assert card.fields((82,)) == {}
+    assert card.fields((82,)) == values
 
 
 def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
@@ -81,14 +71,13 @@ def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
     assert fake_nvml.calls("0", "nvmlDeviceGetTemperature.0") == 0
 
 
-def test_function_missing_in_an_older_library_is_not_reported(tmp_path, monkeypatch):
-    old = Stub(tmp_path, monkeypatch, "-DOLD")
+def test_function_missing_in_an_older_library_is_not_reported(old_nvml):
     edge.load()
     card = Device(pynvml.nvmlDeviceGetHandleByIndex(0))
     newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
     assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
     assert (card.fields((82,)), list(card.complaints())) == ({}, [])
-    assert old.calls("0", "nvmlDeviceGetTemperature.0") == 1
+    assert old_nvml.calls("0", "nvmlDeviceGetTemperature.0") == 1
 
 
 def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, card):
@@ -105,16 +94,15 @@ def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, ca
     assert list(card.complaints()) == []
 
 
-def test_error_with_an_unknown_number_is_reported(fake_nvml, card):
+def test_unknown_error_and_name_that_is_not_utf_8_are_reported(fake_nvml, card):
     fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", "!777"))
     assert card.ask(pynvml.nvmlDeviceGetPowerUsage) is None
-    assert "cannot read PowerUsage: " in next(card.complaints())
-
-
-def test_name_that_is_not_utf_8_is_unknown(fake_nvml, card):
+    (line,) = card.complaints()
+    assert "cannot read PowerUsage: " in line
     fake_nvml.path.write_bytes(b"0 nvmlDeviceGetName \xff\xfe\n")
     assert card.ask(pynvml.nvmlDeviceGetName) is None
-    assert next(card.complaints()).startswith("cannot read Name: ")
+    (line,) = card.complaints()
+    assert line.startswith("cannot read Name: ")
 
 
 def test_lost_card_and_unloaded_driver_raise(fake_nvml, card):

@@ -25,19 +25,14 @@ BELOW_ANOTHER_SWITCH = f"{SWITCH}/0000:3c:02.0/0000:40:00.0/0000:41:00.0/0000:42
 AT_OTHER_PORT = "pci0000:3a/0000:3a:02.0/0000:50:00.0"
 AT_OTHER_BRIDGE = "pci0000:5d/0000:5d:00.0/0000:5e:00.0"
 FAR = "pci0000:85/0000:85:00.0/0000:86:00.0"
-CARDS = {
-    "mlx5_0": AT_SWITCH,
-    "mlx5_1": BELOW_ANOTHER_SWITCH,
-    "mlx5_2": AT_OTHER_PORT,
-    "mlx5_3": AT_OTHER_BRIDGE,
-    "mlx5_4": FAR,
-}
+PLACES = (AT_SWITCH, BELOW_ANOTHER_SWITCH, AT_OTHER_PORT, AT_OTHER_BRIDGE, FAR)
+CARDS = {f"mlx5_{number}": place for number, place in enumerate(PLACES)}
 NODES = {"mlx5_0": 0, "mlx5_1": 0, "mlx5_2": 0, "mlx5_3": 0, "mlx5_4": 1}
 
 
 @pytest.fixture
-def fake_sys(tmp_path):
-    fake_sys = FakeSys(tmp_path)
+def fake_sys(fake_sys):
+    """A /sys with a GPU."""
     fake_sys.pci(GPU, numa_node=0)
     return fake_sys
 
@@ -58,16 +53,12 @@ def add_cards(fake_sys, names):
         ("../../devices/virtual/net/lo", None),
         ("../../devices/LNXSYSTM:00/VMBUS:00/000d3a6e/net/eth0", None),
         ("", None),
+        # A management controller's network: the card on its path is the USB controller.
+        ("../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1", None),
     ],
 )
 def test_address_of_a_card_is_the_last_on_its_path(path, address):
     assert pci_address(path) == address
-
-
-def test_network_device_on_usb_is_not_a_network_card():
-    """The card on the path of a management controller's network is the USB controller."""
-    usb = "../../devices/pci0000:00/0000:00:14.0/usb1/1-14/1-14:2.0/net/enx1"
-    assert pci_address(usb) is None
 
 
 def test_distance_grows_with_fewer_shared_bridges_and_then_with_hops():
@@ -138,18 +129,12 @@ def test_rdma_ports_come_before_interfaces_that_are_nearer(fake_sys):
     assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ("mlx5_4:1",)
 
 
-def test_software_rdma_device_is_not_near_any_card(fake_sys):
+def test_software_rdma_device_is_not_near_any_card_nor_is_any_card_near_a_missing_gpu(fake_sys):
+    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ()
     fake_sys.rdma("rxe0", "virtual", "rxe")
     assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ()
-
-
-def test_missing_gpu_has_no_nearest_card(fake_sys):
     add_cards(fake_sys, ["mlx5_0"])
     assert nearest_nics(fake_sys.root, "0000:99:00.0") == ()
-
-
-def test_host_without_network_cards_has_no_nearest_card(fake_sys):
-    assert nearest_nics(fake_sys.root, "0000:3d:00.0") == ()
 
 
 def test_network_card_of_this_machine_is_nearest_to_itself():

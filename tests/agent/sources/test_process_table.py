@@ -3,35 +3,24 @@
 import os
 import subprocess
 
-import pytest
-
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.process import process_stat
 
 
-@pytest.fixture
-def child():
-    """Yield a process that this one has started."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process.pid
-    process.kill()
-    process.wait()
-
-
-def test_newest_child_is_the_last_process_that_a_process_started(child):
-    start = process_stat(child).start_ticks
+def test_newest_child_is_the_last_process_that_a_process_started(sleeper):
+    start = process_stat(sleeper.pid).start_ticks
     assert ProcessTable().newest_child(os.getpid()) >= start
     assert 0 <= ticks_to_ns(boot_ticks() - start) < 60_000_000_000
 
 
-def test_process_without_children_has_no_newest_child(child):
-    assert ProcessTable().newest_child(child) is None
+def test_process_without_children_has_no_newest_child(sleeper):
+    assert ProcessTable().newest_child(sleeper.pid) is None
 
 
-def test_processes_are_read_at_most_once_a_second(child):
+def test_processes_are_read_at_most_once_a_second(sleeper):
     now = 10.0
     table = ProcessTable(clock=lambda: now)
-    assert table.newest_child(child) is None
+    assert table.newest_child(sleeper.pid) is None
     shell = subprocess.Popen(["sh", "-c", "sleep 60; true"])
     try:
         now = 10.9

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -64,25 +65,25 @@ def test_missing_wait_channel_is_unknown_but_not_dropped(add_rank, wchan):
     assert reading.dropped == ()
 
 
-@pytest.mark.parametrize("status", [None, "Name:\tpython\n"])
-def test_missing_switches_are_unknown(add_rank, status):
+@pytest.mark.parametrize(
+    ("status", "switches"),
+    [
+        (None, (None, None)),
+        ("Name:\tpython\n", (None, None)),
+        ("voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n", (0, 0)),
+    ],
+)
+def test_missing_switches_are_unknown_and_those_of_an_idle_process_are_zero(add_rank, status, switches):
     (process,) = add_rank(0, status=status).read().value
-    assert (process.voluntary_switches, process.involuntary_switches) == (None, None)
+    assert (process.voluntary_switches, process.involuntary_switches) == switches
 
 
-def test_idle_process_shows_zeros(add_rank):
-    (process,) = add_rank(0, status="voluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:\t0\n").read().value
-    assert (process.voluntary_switches, process.involuntary_switches) == (0, 0)
-
-
-def test_rank_that_just_ended_is_not_dropped(add_rank, tmp_path):
-    add_rank(0)
-    source = add_rank(1)
-    for file in (tmp_path / "1000").iterdir():
-        file.unlink()
-    (tmp_path / "1000").rmdir()
+def test_rank_that_just_ended_is_not_dropped_and_the_others_are_sorted(add_rank, tmp_path):
+    for rank in (7, 0, 2, 5):
+        source = add_rank(rank)
+    shutil.rmtree(tmp_path / "1000")
     reading = source.read()
-    assert [process.rank for process in reading.value] == [1]
+    assert [process.rank for process in reading.value] == [2, 5, 7]
     assert reading.dropped == ()
 
 
@@ -106,22 +107,13 @@ def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
     assert reading.dropped[0].startswith("rank 0 of job: ")
 
 
-def test_samples_are_sorted_by_rank(add_rank):
-    add_rank(7)
-    add_rank(2)
-    assert [process.rank for process in add_rank(5).read().value] == [2, 5, 7]
-
-
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
+    assert ProcessSource(dict).read() == ((), ())
     ranks = {pid: ("job", pid) for pid in range(10_000)}
     assert ProcessSource(lambda: ranks, tmp_path).read() == (
         (),
         (f"{10_000 - MAX_PROCESSES} of 10000 ranks: at most 256 are read",),
     )
-
-
-def test_host_without_ranks_has_no_samples():
-    assert ProcessSource(dict).read() == ((), ())
 
 
 def test_sleeping_child_process_is_read():

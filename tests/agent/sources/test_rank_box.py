@@ -31,22 +31,13 @@ def test_uninterruptible_sleep_is_timed_from_its_first_scan(make_live_box, clock
     assert (state.process_state, state.blocked_seconds, state.stopped_seconds) == ("D", pytest.approx(1.5), None)
 
 
-def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep(
+def test_rank_that_woke_between_scans_is_timed_from_its_last_sleep_and_a_dead_one_has_none(
     make_live_box, clock, scan_states, set_process_state
 ):
-    make_live_box()
-    for letter in "DSD":
+    box = make_live_box()
+    for letter, seconds in (("D", 0.0), ("S", None), ("D", 0.0)):
         clock.sleep(1.0)
         set_process_state(letter)
-        asleep = scan_states()[0].blocked_seconds
-    assert asleep == pytest.approx(0.0)
-    set_process_state("S")
-    assert scan_states()[0].blocked_seconds is None
-
-
-def test_dead_rank_has_no_uninterruptible_sleep(make_live_box, scan_states, set_process_state):
-    box = make_live_box()
-    set_process_state("D")
-    scan_states()
+        assert scan_states()[0].blocked_seconds == (seconds and pytest.approx(seconds))
     box.process.end()
     assert scan_states()[0].blocked_seconds is None

@@ -17,15 +17,6 @@ TABLE = ProcessTable()
 SECONDS = count()  # a clock with which a process table reads /proc at each call
 
 
-@pytest.fixture
-def launcher():
-    """Yield a process that sleeps until it is killed."""
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
-
-
 def start_of(pid):
     return process_stat(pid).start_ticks
 
@@ -35,19 +26,19 @@ def gone(ends):
     return ends.launcher_gone_seconds(3_000_000_000) is not None
 
 
-def test_launcher_is_gone_once_its_process_has_ended(launcher):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), TABLE)
+def test_launcher_is_gone_once_its_process_has_ended(sleeper):
+    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid)), TABLE)
     assert not gone(ends)
-    launcher.kill()
+    sleeper.kill()
     assert eventually(lambda: gone(ends))
     assert ends.launcher_gone_seconds(3_000_000_000) == 2.0
-    launcher.wait()
+    sleeper.wait()
     assert eventually(lambda: gone(ends) and ends.launcher_status in (None, "signal SIGKILL"))
     ends.close()
 
 
-def test_launcher_is_gone_if_its_pid_is_another_processes_now(launcher):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid) - 100), TABLE)
+def test_launcher_is_gone_if_its_pid_is_another_processes_now(sleeper):
+    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid) - 100), TABLE)
     assert gone(ends)
     assert ends.launcher_status is None
     ends.close()
@@ -60,8 +51,8 @@ def test_launcher_that_cannot_be_watched_is_not_gone(known):
     ends.close()
 
 
-def test_launcher_is_not_gone_if_processes_are_hidden(launcher, tmp_path):
-    ends = RankEnds(os.getpid(), (launcher.pid, start_of(launcher.pid)), ProcessTable(tmp_path))
+def test_launcher_is_not_gone_if_processes_are_hidden(sleeper, tmp_path):
+    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid)), ProcessTable(tmp_path))
     assert not gone(ends)
     ends.close()
 

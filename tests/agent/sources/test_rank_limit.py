@@ -107,40 +107,34 @@ def test_user_with_too_many_files_hides_no_other_user(boxes, start, places, monk
     assert f"uid {BOB} has more than 50 files" in str(boxes.read().dropped)
 
 
-def test_surplus_labels_are_left_out_and_counted(tmp_path, stand_in, clock):
-    process = stand_in()
-    labels = {f"n{number}": "v" for number in range(20)}
-    Box(tmp_path, clock, {"pid": process.pid, "labels": labels}, process)
-    boxes = Boxes(tmp_path, "node-a", clock=clock)
-    boxes.scan()
-    ((_, state),) = boxes.ranks()
+@pytest.fixture
+def own_boxes(tmp_path, clock):
+    return Boxes(tmp_path, "node-a", clock=clock)
+
+
+def test_surplus_labels_are_left_out_and_counted(make_live_box, own_boxes):
+    make_live_box(labels={f"n{number}": "v" for number in range(20)})
+    own_boxes.scan()
+    ((_, state),) = own_boxes.ranks()
     assert len(state.labels) == 16
-    assert f"4 labels of job: {LABEL_LIMITS}" in boxes.read().dropped
+    assert f"4 labels of job: {LABEL_LIMITS}" in own_boxes.read().dropped
 
 
-def test_box_that_cannot_be_deleted_is_told_until_it_is_gone(boxes_in, stand_in, clock, tmp_path, monkeypatch):
-    process = stand_in()
-    box = Box(tmp_path, clock, {"pid": process.pid}, process)
-    boxes = boxes_in(tmp_path)
-    boxes.scan()
-    process.end()
-    boxes.scan()
+def test_box_that_cannot_be_deleted_is_told_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
+    def refuse(path, **_):
+        raise PermissionError(1, "Operation not permitted", path)
+
+    box = make_live_box()
+    own_boxes.scan()
+    box.process.end()
+    own_boxes.scan()
     clock.sleep(1000)
     monkeypatch.setattr(os, "unlink", refuse)
-    boxes.prune()
+    own_boxes.prune()
     line = f"1 dead rank of uid {os.geteuid()} fill memory until that user starts a rank: cannot delete {box.path}"
-    assert any(dropped.startswith(line) for dropped in boxes.read().dropped)
+    assert any(dropped.startswith(line) for dropped in own_boxes.read().dropped)
     monkeypatch.undo()
-    boxes.prune()
-    boxes.scan()
+    own_boxes.prune()
+    own_boxes.scan()
     assert not box.path.exists()
-    assert "fill memory" not in str(boxes.read().dropped)
-
-
-@pytest.fixture
-def boxes_in(clock):
-    return lambda folder: Boxes(folder, "node-a", clock=clock)
-
-
-def refuse(path, **_):
-    raise PermissionError(1, "Operation not permitted", path)
+    assert "fill memory" not in str(own_boxes.read().dropped)

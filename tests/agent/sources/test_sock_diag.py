@@ -114,6 +114,7 @@ def pack_tcp_info(
     retransmitted=0,
     delivery_rate=0,
     acked=0,
+    received=0,
     busy_us=0,
     no_room_us=0,
     timeouts=0,
@@ -126,7 +127,7 @@ def pack_tcp_info(
     struct.pack_into("=I", info, 24, under_way)
     struct.pack_into("=I", info, 68, round_trip_us)
     struct.pack_into("=I", info, 100, retransmitted)
-    struct.pack_into("=Q", info, 120, acked)
+    struct.pack_into("=QQ", info, 120, acked, received)
     struct.pack_into("=QQQ", info, 160, delivery_rate, busy_us, no_room_us)
     return bytes(info[:length])
 
@@ -161,9 +162,11 @@ DONE = pack_message(3, struct.pack("=i", 0))
 
 
 def test_connection_is_read_in_the_kernels_layout():
-    info = pack_tcp_info(round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, busy_us=900_000)
+    info = pack_tcp_info(
+        round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, received=90_000, busy_us=900_000
+    )
     assert connection(pack_connection(info)) == Connection(
-        4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9
+        4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9, received_bytes=90_000
     )
 
 

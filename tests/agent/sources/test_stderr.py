@@ -62,21 +62,17 @@ def read_tail(source, uid="a"):
     return source.tail(uid)
 
 
-def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path):
+@pytest.mark.parametrize(
+    ("text", "tail"),
+    [("line one\nline two\n", "line one\nline two\n"), ("x" * 3 * TAIL_BYTES + "!", "x" * (TAIL_BYTES - 1) + "!")],
+    ids=["whole", "limited"],
+)
+def test_tail_is_the_end_of_the_file(spawn, ranks, tmp_path, text, tail):
     with (tmp_path / "err").open("wb") as file:
-        ranks["a"] = spawn("line one\nline two\n", file).pid
+        ranks["a"] = spawn(text, file).pid
     answer = read_tail(ranks.source())
-    assert (answer["stderr_tail"], answer["stderr_error"]) == ("line one\nline two\n", None)
-    assert answer["stderr_path"] == str(tmp_path / "err")
-    assert answer["stderr_shared"] is False
-
-
-def test_tail_of_a_long_file_is_limited(spawn, ranks, tmp_path):
-    with (tmp_path / "err").open("wb") as file:
-        ranks["a"] = spawn("x" * 3 * TAIL_BYTES + "the end", file).pid
-    text = read_tail(ranks.source())["stderr_tail"]
-    assert len(text) == TAIL_BYTES
-    assert text.endswith("xthe end")
+    assert (answer["stderr_tail"], answer["stderr_error"]) == (tail, None)
+    assert (answer["stderr_path"], answer["stderr_shared"]) == (str(tmp_path / "err"), False)
 
 
 def test_tail_of_a_dead_rank_is_read_after_the_file_was_deleted(spawn, ranks, tmp_path):
@@ -128,22 +124,23 @@ def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
             assert read_tail(source)["stderr_tail"] == f"{path}\n"
 
 
-def test_pipe_is_not_read(spawn, ranks):
-    reader, writer = os.pipe()
-    with os.fdopen(reader, "rb") as pipe, os.fdopen(writer, "wb") as to:
-        ranks["a"] = spawn("for another reader", to).pid
-        answer = read_tail(ranks.source())
-        assert (answer["stderr_tail"], answer["stderr_error"]) == (None, "it goes to a pipe, which zmon does not read")
+def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
+    (reader, writer), (_, terminal), (ours, theirs) = os.pipe(), pty.openpty(), socket.socketpair()
+    with (
+        os.fdopen(reader, "rb") as pipe,
+        os.fdopen(writer, "wb") as to_pipe,
+        os.fdopen(terminal, "wb") as tty,
+        Path("/dev/null").open("wb") as null,
+        ours,
+        theirs,
+    ):
+        kinds = {"a pipe": [to_pipe], "a terminal or device": [tty, null], "a socket": [theirs]}
+        for kind, to in ((kind, to) for kind, files in kinds.items() for to in files):
+            ranks["a"] = spawn("for another reader", to).pid
+            answer = read_tail(ranks.source())
+            assert answer["stderr_tail"] is None
+            assert answer["stderr_error"] == f"it goes to {kind}, which zmon does not read"
         assert pipe.read(18) == b"for another reader"
-
-
-def test_terminal_device_and_socket_are_not_read(spawn, ranks):
-    _, terminal = pty.openpty()
-    ours, theirs = socket.socketpair()
-    with os.fdopen(terminal, "wb") as tty, Path("/dev/null").open("wb") as null, ours, theirs:
-        for to, kind in ((tty, "a terminal or device"), (null, "a terminal or device"), (theirs, "a socket")):
-            ranks["a"] = spawn("x", to).pid
-            assert read_tail(ranks.source())["stderr_error"] == f"it goes to {kind}, which zmon does not read"
 
 
 @pytest.mark.parametrize("flags", [os.O_PATH, os.O_RDONLY])

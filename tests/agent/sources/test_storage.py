@@ -74,20 +74,15 @@ def make_source(tmp_path):
     return make
 
 
-def test_disk_shows_bytes_busy_time_and_requests_in_progress(make_source):
-    disks = {disk.device: disk for disk in make_source().read().value.disks}
-    assert disks["nvme0n1"] == DiskSample("nvme0n1", 2000 * 512, 4000 * 512, 156.108, 3)
-    assert disks["cciss/c0d0"] == DiskSample("cciss/c0d0", 16 * 512, 24 * 512, 0.02, 1)
-
-
-def test_disk_of_an_old_kernel_with_fewer_columns_is_read(make_source):
-    disks = {disk.device: disk for disk in make_source().read().value.disks}
-    assert disks["sda"] == DiskSample("sda", 3 * 512, 7 * 512, 0.009, 0)
-
-
-def test_partition_loop_memory_disk_and_cd_are_not_disks(make_source):
+def test_disks_show_bytes_busy_time_and_requests_in_progress(make_source):
+    """Partitions, loop devices, memory disks and CDs are not among them; old kernels have fewer columns."""
     reading = make_source().read()
-    assert [disk.device for disk in reading.value.disks] == ["nvme0n1", "sda", "dm-0", "cciss/c0d0"]
+    assert reading.value.disks == (
+        DiskSample("nvme0n1", 2000 * 512, 4000 * 512, 156.108, 3),
+        DiskSample("sda", 3 * 512, 7 * 512, 0.009, 0),
+        DiskSample("dm-0", 40 * 512, 0, 1.0, 0),
+        DiskSample("cciss/c0d0", 16 * 512, 24 * 512, 0.02, 1),
+    )
     assert reading.dropped == ()
 
 
@@ -117,13 +112,6 @@ def test_malformed_disk_is_reported_and_hides_no_other(make_source, odd):
     assert reading.dropped[0].startswith("sda: its line in ")
 
 
-def test_disks_above_the_limit_are_counted_in_a_single_line(make_source):
-    names = [f"dm-{n}" for n in range(1000)]
-    reading = make_source("".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in names), block=names).read()
-    assert len(reading.value.disks) == MAX_DISKS
-    assert reading.dropped == ("936 of 1000 disks: at most 64 are read",)
-
-
 @pytest.mark.parametrize("kind", ["nfs", "nfs4"])
 def test_network_mount_shows_the_sums_of_all_operations(make_source, kind):
     reading = make_source(mountstats=LOCAL + nfs_mount(kind=kind) + LOCAL).read()
@@ -131,15 +119,17 @@ def test_network_mount_shows_the_sums_of_all_operations(make_source, kind):
     assert reading.dropped == ()
 
 
-def test_idle_network_mount_shows_zeros(make_source):
-    (mount,) = make_source(mountstats=nfs_mount(operations="\t NULL: 0 0 0 0 0 0 0 0\n")).read().value.mounts
-    assert (mount.operations, mount.wait_seconds, mount.timeouts) == (0, 0.0, 0)
-
-
-def test_local_and_other_network_file_systems_are_not_dropped(make_source):
-    others = "".join(f"device x mounted on /{kind} with fstype {kind}\n" for kind in ("lustre", "ceph", "cifs", "fuse"))
-    reading = make_source(mountstats=LOCAL + others).read()
-    assert (reading.value.mounts, reading.dropped) == ((), ())
+@pytest.mark.parametrize(
+    ("mountstats", "mounts"),
+    [
+        (nfs_mount(operations="\t NULL: 0 0 0 0 0 0 0 0\n"), (MountSample("/data", "nfs4", 0, 0.0, 0),)),
+        ("".join(f"device x mounted on /{kind} with fstype {kind}\n" for kind in ("lustre", "ceph", "cifs")), ()),
+    ],
+    ids=["idle: zeros", "other file systems: none"],
+)
+def test_mounts_without_traffic_or_statistics_are_not_dropped(make_source, mountstats, mounts):
+    reading = make_source(mountstats=LOCAL + mountstats).read()
+    assert (reading.value.mounts, reading.dropped) == (mounts, ())
 
 
 def test_bind_mount_of_a_network_mount_is_not_counted_again(make_source):
@@ -165,14 +155,29 @@ def test_malformed_network_mount_is_reported_and_hides_no_other(make_source, ope
 
 def test_network_mount_without_statistics_is_left_out_and_reported(make_source):
     reading = make_source(mountstats=nfs_mount().replace("per-op statistics", "")).read()
-    assert reading.value.mounts == ()
-    assert len(reading.dropped) == 1
+    assert (reading.value.mounts, len(reading.dropped)) == ((), 1)
 
 
-def test_network_mounts_above_the_limit_are_counted_in_a_single_line(make_source):
-    reading = make_source(mountstats="".join(nfs_mount(f"/data/{n}") for n in range(1000))).read()
-    assert len(reading.value.mounts) == MAX_MOUNTS
-    assert reading.dropped == ("936 of 1000 network mounts: at most 64 are read",)
+NAMES = [f"dm-{n}" for n in range(1000)]
+
+
+@pytest.mark.parametrize(
+    ("files", "part", "most"),
+    [
+        (
+            {"diskstats": "".join(f" 253 0 {name} 1 2 3 4 5 6 7 8 0 9 10\n" for name in NAMES), "block": NAMES},
+            "disks",
+            MAX_DISKS,
+        ),
+        ({"mountstats": "".join(nfs_mount(f"/data/{n}") for n in range(1000))}, "mounts", MAX_MOUNTS),
+    ],
+    ids=["disks", "mounts"],
+)
+def test_what_is_above_the_limit_is_counted_in_a_single_line(make_source, files, part, most):
+    reading = make_source(**files).read()
+    assert len(getattr(reading.value, part)) == most
+    what = "disks" if part == "disks" else "network mounts"
+    assert reading.dropped == (f"936 of 1000 {what}: at most 64 are read",)
 
 
 def test_too_many_mounts_are_read_in_part_and_reported(make_source):
@@ -183,18 +188,16 @@ def test_too_many_mounts_are_read_in_part_and_reported(make_source):
     assert reading.dropped[0].endswith("mountstats after its first MiB")
 
 
-def test_unreadable_disks_hide_no_mounts(make_source):
-    reading = make_source(diskstats=None, mountstats=nfs_mount()).read()
-    assert (len(reading.value.disks), len(reading.value.mounts)) == (0, 1)
-    assert len(reading.dropped) == 1
-    assert "diskstats" in reading.dropped[0]
-
-
-def test_unreadable_mounts_hide_no_disks(make_source):
-    reading = make_source(mountstats=None).read()
-    assert (len(reading.value.disks), len(reading.value.mounts)) == (4, 0)
-    assert len(reading.dropped) == 1
-    assert "mountstats" in reading.dropped[0]
+@pytest.mark.parametrize(
+    ("files", "numbers"),
+    [({"diskstats": None, "mountstats": nfs_mount()}, (0, 1)), ({"mountstats": None}, (4, 0))],
+    ids=["diskstats", "mountstats"],
+)
+def test_unreadable_disks_or_mounts_do_not_hide_the_others(make_source, files, numbers):
+    reading = make_source(**files).read()
+    assert (len(reading.value.disks), len(reading.value.mounts)) == numbers
+    (line,) = reading.dropped
+    assert "diskstats" in line if "diskstats" in files else "mountstats" in line
 
 
 def test_host_without_proc_reports_the_source_as_absent(tmp_path):

@@ -28,12 +28,18 @@ def proc(tmp_path):
     return add
 
 
-def test_reads_of_a_rank_include_its_workers_and_those_of_its_fork_server(proc):
-    proc(RANK, 5, WORKER, SERVER)
-    proc(WORKER, 100)
-    proc(SERVER, 20, 301)
-    proc(301, 3000)
-    assert StorageReads(proc.path).of(RANK) == 3125
+@pytest.mark.parametrize(
+    ("processes", "reads"),
+    [
+        ([(RANK, 5, WORKER, SERVER), (WORKER, 100), (SERVER, 20, 301), (301, 3000)], 3125),
+        ([(RANK, None, WORKER), (WORKER, 100)], None),
+    ],
+    ids=["with its workers and those of its fork server", "unknown if its own may not be read"],
+)
+def test_reads_of_a_rank(proc, processes, reads):
+    for process in processes:
+        proc(*process)
+    assert StorageReads(proc.path).of(RANK) == reads
 
 
 def test_reads_do_not_fall_when_a_worker_ends_and_another_gets_its_number(proc):
@@ -48,12 +54,6 @@ def test_reads_do_not_fall_when_a_worker_ends_and_another_gets_its_number(proc):
     assert reads.of(RANK) == 136
     proc(WORKER, 40)
     assert reads.of(RANK) == 146
-
-
-def test_reads_are_unknown_if_those_of_the_rank_may_not_be_read(proc):
-    proc(RANK, None, WORKER)
-    proc(WORKER, 100)
-    assert StorageReads(proc.path).of(RANK) is None
 
 
 def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(proc):

@@ -20,24 +20,14 @@ def make_attributes(tmp_path):
         yield make
 
 
-def test_number_is_read_from_its_file(make_attributes):
-    attributes = make_attributes(speed=-1, rx_bytes=2**64 - 1)
-    assert (attributes.number("speed"), attributes.number("rx_bytes"), attributes.fault) == (-1, 2**64 - 1, None)
-
-
-def test_missing_file_is_unknown_and_not_a_fault(make_attributes):
-    attributes = make_attributes()
-    assert (attributes.number("speed"), attributes.fault) == (None, None)
-
-
-def test_counter_missing_in_the_port_is_unknown_and_not_a_fault(make_attributes):
-    attributes = make_attributes(symbol_error="N/A (no PMA)")
-    assert (attributes.number("symbol_error"), attributes.fault) == (None, None)
-
-
-def test_unreadable_file_is_unknown_and_a_fault(make_attributes):
-    attributes = make_attributes(state=UNREADABLE)
-    assert (attributes.text("state"), attributes.fault) == (None, "mlx5_3:1: cannot read state: Is a directory")
+@pytest.mark.parametrize(
+    ("content", "number"),
+    [(-1, -1), (2**64 - 1, 2**64 - 1), (None, None), ("N/A (no PMA)", None)],
+    ids=["negative", "64 bits", "missing file", "missing in the port"],
+)
+def test_number_is_read_and_unknown_without_a_fault_if_it_is_missing(make_attributes, content, number):
+    attributes = make_attributes(speed=content)
+    assert (attributes.number("speed"), attributes.fault) == (number, None)
 
 
 @pytest.mark.parametrize("content", ["", "many", "1 2", "0x10", "1e3", "9" * 4000, "\0\0"])
@@ -55,10 +45,10 @@ def test_bytes_that_are_not_text_are_a_fault_and_do_not_raise(make_attributes, t
     assert attributes.fault is not None
 
 
-def test_only_the_first_fault_is_stored(make_attributes):
-    attributes = make_attributes(a="x", b=UNREADABLE)
-    assert (attributes.number("a"), attributes.number("b")) == (None, None)
-    assert attributes.fault == "mlx5_3:1: a has odd content: 'x'"
+def test_unreadable_file_is_a_fault_and_only_the_first_fault_is_stored(make_attributes):
+    attributes = make_attributes(state=UNREADABLE, a="x")
+    assert (attributes.text("state"), attributes.number("a")) == (None, None)
+    assert attributes.fault == "mlx5_3:1: cannot read state: Is a directory"
 
 
 def test_link_has_a_target_or_is_empty(make_attributes, tmp_path):

@@ -8,31 +8,50 @@ import time
 
 import pytest
 
-from tests.agent.sources.tcp_host import FakeHost
 from zmon.agent.sources import tcp
 from zmon.agent.sources.tcp import TcpSource, retransmitted_segments
 
+SUMS = {  # connections of a rank to one address → fields of the peer
+    "queues and retransmissions": (
+        [{"sent": 70_000, "unread": 5, "retransmitted": 4}, {"sent": 1_000, "unread": 6, "retransmitted": 1}],
+        {"send_queue_bytes": 71_000, "receive_queue_bytes": 11, "retransmitted_segments": 5, "num_sockets": 2},
+    ),
+    "largest round trip and delivery": (
+        [{"round_trip": 0.002, "delivery": 5e6}, {"round_trip": 0.009}],
+        {"round_trip_seconds": 0.009, "delivery_bytes_per_second": 5e6},
+    ),
+    "acknowledged bytes and busy time": (
+        [{"acked_bytes": 1_000, "busy_seconds": 0.5}, {"acked_bytes": 3_000, "busy_seconds": 0.25}],
+        {"acked_bytes": 4_000, "busy_seconds": 0.75},
+    ),
+    "connections whose data timed out, with the most timeouts": (
+        [{"num_timeouts": 2}, {"num_timeouts": 5}, {}], {"num_sockets": 3, "num_waiting": 2, "num_timeouts": 5}
+    ),
+    "no measurement: unknown, and zero bytes": (
+        [{}],
+        {"round_trip_seconds": None, "delivery_bytes_per_second": None, "acked_bytes": None, "busy_seconds": None}
+        | {"send_queue_bytes": 0, "retransmitted_segments": 0},
+    ),
+}  # fmt: skip
 
-@pytest.fixture
-def host(tmp_path):
-    return FakeHost(tmp_path)
 
-
-def test_connections_of_a_rank_to_the_same_address_are_summed(host):
-    host.start(100, 3, 11, 12)
-    host.kernel.add(11, "10.0.0.2", sent=70_000, unread=5, retransmitted=4, round_trip=0.002, delivery=5e6)
-    host.kernel.add(12, "10.0.0.2", sent=1_000, unread=6, retransmitted=1, round_trip=0.009, delivery=None)
+@pytest.mark.parametrize(("connections", "fields"), SUMS.values(), ids=SUMS)
+def test_connections_of_a_rank_to_the_same_address_are_summed(host, connections, fields):
+    host.start(100, 3, *range(len(connections)))
+    for inode, values in enumerate(connections):
+        host.kernel.add(inode, "10.0.0.2", **values)
     (peer,) = host.peers()
-    assert (peer.job_id, peer.rank, peer.peer, peer.num_sockets) == ("dlrm", 3, "10.0.0.2", 2)
-    assert (peer.send_queue_bytes, peer.receive_queue_bytes, peer.retransmitted_segments) == (71_000, 11, 5)
-    assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (0.009, 5e6)
+    assert (peer.job_id, peer.rank, peer.peer) == ("dlrm", 3, "10.0.0.2")
+    assert {name: getattr(peer, name) for name in fields} == fields
 
 
-def test_sample_lists_own_addresses_and_their_interfaces(host):
+def test_sample_lists_own_addresses_and_their_interfaces_anew_only_for_a_new_address(host):
     host.start(100, 0, 11)
     host.kernel.add(11, "10.0.0.2")
     sample = host.source.read().value
     assert (sample.addresses, sample.devices) == (("10.0.0.1",), ("eth1",))
+    host.interfaces = {}
+    assert host.source.read().value.devices == ("eth1",)
 
 
 def test_address_without_an_interface_has_no_device(host):
@@ -40,31 +59,6 @@ def test_address_without_an_interface_has_no_device(host):
     host.start(100, 0, 11)
     host.kernel.add(11, "10.0.0.2")
     assert host.source.read().value.devices == ()
-
-
-def test_interfaces_are_listed_only_when_an_address_is_new(host):
-    host.start(100, 0, 11)
-    host.kernel.add(11)
-    host.peers()
-    host.interfaces = {}
-    assert host.source.read().value.devices == ("eth1",)
-
-
-def test_acknowledged_bytes_and_busy_time_are_summed(host):
-    host.start(100, 0, 11, 12)
-    host.kernel.add(11, acked_bytes=1_000, busy_seconds=0.5)
-    host.kernel.add(12, acked_bytes=3_000, busy_seconds=0.25)
-    (peer,) = host.peers()
-    assert (peer.acked_bytes, peer.busy_seconds) == (4_000, 0.75)
-
-
-def test_connections_whose_data_timed_out_are_counted_with_the_most_timeouts(host):
-    host.start(100, 0, 11, 12, 13)
-    host.kernel.add(11, num_timeouts=2)
-    host.kernel.add(12, num_timeouts=5)
-    host.kernel.add(13)
-    (peer,) = host.peers()
-    assert (peer.num_sockets, peer.num_waiting, peer.num_timeouts) == (3, 2, 5)
 
 
 def test_peers_are_asked_for_an_answer_only_while_the_job_stands_still(host):
@@ -84,15 +78,6 @@ def test_peers_are_asked_for_an_answer_once_data_to_one_of_them_times_out(host):
     host.start(100, 0, 11)
     host.kernel.add(11, "10.0.0.2", num_timeouts=1)
     assert host.source.read().value.answers == {"10.0.0.2": False}
-
-
-def test_value_without_any_measurement_is_unknown(host):
-    host.start(100, 0, 11)
-    host.kernel.add(11)
-    (peer,) = host.peers()
-    assert (peer.round_trip_seconds, peer.delivery_bytes_per_second) == (None, None)
-    assert (peer.send_queue_bytes, peer.retransmitted_segments) == (0, 0)
-    assert (peer.acked_bytes, peer.busy_seconds) == (None, None)
 
 
 def test_each_rank_has_its_own_peers(host):

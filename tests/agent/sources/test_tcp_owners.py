@@ -4,29 +4,16 @@ import os
 import subprocess
 import time
 
-import pytest
-
-from tests.agent.sources.tcp_host import FakeHost
 from zmon.agent.sources import tcp
 from zmon.agent.sources.tcp import TcpSource
 
 
-@pytest.fixture
-def host(tmp_path):
-    return FakeHost(tmp_path)
-
-
-def test_socket_of_another_process_belongs_to_no_rank(host):
-    host.start(100, 0, 11)
-    host.start(200, None, 99)
-    host.kernel.add(99)
-    assert host.peers() == ()
-
-
-def test_rank_without_connections_has_no_peer(host):
+def test_rank_without_connections_and_other_processes_have_no_peers(host):
     host.start(100, 0)
     host.start(101, 1, 11)
+    host.start(200, None, 99)
     host.kernel.add(11)
+    host.kernel.add(99)
     assert [p.rank for p in host.peers()] == [1]
 
 

@@ -21,8 +21,9 @@ def unread(boxes):
     return [(r.job_id, r.rank, r.kind) for r in boxes.unread_ranks()]
 
 
-def test_living_rank_with_a_box_of_a_newer_layout_is_reported(make_live_box, boxes, clock):
-    set_version(make_live_box(3), CURRENT.version + 1)
+def test_living_rank_with_a_box_of_a_newer_layout_is_reported_until_it_can_be_read(make_live_box, boxes, clock):
+    box = make_live_box(3)
+    set_version(box, CURRENT.version + 1)
     boxes.scan()
     (rank,) = boxes.unread_ranks()
     assert (rank.job_id, rank.rank, rank.kind) == (JOB, 3, "version")
@@ -31,28 +32,11 @@ def test_living_rank_with_a_box_of_a_newer_layout_is_reported(make_live_box, box
     clock.sleep(7)
     boxes.scan()
     assert boxes.unread_ranks()[0].seconds >= 7
-
-
-def test_rank_is_watched_and_no_longer_reported_once_its_box_can_be_read(make_live_box, boxes, clock):
-    box = make_live_box()
-    set_version(box, CURRENT.version + 1)
-    boxes.scan()
     set_version(box, CURRENT.version)
     clock.ns += RETRY_NS + 1
     boxes.scan()
     assert unread(boxes) == []
     assert len(list(boxes.ranks())) == 1
-
-
-def test_rank_that_ends_is_no_longer_reported(make_live_box, boxes, clock):
-    box = make_live_box()
-    set_version(box, CURRENT.version + 1)
-    boxes.scan()
-    box.process.end()
-    clock.ns += RETRY_NS + 1
-    boxes.scan()
-    assert unread(boxes) == []
-    assert len(boxes.damaged) == 1
 
 
 def test_impossible_claim_of_a_living_rank_is_reported_with_the_job(make_live_box, boxes):
@@ -63,15 +47,20 @@ def test_impossible_claim_of_a_living_rank_is_reported_with_the_job(make_live_bo
     assert "2,000,000,000" in rank.reason
 
 
-def test_damaged_box_of_a_living_rank_is_reported(make_live_box, boxes):
+def test_damaged_box_of_a_living_rank_is_reported_until_the_rank_ends(make_live_box, boxes, clock):
     box = make_live_box()
     for offset in range(0, CURRENT.identity.end, 50):
         box.flip(max(offset, 64))
     boxes.scan()
     assert unread(boxes) == [(JOB, 0, "damaged")]
+    box.process.end()
+    clock.ns += RETRY_NS + 1
+    boxes.scan()
+    assert unread(boxes) == []
+    assert len(boxes.damaged) == 1
 
 
-def test_dead_box_of_another_layout_and_a_file_that_nobody_holds_are_not_reported(tmp_path, make_live_box, boxes):
+def test_dead_box_of_another_layout_and_a_file_that_nobody_holds_are_not_reported(make_live_box, boxes):
     box = make_live_box()
     set_version(box, CURRENT.version + 1)
     box.process.end()

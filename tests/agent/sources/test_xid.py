@@ -3,35 +3,28 @@
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN, Stub
+from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources import nvml as edge
 from zmon.agent.sources.xid import XidCounts
 
 
 @pytest.fixture
-def fake_nvml(tmp_path, monkeypatch):
-    return Stub(tmp_path, monkeypatch)
-
-
-@pytest.fixture
 def xids(fake_nvml):
-    xids = XidCounts()
-    watch_two_cards(xids)
+    return watch_two_cards()
+
+
+def watch_two_cards(xids=None, complaints=()):
+    """Watch two cards, anew or again; return the counts."""
+    edge.load()
+    xids = xids or XidCounts()
+    for card in range(2):
+        xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
+    assert list(xids.collect()) == list(complaints)
     return xids
 
 
-def watch_two_cards(xids):
-    edge.load()
-    for card in range(2):
-        xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
-    assert list(xids.collect()) == []
-
-
-def test_card_without_errors_has_no_counts(xids):
-    assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({}, {})
-
-
 def test_errors_are_counted_once_by_card_and_number(fake_nvml, xids):
+    assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({}, {})
     fake_nvml.set_answers(("driver", "xids", "0:79,1:48,1:48"))
     list(xids.collect())
     fake_nvml.set_answers(("driver", "xids", "0:79,1:48,1:48,1:31"))
@@ -58,28 +51,22 @@ def test_events_above_the_limit_are_read_at_the_next_collect(fake_nvml, xids, mo
 @pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!15"])
 def test_lost_card_or_card_without_events_is_not_watched(fake_nvml, answer):
     fake_nvml.set_answers(("0", "nvmlDeviceRegisterEvents", answer), ("driver", "xids", "1:48"))
-    xids = XidCounts()
-    watch_two_cards(xids)
+    xids = watch_two_cards()
     list(xids.collect())
     assert (xids.counts("GPU-1"), fake_nvml.calls("0", "nvmlDeviceRegisterEvents")) == ({48: 1}, 1)
 
 
 def test_card_that_cannot_be_watched_is_reported_once(fake_nvml):
     fake_nvml.set_answers(("0", "nvmlDeviceRegisterEvents", UNKNOWN), ("driver", "xids", "1:48"))
-    xids = XidCounts()
-    edge.load()
-    for card in range(2):
-        xids.watch(f"GPU-{card}", pynvml.nvmlDeviceGetHandleByIndex(card))
-    lines = list(xids.collect()) + list(xids.collect())
-    assert lines == ["XID errors of GPU-0: cannot register for events: Unknown Error"]
+    xids = watch_two_cards(complaints=["XID errors of GPU-0: cannot register for events: Unknown Error"])
+    assert list(xids.collect()) == []
     assert xids.counts("GPU-1") == {48: 1}
 
 
 @pytest.mark.parametrize("function", ["nvmlEventSetCreate", "nvmlEventSetWait_v2"])
 def test_driver_without_events_is_not_queried_again(fake_nvml, function):
     fake_nvml.set_answers(("driver", function, NOT_SUPPORTED))
-    xids = XidCounts()
-    watch_two_cards(xids)
+    xids = watch_two_cards()
     assert list(xids.collect()) == []
     assert fake_nvml.calls("driver", function) == 1
 

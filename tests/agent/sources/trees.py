@@ -9,74 +9,32 @@ from pathlib import Path
 UNREADABLE = object()
 
 NIC_FILES = {
-    "carrier": 1,
-    "operstate": "up",
-    "speed": 10000,
-    "carrier_down_count": 0,
-    "statistics/rx_bytes": 1000,
-    "statistics/tx_bytes": 2000,
-    "statistics/rx_errors": 0,
-    "statistics/tx_errors": 0,
-    "statistics/rx_dropped": 0,
+    "carrier": 1, "operstate": "up", "speed": 10000, "carrier_down_count": 0, "statistics/rx_bytes": 1000,
+    "statistics/tx_bytes": 2000, "statistics/rx_errors": 0, "statistics/tx_errors": 0, "statistics/rx_dropped": 0,
     "statistics/tx_dropped": 0,
-}
-PORT_COUNTERS = {
-    "symbol_error": 0,
-    "link_error_recovery": 0,
-    "link_downed": 0,
-    "port_rcv_errors": 0,
-    "port_rcv_remote_physical_errors": 0,
-    "port_rcv_switch_relay_errors": 0,
-    "port_xmit_discards": 0,
-    "port_xmit_constraint_errors": 0,
-    "port_rcv_constraint_errors": 0,
-    "local_link_integrity_errors": 0,
-    "excessive_buffer_overrun_errors": 0,
-    "VL15_dropped": 0,
-    "port_xmit_data": 2000,
-    "port_rcv_data": 1000,
-    "port_xmit_packets": 20,
-    "port_rcv_packets": 10,
+}  # fmt: skip
+_PORT_ERRORS = (
+    "symbol_error", "link_error_recovery", "link_downed", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_rcv_switch_relay_errors", "port_xmit_discards", "port_xmit_constraint_errors", "port_rcv_constraint_errors",
+    "local_link_integrity_errors", "excessive_buffer_overrun_errors", "VL15_dropped",
+)  # fmt: skip
+PORT_COUNTERS = dict.fromkeys((*_PORT_ERRORS, "multicast_rcv_packets", "port_xmit_wait"), 0) | {
+    "port_xmit_data": 2000, "port_rcv_data": 1000, "port_xmit_packets": 20, "port_rcv_packets": 10,
     "unicast_rcv_packets": 10,
-    "multicast_rcv_packets": 0,
-    "port_xmit_wait": 0,
-}
-MLX5_ROCE = {
-    "lifespan": 10,
-    "rx_write_requests": 5,
-    "out_of_buffer": 0,
-    "out_of_sequence": 0,
-    "duplicate_request": 0,
-    "rnr_nak_retry_err": 0,
-    "packet_seq_err": 0,
-    "implied_nak_seq_err": 0,
-    "local_ack_timeout_err": 0,
-    "req_cqe_error": 0,
-    "rp_cnp_handled": 0,
-    "rp_cnp_ignored": 0,
-    "np_ecn_marked_roce_packets": 0,
-    "np_cnp_sent": 0,
-    "roce_adp_retrans": 0,
-    "roce_adp_retrans_to": 0,
-    "roce_slow_restart": 0,
-    "roce_slow_restart_cnps": 0,
-    "roce_slow_restart_trans": 0,
-    "rx_icrc_encapsulated": 0,
-}
+}  # fmt: skip
+_ROCE_ERRORS = (
+    "out_of_buffer", "out_of_sequence", "duplicate_request", "rnr_nak_retry_err", "packet_seq_err",
+    "implied_nak_seq_err", "local_ack_timeout_err", "req_cqe_error", "rp_cnp_handled", "rp_cnp_ignored",
+    "np_ecn_marked_roce_packets", "np_cnp_sent", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
+    "roce_slow_restart_cnps", "roce_slow_restart_trans", "rx_icrc_encapsulated",
+)  # fmt: skip
+MLX5_ROCE = {"lifespan": 10, "rx_write_requests": 5} | dict.fromkeys(_ROCE_ERRORS, 0)
 BNXT_RE = {"active_qps": 4, "rx_pkts": 3, "rx_bytes": 300, "tx_bytes": 400, "to_retransmits": 2, "rx_roce_discards": 0}
 EFA = {"tx_bytes": 600, "rx_bytes": 500, "tx_pkts": 6, "rx_drops": 1, "rdma_read_wr_err": 0, "retrans_pkts": 7}
-IRDMA = {
-    "ip4InOctets": 10,
-    "ip6InOctets": 1,
-    "ip4OutOctets": 20,
-    "ip6OutOctets": 2,
-    "ip4InPkts": 3,
-    "tcpRetransSegs": 4,
-    "cnpHandled": 0,
-}
-NO_PMA = dict.fromkeys(
-    PORT_COUNTERS, "N/A (no PMA)"
-)  # the `counters` of a driver without counters, on kernels before 5.14
+IRDMA = {"ip4InOctets": 10, "ip6InOctets": 1, "ip4OutOctets": 20, "ip6OutOctets": 2, "ip4InPkts": 3}
+IRDMA |= {"tcpRetransSegs": 4, "cnpHandled": 0}
+# The `counters` of a driver without counters, on kernels before 5.14.
+NO_PMA = dict.fromkeys(PORT_COUNTERS, "N/A (no PMA)")
 
 
 def write(folder, files):

@@ -35,26 +35,27 @@ def outcomes(ran):
     return [(result.what, result.outcome, result.setting) for result in ran]
 
 
-def test_machine_without_gpu_runs_on_the_cpu_and_names_the_rest(tmp_path):
-    ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU)))
+TWO_GPUS = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
+NEEDS_2 = "this machine has 1 GPU, and this needs 2"
+
+
+@pytest.mark.parametrize(
+    ("machine", "seconds", "expected"),
+    [
+        (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: ""}),
+        (WITH_GPU, 60.0, {ONE_RANK: "", GPU_EACH: NEEDS_2}),
+        (TWO_GPUS, 60.0, {ONE_RANK: "", GPU_EACH: ""}),
+        (WITHOUT_GPU, 0.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: OUT_OF_TIME}),
+    ],
+    ids=["no GPU", "one GPU", "two GPUs", "after the end of the time"],
+)
+def test_settings_that_a_machine_has_run_and_the_others_have_a_reason(tmp_path, machine, seconds, expected):
+    ran = list(results(check(passes), kit(tmp_path, machine, seconds)))
     assert outcomes(ran) == [
-        ("Title", NOT_CHECKED, ONE_RANK.name),
-        ("Title", NOT_CHECKED, GPU_EACH.name),
-        ("gloo", PASSED, ON_CPU.name),
+        ("Title", NOT_CHECKED, setting.name) if reason else (setting.backend, PASSED, setting.name)
+        for setting, reason in expected.items()
     ]
-    assert {result.note for result in ran[:2]} == {WITHOUT_GPU.no_gpu}
-
-
-def test_machine_with_one_gpu_leaves_out_what_needs_two_and_the_cpu(tmp_path):
-    ran = list(results(check(passes), kit(tmp_path, WITH_GPU)))
-    assert outcomes(ran) == [("nccl", PASSED, ONE_RANK.name), ("Title", NOT_CHECKED, GPU_EACH.name)]
-    assert ran[1].note == "this machine has 1 GPU, and this needs 2"
-
-
-def test_machine_with_two_gpus_has_every_setting_of_gpus(tmp_path):
-    two = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
-    ran = results(check(passes), kit(tmp_path, two))
-    assert outcomes(ran) == [("nccl", PASSED, ONE_RANK.name), ("nccl", PASSED, GPU_EACH.name)]
+    assert [result.note for result in ran] == list(expected.values())
 
 
 @pytest.mark.parametrize(
@@ -72,12 +73,6 @@ def test_check_that_breaks_has_failed_and_keeps_its_other_results(tmp_path, erro
     ran = list(results(check(breaks), kit(tmp_path, WITH_GPU)))
     assert outcomes(ran)[:2] == [("before", PASSED, ONE_RANK.name), ("Title", FAILED, ONE_RANK.name)]
     assert ran[1].note == note
-
-
-def test_check_after_the_end_of_the_time_is_not_checked(tmp_path):
-    ran = list(results(check(passes), kit(tmp_path, WITHOUT_GPU, seconds=0.0)))
-    assert outcomes(ran)[2] == ("Title", NOT_CHECKED, ON_CPU.name)
-    assert ran[2].note == OUT_OF_TIME
 
 
 def test_check_that_the_end_of_the_time_cuts_off_has_not_failed(tmp_path):

@@ -9,17 +9,15 @@ import struct
 import subprocess
 import sys
 import termios
-import threading
 import time
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import msgspec
 import pytest
 
 from tests.build import NOW
+from tests.cli.test_cli import assert_one_line
 from tests.cli.top.scene import FROZEN, job, row
-from zmon.cli.main import main
+from tests.http_server import FakeServer
 from zmon.cli.top.hub_client import connect
 from zmon.errors import Unreachable
 from zmon.job.headline import with_headline
@@ -45,22 +43,9 @@ ANSWERS = {
 def http_hub():
     """A hub that serves `answers`; any other path is a 404."""
     answers = dict(ANSWERS)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            answer = answers.get(self.path.partition("?")[0])
-            self.send_response(404 if answer is None else 200)
-            self.end_headers()
-            self.wfile.write(msgspec.json.encode(answer))
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", answers
-    server.shutdown()
-    server.server_close()
+    server = FakeServer(lambda path, _: answers.get(path))
+    yield server.url, answers
+    server.close()
 
 
 @contextmanager
@@ -113,28 +98,22 @@ def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, co
     assert bool(COLOUR.search(output)) is colour
 
 
-def test_missing_terminal_is_refused_in_one_line(capsys, monkeypatch):
-    monkeypatch.setattr("sys.argv", ["zmon", "top"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "zmon status" in line
+def test_missing_terminal_is_refused_in_one_line(command):
+    code, _, err = command("top")
+    assert code == 2
+    assert_one_line(err, "zmon status")
 
 
-def test_missing_textual_is_reported_with_install_command(capsys, monkeypatch):
+def test_missing_textual_is_reported_with_install_command(command, monkeypatch):
     """Training nodes do not have textual."""
     for name in [name for name in sys.modules if name.split(".")[:3] == ["zmon", "cli", "top"]]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "textual.app", None)
-    monkeypatch.setattr("sys.argv", ["zmon", "top"])
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
-    with pytest.raises(SystemExit) as end:
-        main()
-    assert end.value.code == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "pip install 'zmon[top]'" in line
+    code, _, err = command("top")
+    assert code == 1
+    assert_one_line(err, "pip install 'zmon[top]'")
 
 
 def test_other_commands_do_not_import_textual():

@@ -42,19 +42,13 @@ def assert_golden(app, name):
     assert shown == path.read_text()
 
 
-def test_healthy_job_screen_equals_golden(run_scenario):
+@pytest.mark.parametrize("state", [healthy, stalled])
+def test_screen_equals_golden_and_is_not_grey(run_scenario, state):
     async def scenario(app, pilot, hub):
-        assert_golden(app, "healthy")
+        assert_golden(app, state.__name__)
         assert not app.has_class("old")
 
-    run_scenario(healthy(), scenario)
-
-
-def test_stalled_job_screen_equals_golden(run_scenario):
-    async def scenario(app, pilot, hub):
-        assert_golden(app, "stalled")
-
-    run_scenario(stalled(), scenario)
+    run_scenario(state(), scenario)
 
 
 def test_unreachable_hub_screen_equals_golden_and_is_grey(run_scenario):

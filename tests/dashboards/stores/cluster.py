@@ -7,10 +7,8 @@ import contextlib
 import hashlib
 import shlex
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import requests
@@ -20,6 +18,7 @@ from dashboards.intervals import Intervals
 from dashboards.rules.render import rendered, sharded
 from tests.build import agent_report, finding, rank_state
 from tests.dashboards.stores.servers import started
+from tests.http_server import FakeServer
 from tests.metrics.scene import hub as hub_page
 from tests.places import REPOSITORY
 from tests.ports import free_port
@@ -29,29 +28,6 @@ RECIPE = REPOSITORY / "deploy/long-term"
 EVERY = Intervals(1, 1)  # scrapes and evaluations come every second
 STORES = {"day": 8428, "month": 8427, "year": 8426}  # the ports of the units
 ROUTER = 8429
-
-
-class Daemon:
-    """A server of one page, which a test can change."""
-
-    def __init__(self, page, port: int = 0) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.send_response(200)
-                self.send_header("Content-Type", "text/plain; version=0.0.4")
-                self.end_headers()
-                self.wfile.write(page())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.address = f"127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
 
 
 def shard_of(address: str, modulus: int = 2) -> int:
@@ -70,8 +46,8 @@ class Pages:
             number = len(self.agents)
             while shard_of(f"127.0.0.1:{(port := free_port())}") != shard:
                 pass
-            self.agents.append(Daemon(lambda number=number: self._agent(number), port))
-        self.hub = Daemon(self._hub)
+            self.agents.append(FakeServer(lambda *_, number=number: self._agent(number), port))
+        self.hub = FakeServer(lambda *_: self._hub())
 
     def _agent(self, number: int) -> bytes:
         steps = int(10 * (time.time() - self._began))

@@ -38,7 +38,9 @@ def ci_values(name):
 
 
 class Objects(list):
-    """Objects of Kubernetes."""
+    """Objects of Kubernetes, and the notes that Helm printed."""
+
+    notes = ""
 
     def of(self, kind, name=None):
         """Return the one object of a kind, with this name if several have the kind."""
@@ -53,9 +55,10 @@ def installed():
 
     def objects(name):
         if name not in known:
-            error, created, _ = install(ci_values(name))
+            error, created, notes = install(ci_values(name))
             assert error == ""
             known[name] = Objects(created)
+            known[name].notes = notes
         return known[name]
 
     return objects

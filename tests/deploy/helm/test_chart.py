@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.deploy.helm.api_server import OPTIONAL
-from tests.deploy.helm.conftest import CHART, CI, Objects, ci_values, engine, install
+from tests.deploy.helm.conftest import CHART, CI, Objects, engine, install
 from tests.golden.compare import check_text
 from zmon.web.kubernetes.agent_pods import Pod, agent_url, pod_selection
 
@@ -85,14 +85,14 @@ def test_cluster_without_the_operator_gets_no_monitors_and_is_told():
     assert "nothing pages" in notes
 
 
-def test_missing_label_of_the_operator_is_told():
+def test_missing_label_of_the_operator_is_told(installed):
     assert "release: NAME" in install(ISSUER)[2]
-    assert "release: NAME" not in install(ci_values("default"))[2]
+    assert "release: NAME" not in installed("default").notes
 
 
 @pytest.mark.parametrize("name", CI)
-def test_notes_end_with_the_next_command(name):
-    last = install(ci_values(name))[2].strip().splitlines()[-1].strip()
+def test_notes_end_with_the_next_command(installed, name):
+    last = installed(name).notes.strip().splitlines()[-1].strip()
     assert last == "kubectl -n zmon exec zmon-hub-0 -- zmon doctor --kubernetes"
 
 
@@ -179,19 +179,14 @@ def test_only_named_pods_may_connect_to_the_hub_and_none_to_the_dashboard_withou
     }
 
 
-def test_namespace_of_agents_allows_what_they_need_and_is_not_made_twice(installed):
+def test_agents_may_do_what_they_need_only_where_their_boxes_are(installed):
     labels = installed("default").of("Namespace")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
-    assert not [thing for thing in installed("secrets") if thing["kind"] == "Namespace"]
-
-
-def test_agent_mounts_the_directory_of_the_kubelet_only_for_boxes_in_volumes_of_pods(installed):
-    def agent(name):
-        return installed(name).of("DaemonSet")["spec"]["template"]["spec"]
-
-    assert "/var/lib/kubelet/pods" in json.dumps(agent("secrets"))
-    assert "/var/lib/kubelet" not in json.dumps(agent("default"))
-    assert "initContainers" not in agent("secrets")
+    assert not [thing for thing in installed("secrets") if thing["kind"] == "Namespace"]  # it is not made twice
+    default, in_volumes = (installed(n).of("DaemonSet")["spec"]["template"]["spec"] for n in ("default", "secrets"))
+    assert "/var/lib/kubelet/pods" in json.dumps(in_volumes)
+    assert "/var/lib/kubelet" not in json.dumps(default)
+    assert "initContainers" not in in_volumes
 
 
 def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(installed):
@@ -208,18 +203,14 @@ def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(
         assert data == {f"zmon-{path.name}": path.read_text()}
 
 
-def test_monitors_scrape_hubs_every_2_s_and_agents_every_15_s(installed):
+def test_monitors_scrape_one_service_of_the_hub_every_2_s_and_agents_every_15_s(installed):
     objects = installed("default")
     assert objects.of("ServiceMonitor")["spec"]["endpoints"][0]["interval"] == "2s"
     assert objects.of("PodMonitor")["spec"]["podMetricsEndpoints"][0]["interval"] == "15s"
     # Prometheus calls the scrape job NAMESPACE/NAME, and the alert rules find agents by the end of this name.
     assert objects.of("PodMonitor")["metadata"]["name"].endswith("zmon-agent")
-
-
-def test_service_monitor_selects_one_of_the_two_services(installed):
-    objects = installed("default")
     wanted = objects.of("ServiceMonitor")["spec"]["selector"]["matchLabels"].items()
-    services = [thing for thing in objects if thing["kind"] == "Service"]
+    services = [thing for thing in objects if thing["kind"] == "Service"]  # two
     assert [s["metadata"]["name"] for s in services if wanted <= s["metadata"]["labels"].items()] == ["zmon-hub"]
 
 

@@ -136,6 +136,9 @@ ONE_RANK = (
         [*(failed(rank, 6.0) for rank in range(3)), left(3, 10.0)]),
     row("a rank leaves the loop after the others have failed", due("connection_lost"),
         [*(failed(rank, 6.0) for rank in range(3)), left(3, 2.0)]),
+    *(row(f"a rank left 10 s ago, and the others made their last step {seconds} s ago", expected,
+          [*(disconnected(rank, 4.0, step_seconds=seconds) for rank in range(3)), finished(3, 10.0)])
+      for seconds, expected in ((5.0, due("uneven_end", 3)), (4.5, due("connection_lost")))),
     *(row(f"a rank is killed {gone} s ago, and its launcher has restarts left",
           due("rank_exited", 2, severity=severity), restarting(2, gone))
       for gone, severity in ((0.6, "warning"), (29.9, "warning"), (30.0, "critical"))),

@@ -5,6 +5,7 @@
 """
 
 from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
+from tests.detectors.hangs.looks import SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
 from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
 from tests.detectors.hangs.records import RECORDS
 from tests.detectors.hangs.silence import FROZEN, MOVING, PAUSES, PLACES, SILENCE
@@ -19,6 +20,10 @@ SECTIONS = {
     "Nobody waits for the ranks that go on": ALONE,
     "Leases of other activities": LEASES,
     "Processes do not run": FROZEN,
+    "Somebody stopped processes on purpose": SUSPENDED,
+    "The awaited rank works": WORKING,
+    "The awaited rank waits for its own host": WAITING_FOR_ITS_HOST,
+    "The awaited rank waits for a server or a driver": WAITING_FOR_A_SERVER,
     "Silence becomes critical": SILENCE,
     "Pauses of this length healed at this place": PAUSES,
     "Ranks move without a step": MOVING,

@@ -10,7 +10,7 @@ from multidict import MultiDict
 from yarl import URL
 
 from tests.build import JOB
-from tests.hub.fakes import FakeAgent, all_waiting, healthy, two_agents
+from tests.hub.fakes import FakeAgent, healthy
 from tests.hub.test_baseline_recorder import job, step_window
 from tests.hub.test_job_state import steps
 from tests.scaling.test_fit import LINKS, point
@@ -18,7 +18,6 @@ from zmon.cli.main import cli
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
 from zmon.hub.baseline_recorder import BaselineRecorder
-from zmon.hub.baseline_store import FOLDER
 from zmon.schema.api import ScalingRequest
 
 ONE_HOST = (point(1, 512), point(4, 2048), point(4, 1024))
@@ -45,93 +44,34 @@ def scaling_of(query=""):
 # -- over HTTP
 
 
-def test_answer_has_the_curve_and_the_size_of_the_job_now(run_scenario, store):
+async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_hub, store):
     agent = FakeAgent(*healthy())
     store.record(JOB, *TWO_HOSTS)
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        agent.records = steps(1, 300)
-        await hub_client.passes()
-        scaling = await hub_client.get(scaling_of("ranks=4,16&what_if=net=2"))
-        assert (scaling["schema"], scaling["job_id"], scaling["name"], scaling["unknown"]) == (1, JOB, JOB, "")
-        assert [(p["ranks"], p["samples"]) for p in scaling["points"]] == [(1, 512), (4, 1024), (4, 2048), (8, 4096)]
-        now = {"ranks": 4, "samples": 128, "seconds": pytest.approx(0.02), "samples_per_second": pytest.approx(6400)}
-        assert scaling["now"] == now
-        four, sixteen = scaling["sizes"]
-        assert (four["ranks"], four["samples"], sixteen["samples"]) == (4, 128, 512)
-        assert sixteen["what_if"]["seconds"] < sixteen["predicted"]["seconds"]
-        assert scaling["what_ifs"]["net"] == "bandwidth between hosts"
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    agent.records = steps(1, 300)
+    await hub_client.passes()
+    scaling = await hub_client.get(scaling_of("ranks=4,16&what_if=net=2"))
+    assert (scaling["schema"], scaling["job_id"], scaling["name"], scaling["unknown"]) == (1, JOB, JOB, "")
+    assert [(p["ranks"], p["samples"]) for p in scaling["points"]] == [(1, 512), (4, 1024), (4, 2048), (8, 4096)]
+    now = {"ranks": 4, "samples": 128, "seconds": pytest.approx(0.02), "samples_per_second": pytest.approx(6400)}
+    assert scaling["now"] == now
+    four, sixteen = scaling["sizes"]
+    assert (four["ranks"], four["samples"], sixteen["samples"]) == (4, 128, 512)
+    assert sixteen["what_if"]["seconds"] < sixteen["predicted"]["seconds"]
+    assert scaling["what_ifs"]["net"] == "bandwidth between hosts"
 
 
-def test_unknown_job_is_not_found_over_http(run_scenario):
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        await hub_client.get("/api/v1/jobs/nothing/scaling", status=404)
-
-    run_scenario(scenario, FakeAgent(*healthy()))
-
-
-def test_job_without_baseline_has_a_reason(run_scenario):
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        scaling = await hub_client.get(scaling_of())
-        assert scaling["unknown"] == f"no baseline is recorded for {JOB}"
-        assert (scaling["points"], scaling["sizes"], scaling["now"]) == ([], [], None)
-
-    run_scenario(scenario, FakeAgent(*healthy()))
-
-
-def test_invalid_request_is_refused_with_a_single_line(run_scenario, store):
+async def test_invalid_request_is_refused_with_a_single_line(start_hub, store):
     store.record(JOB, *TWO_HOSTS)
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        for query, error in (("what_if=gpu=2", "use one of net=FACTOR"), ("batch=8&batch_per_rank=2", "contradict")):
-            refused = await hub_client.get(scaling_of(query), status=400)
-            assert error in refused["error"]
-            assert "\n" not in refused["error"]
-        assert (await hub_client.get(scaling_of("what_if=own=2")))["sizes"]
-
-    run_scenario(scenario, FakeAgent(*healthy()))
-
-
-def test_unusable_baseline_does_not_stop_the_hub(run_scenario, store):
-    store.record(JOB, replace(point(4, 2048), sent_bytes={"all_to_all": 1e-200, "all_reduce": 1e-200}))
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        scaling = await hub_client.get(scaling_of())
-        assert "cannot be used" in scaling["unknown"]
-        assert [p["ranks"] for p in scaling["points"]] == [4]
-        await hub_client.passes(1)
-
-    run_scenario(scenario, FakeAgent(*healthy()))
-
-
-def test_stalled_job_keeps_its_curve(run_scenario, store):
-    store.record(JOB, *ONE_HOST)
-
-    async def scenario(hub_client):
-        await hub_client.passes(3)
-        scaling = await hub_client.get(scaling_of())
-        assert scaling["now"] is None
-        assert [size["ranks"] for size in scaling["sizes"]] == [1, 2, 4, 8, 16, 32]
-
-    run_scenario(scenario, FakeAgent(*all_waiting()))
-
-
-def test_hosts_of_the_job_show_their_capacity(run_scenario, store):
-    store.record(JOB, *ONE_HOST)  # recorded with four ranks per host; this job has two
-
-    async def scenario(hub_client):
-        await hub_client.passes(1)
-        (size,) = (await hub_client.get(scaling_of("ranks=4")))["sizes"]
-        assert "between hosts" in size["predicted"]["unknown"]
-
-    run_scenario(scenario, *two_agents())
+    hub_client = await start_hub(FakeAgent(*healthy()))
+    await hub_client.passes(1)
+    for query, error in (("what_if=gpu=2", "use one of net=FACTOR"), ("batch=8&batch_per_rank=2", "contradict")):
+        refused = await hub_client.get(scaling_of(query), status=400)
+        assert error in refused["error"]
+        assert "\n" not in refused["error"]
+    await hub_client.get("/api/v1/jobs/nothing/scaling", status=404)
+    assert (await hub_client.get(scaling_of("what_if=own=2")))["sizes"]
 
 
 # -- predictions
@@ -213,21 +153,37 @@ def test_single_rank_allows_no_prediction(store):
     assert (len(scaling["points"]), scaling["sizes"], scaling["now"]["ranks"]) == (1, [], 4)
 
 
-def test_unreadable_baseline_makes_the_answer_unknown(store, tmp_path):
-    (tmp_path / FOLDER).mkdir()
-    (tmp_path / FOLDER / f"{JOB}.json").write_text("{")
-    scaling = answer(store, job(now=step_window()))
-    assert "cannot be read" in scaling["unknown"]
-    assert scaling["points"] == []
-
-
 @pytest.mark.parametrize("state", ["stalled", "eval", "checkpoint", "unknown", "exited"])
-def test_job_that_does_not_train_has_no_size_now(store, state):
-    assert answer(store, job(now=step_window()), state=state)["now"] is None
+def test_job_that_does_not_train_has_a_curve_and_no_size_now(store, state):
+    store.record(JOB, *ONE_HOST)
+    scaling = answer(store, job(now=step_window()), state=state)
+    assert scaling["now"] is None
+    assert [size["ranks"] for size in scaling["sizes"]] == [1, 2, 4, 8, 16, 32]
 
 
 def test_steps_without_duration_give_no_size_now(store):
     assert answer(store, job(now=step_window(seconds=0.0)))["now"] is None
+
+
+UNUSABLE = replace(point(4, 2048), sent_bytes={"all_to_all": 1e-200, "all_reduce": 1e-200})
+
+
+@pytest.mark.parametrize(
+    ("points", "unknown"), [((), f"no baseline is recorded for {JOB}"), ((UNUSABLE,), "cannot be used")]
+)
+def test_answer_without_a_usable_baseline_has_a_reason(store, points, unknown):
+    store.record(JOB, *points)
+    scaling = answer(store, job())
+    assert unknown in scaling["unknown"]
+    assert ([p["ranks"] for p in scaling["points"]], scaling["now"]) == ([p.ranks for p in points], None)
+
+
+def test_links_between_the_hosts_of_the_job_are_not_those_of_one_host(store):
+    store.record(JOB, *ONE_HOST)  # recorded with four ranks per host; this job has two
+    job_ = job(now=step_window())
+    two_hosts = replace(job_, ranks=tuple(replace(r, host=f"node-{r.rank // 2}") for r in job_.ranks))
+    (size,) = sizes(store, "ranks=4", two_hosts)
+    assert "between hosts" in size["predicted"]["unknown"]
 
 
 def test_jobs_of_a_name_share_a_curve(store):

@@ -12,8 +12,4 @@ def source_of(api, token_file, selection="zmon/app=agent"):
 
 async def count(requests, number):
     """Wait for this number of requests."""
-
-    async def reached():
-        return len(requests) >= number
-
-    assert await poll(reached), requests
+    assert await poll(lambda: len(requests) >= number), requests

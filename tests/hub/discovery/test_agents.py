@@ -36,135 +36,99 @@ class Targets:
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Run a scenario with a hub whose agents are those in a file."""
-    targets = Targets(tmp_path / "agents.json")
+def start(opened, tmp_path):
+    """Return a coroutine function that starts these agents and a hub whose agents a file names, at first the first."""
 
-    def run(scenario, *agents):
-        async def main():
-            async with contexts(agents):
-                targets.write(*agents[:1])
-                sources = (QuickFile(str(targets.path), "http"),)
-                async with hub_over(tmp_path / "data", sources=sources) as hub_client:
-                    await asyncio.wait_for(scenario(hub_client, targets), 20)
+    async def start(*agents):
+        targets = Targets(tmp_path / "agents.json")
+        await opened.enter_async_context(contexts(agents))
+        targets.write(*agents[:1])
+        sources = (QuickFile(str(targets.path), "http"),)
+        return await opened.enter_async_context(hub_over(tmp_path / "data", sources=sources)), targets
 
-        asyncio.run(main())
-
-    return run
+    return start
 
 
 async def agents_of(hub_client):
-    async with hub_client.client.get("/healthz") as answer:
-        return {agent["url"]: agent for agent in (await answer.json())["agents"]}
+    return {agent["url"]: agent for agent in await hub_client.health("agents")}
 
 
-async def job_of(hub_client):
-    jobs = (await hub_client.get("/api/v1/jobs"))["jobs"]
-    return jobs[0] if jobs else None
+async def watched(hub_client, number):
+    """Wait until the hub has this number of ranks of the job."""
+
+    async def ranks_seen():
+        return [job["ranks_seen"] for job in await hub_client.jobs()]
+
+    assert await poll(ranks_seen, until=[number].__eq__) == [number]
 
 
-def test_agent_that_comes_later_is_asked(run):
+async def test_agent_that_comes_later_is_asked(start):
     node_a, node_b = two_agents()
 
-    async def scenario(hub_client, targets):
-        async def reports(number):
-            job = await job_of(hub_client)
-            return job is not None and job["ranks_seen"] == number
-
-        assert await poll(lambda: reports(2))
-        targets.write(node_a, node_b)
-        assert await poll(lambda: reports(4))
-        assert any("suspects" in path for path in node_b.requests)
-
-    run(scenario, node_a, node_b)
+    hub_client, targets = await start(node_a, node_b)
+    await watched(hub_client, 2)
+    targets.write(node_a, node_b)
+    await watched(hub_client, 4)
+    assert any("suspects" in path for path in node_b.requests)
 
 
-def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched_and_not_gone(run):
+async def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched_and_not_gone(start):
     node_a, node_b = two_agents()
 
-    async def scenario(hub_client, targets):
-        targets.write(node_a, node_b)
-
-        async def watched(number):
-            job = await job_of(hub_client)
-            return job is not None and job["ranks_seen"] == number
-
-        assert await poll(lambda: watched(4))
-        targets.write(node_a)
-        assert await poll(lambda: watched(2))
-        status = (await agents_of(hub_client))[node_b.url]
-        assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
-        num_requests = len(node_b.requests)
-        node_a.ranks = [waiting(rank, 20.0) for rank in (0, 1)]  # as if they waited for the ranks of node-b
-        await hub_client.passes()
-        await asyncio.sleep(1.5)
-        assert len(node_b.requests) <= num_requests + 1
-        causes = {finding["cause"] for finding in await hub_client.findings()}
-        assert not causes & {"host_lost", "rank_exited"}, causes
-        targets.write(node_a, node_b)
-        assert await poll(lambda: watched(4))
-
-    run(scenario, node_a, node_b)
+    hub_client, targets = await start(node_a, node_b)
+    targets.write(node_a, node_b)
+    await watched(hub_client, 4)
+    targets.write(node_a)
+    await watched(hub_client, 2)
+    status = (await agents_of(hub_client))[node_b.url]
+    assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
+    num_requests = len(node_b.requests)
+    node_a.ranks = [waiting(rank, 20.0) for rank in (0, 1)]  # as if they waited for the ranks of node-b
+    await hub_client.passes()
+    await asyncio.sleep(1.5)
+    assert len(node_b.requests) <= num_requests + 1
+    causes = {finding["cause"] for finding in await hub_client.findings()}
+    assert not causes & {"host_lost", "rank_exited"}, causes
+    targets.write(node_a, node_b)
+    await watched(hub_client, 4)
 
 
-def test_agent_without_living_ranks_is_forgotten_at_once(run):
+async def test_agent_without_living_ranks_is_forgotten_at_once(start):
     node_a, node_b = two_agents()
     node_b.ranks = []
 
-    async def scenario(hub_client, targets):
-        targets.write(node_a, node_b)
-
-        async def known(number):
-            return len(await agents_of(hub_client)) == number
-
-        assert await poll(lambda: known(2))
-        await hub_client.passes()
-        targets.write(node_a)
-        assert await poll(lambda: known(1))
-
-    run(scenario, node_a, node_b)
+    hub_client, targets = await start(node_a, node_b)
+    targets.write(node_a, node_b)
+    assert len(await poll(lambda: agents_of(hub_client), until=lambda agents: len(agents) == 2)) == 2
+    await hub_client.passes()
+    targets.write(node_a)
+    assert len(await poll(lambda: agents_of(hub_client), until=lambda agents: len(agents) == 1)) == 1
 
 
-def test_broken_file_keeps_the_agents_and_is_told(run):
+async def test_broken_file_keeps_the_agents_and_is_told(start):
     agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
 
-    async def scenario(hub_client, targets):
-        await hub_client.passes(1)
-        targets.replace('[{"targets": "node-1"}]')
-
-        async def errors():
-            return (await hub_client.get("/healthz"))["discovery"]
-
-        (reason,) = (await poll(errors)).values()
-        assert "Expected `array`, got `str` - at `$[0].targets`" in reason
-        await hub_client.passes()
-        targets.write(agent)
-        assert await poll(lambda: _none(errors))
-
-    run(scenario, agent)
+    hub_client, targets = await start(agent)
+    await hub_client.passes(1)
+    targets.replace('[{"targets": "node-1"}]')
+    (reason,) = (await poll(lambda: hub_client.health("discovery"))).values()
+    assert "Expected `array`, got `str` - at `$[0].targets`" in reason
+    await hub_client.passes()
+    targets.write(agent)
+    assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
 
 
-def test_agents_beyond_the_limit_are_told(run, monkeypatch):
+async def test_agents_beyond_the_limit_are_told(start, monkeypatch):
     node_a, node_b = two_agents()
     monkeypatch.setattr(config, "_MAX_DISCOVERED", 1)
 
-    async def scenario(hub_client, targets):
-        await hub_client.passes(1)
-        targets.write(node_a, node_b)
-
-        async def errors():
-            return (await hub_client.get("/healthz"))["discovery"]
-
-        assert "not asked: 1 agent," in str(await poll(errors))
-        assert len(await agents_of(hub_client)) == 1
-        targets.write(node_a)
-        assert await poll(lambda: _none(errors))
-
-    run(scenario, node_a, node_b)
-
-
-async def _none(probe):
-    return not await probe()
+    hub_client, targets = await start(node_a, node_b)
+    await hub_client.passes(1)
+    targets.write(node_a, node_b)
+    assert "not asked: 1 agent," in str(await poll(lambda: hub_client.health("discovery")))
+    assert len(await agents_of(hub_client)) == 1
+    targets.write(node_a)
+    assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
 
 
 def test_words_of_agents_are_urls_and_sources():

@@ -22,15 +22,19 @@ def find(pattern, scheme="http"):
     return asyncio.run(FileTargets(str(pattern), scheme).find(None))
 
 
-def test_targets_of_all_groups_are_found_once(tmp_path):
-    (tmp_path / "agents.json").write_text(JSON)
-    assert find(tmp_path / "agents.json") == ("http://node-1:9780", "http://node-2:9780")
-    assert find(tmp_path / "agents.json", "https") == ("https://node-1:9780", "https://node-2:9780")
-
-
-def test_yaml_is_read_and_a_group_may_have_its_own_scheme(tmp_path):
-    (tmp_path / "agents.yml").write_text(YAML)
-    assert find(tmp_path / "agents.yml") == ("http://node-1:9780", "https://node-2:9780")
+@pytest.mark.parametrize(
+    ("text", "scheme", "urls"),
+    [
+        (JSON, "http", ("http://node-1:9780", "http://node-2:9780")),
+        (JSON, "https", ("https://node-1:9780", "https://node-2:9780")),
+        (YAML, "http", ("http://node-1:9780", "https://node-2:9780")),
+        ("[]", "http", ()),
+    ],
+    ids=["JSON", "https", "YAML whose group has its own scheme", "nothing"],
+)
+def test_targets_of_all_groups_are_found_once(tmp_path, text, scheme, urls):
+    (tmp_path / "agents").write_text(text)
+    assert find(tmp_path / "agents", scheme) == urls
 
 
 @pytest.mark.parametrize(("name", "text"), [("agents.json", JSON), ("agents.yml", YAML)])
@@ -48,11 +52,6 @@ def test_pattern_may_match_several_files_or_none(tmp_path):
     for rack in "ab":
         (tmp_path / f"agents-{rack}.json").write_text(f'[{{"targets": ["{rack}:9780"]}}]')
     assert find(tmp_path / "agents-*.json") == ("http://a:9780", "http://b:9780")
-
-
-def test_empty_list_has_no_targets(tmp_path):
-    (tmp_path / "agents.json").write_text("[]")
-    assert find(tmp_path / "agents.json") == ()
 
 
 @pytest.mark.parametrize(

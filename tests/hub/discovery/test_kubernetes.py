@@ -15,22 +15,19 @@ A, B, C = (f"http://10.0.0.{number}:9780" for number in (1, 2, 3))
 
 
 @pytest.fixture
-def run(token_file, monkeypatch):
-    """Run a scenario with an API server that has two agents, and the answers of the source so far."""
+def start(opened, token_file, monkeypatch):
+    """Return a coroutine function that starts an API server with two agents, and collects the answers of the source."""
     monkeypatch.setattr(kubernetes, "_RETRY_SECONDS", (0.05, 0.1))
     monkeypatch.setattr(kubernetes, "_SHORTEST_WATCH_SECONDS", 0.05)
 
-    def run(scenario, **fake):
-        async def main():
-            api, answers = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2")), []
-            for name, value in fake.items():
-                setattr(api, name, value)
-            async with api.serve(), following(source_of(api, token_file), answers):
-                await asyncio.wait_for(scenario(api, answers), 20)
+    async def start(**refusals):
+        api, answers = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2")), []
+        api.refusals.update(refusals)
+        await opened.enter_async_context(api.serve())
+        await opened.enter_async_context(following(source_of(api, token_file), answers))
+        return api, answers
 
-        asyncio.run(main())
-
-    return run
+    return start
 
 
 @asynccontextmanager
@@ -49,11 +46,7 @@ async def following(source, answers):
 
 async def last(answers, wanted):
     """Wait until the last answer is this one."""
-
-    async def is_last():
-        return bool(answers) and answers[-1] == wanted
-
-    assert await poll(is_last), answers
+    assert await poll(lambda: bool(answers) and answers[-1] == wanted), answers
 
 
 async def error(answers, number=1):
@@ -66,162 +59,136 @@ async def error(answers, number=1):
     return str((await poll(errors))[-1])
 
 
-def test_agents_are_those_of_the_list_and_of_each_change(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        api.put(c=pod("c", phase="Pending"))
-        api.put(c=pod("c", "10.0.0.3"))
-        await last(answers, (A, B, C))
-        api.put(b=pod("b", "10.0.0.2", deleted=True))
-        api.delete("a")
-        await last(answers, (B, C))
-        api.put(b=pod("b", "10.0.0.2", deleted=True, phase="Succeeded"))
-        await last(answers, (C,))
-        assert (len(api.lists), len(api.watches)) == (1, 1)
-        assert answers == [(A, B), (A, B, C), (B, C), (C,)]
-
-    run(scenario)
+async def test_agents_are_those_of_the_list_and_of_each_change(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.put(c=pod("c", phase="Pending"))
+    api.put(c=pod("c", "10.0.0.3"))
+    await last(answers, (A, B, C))
+    api.put(b=pod("b", "10.0.0.2", deleted=True))
+    api.delete("a")
+    await last(answers, (B, C))
+    api.put(b=pod("b", "10.0.0.2", deleted=True, phase="Succeeded"))
+    await last(answers, (C,))
+    assert (len(api.lists), len(api.watches)) == (1, 1)
+    assert answers == [(A, B), (A, B, C), (B, C), (C,)]
 
 
-def test_changes_without_another_agent_are_quiet(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        for _ in range(5):
-            api.put(a=pod("a", "10.0.0.1"))
-            api.bookmark()
-        await asyncio.sleep(0.2)
-        assert answers == [(A, B)]
-
-    run(scenario)
-
-
-def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
+async def test_changes_without_another_agent_are_quiet(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    for _ in range(5):
+        api.put(a=pod("a", "10.0.0.1"))
         api.bookmark()
+    await asyncio.sleep(0.2)
+    assert answers == [(A, B)]
+
+
+async def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.bookmark()
+    await asyncio.sleep(0.1)
+    api.end_watches()
+    await count(api.watches, 2)
+    api.put(c=pod("c", "10.0.0.3"))
+    await last(answers, (A, B, C))
+    assert [query["resourceVersion"] for query in api.watches] == ["100", "101"]
+    assert len(api.lists) == 1
+    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+
+
+async def test_connection_that_breaks_in_a_line_is_resumed_and_nothing_is_lost(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.put(c=pod("c", "10.0.0.3"))
+    await last(answers, (A, B, C))
+    await api.cut_watches(b'{"type":"DELETED","object":{"metadata":{"uid":"uid-')
+    api.delete("a")
+    await last(answers, (B, C))
+    assert len(api.lists) == 1
+    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+
+
+async def test_forgotten_version_means_a_new_list_and_no_error(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.refusals["watch"] = (410, "too old resource version")  # until the pods have been listed again
+    api.end_watches()
+    await count(api.watches, 2)
+    api.objects = {path: {"b": pods["b"]} for path, pods in api.objects.items()}  # the deletion is never told
+    del api.refusals["watch"]
+    await last(answers, (B,))
+    assert len(api.lists) == 2
+    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+
+
+async def test_error_410_in_a_watch_means_a_new_list_and_no_error(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
+    await count(api.lists, 2)
+    api.put(c=pod("c", "10.0.0.3"))
+    await last(answers, (A, B, C))
+    assert not [answer for answer in answers if isinstance(answer, ZmonError)]
+
+
+async def test_versions_forgotten_again_and_again_are_no_error_while_watches_begin(start):
+    api, answers = await start()
+    for number in range(1, 4):
+        await count(api.watches, number)
         await asyncio.sleep(0.1)
-        api.end_watches()
-        await count(api.watches, 2)
-        api.put(c=pod("c", "10.0.0.3"))
-        await last(answers, (A, B, C))
-        assert [query["resourceVersion"] for query in api.watches] == ["100", "101"]
-        assert len(api.lists) == 1
-        assert not [answer for answer in answers if isinstance(answer, ZmonError)]
-
-    run(scenario)
-
-
-def test_connection_that_breaks_in_a_line_is_resumed_and_nothing_is_lost(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        api.put(c=pod("c", "10.0.0.3"))
-        await last(answers, (A, B, C))
-        await api.cut_watches(b'{"type":"DELETED","object":{"metadata":{"uid":"uid-')
-        api.delete("a")
-        await last(answers, (B, C))
-        assert len(api.lists) == 1
-        assert not [answer for answer in answers if isinstance(answer, ZmonError)]
-
-    run(scenario)
-
-
-def test_forgotten_version_means_a_new_list_and_no_error(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        api.refusals["watch"] = (410, "too old resource version")  # until the pods have been listed again
-        api.end_watches()
-        await count(api.watches, 2)
-        api.objects = {path: {"b": pods["b"]} for path, pods in api.objects.items()}  # the deletion is never told
-        del api.refusals["watch"]
-        await last(answers, (B,))
-        assert len(api.lists) == 2
-        assert not [answer for answer in answers if isinstance(answer, ZmonError)]
-
-    run(scenario)
-
-
-def test_error_410_in_a_watch_means_a_new_list_and_no_error(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
         api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
-        await count(api.lists, 2)
-        api.put(c=pod("c", "10.0.0.3"))
-        await last(answers, (A, B, C))
-        assert not [answer for answer in answers if isinstance(answer, ZmonError)]
-
-    run(scenario)
+        api.forget()
+    await count(api.watches, 4)
+    assert answers == [(A, B)] * len(answers)
 
 
-def test_versions_forgotten_again_and_again_are_no_error_while_watches_begin(run):
-    async def scenario(api, answers):
-        for number in range(1, 4):
-            await count(api.watches, number)
-            await asyncio.sleep(0.1)
-            api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
-            api.forget()
-        await count(api.watches, 4)
-        assert answers == [(A, B)] * len(answers)
-
-    run(scenario)
+async def test_server_that_always_forgets_is_told_and_not_asked_all_the_time(start):
+    api, answers = await start(watch=(410, "too old"))
+    assert "too old" in await error(answers, 3)
+    assert len(api.lists) <= 6
 
 
-def test_server_that_always_forgets_is_told_and_not_asked_all_the_time(run):
-    async def scenario(api, answers):
-        assert "too old" in await error(answers, 3)
-        assert len(api.lists) <= 6
-
-    run(scenario, refusals={"watch": (410, "too old")})
-
-
-def test_right_to_watch_that_is_missing_is_told_with_its_rule(run):
-    async def scenario(api, answers):
-        line = await error(answers, 2)
-        assert "cannot watch pods in the namespace zmon: pods is forbidden (403)" in line
-        assert '{apiGroups: [""], resources: [pods], verbs: [list, watch]}' in line
-        del api.refusals["watch"]
-        await last(answers, (A, B))
-
-    run(scenario, refusals={"watch": (403, "pods is forbidden")})
+async def test_right_to_watch_that_is_missing_is_told_with_its_rule(start):
+    api, answers = await start(watch=(403, "pods is forbidden"))
+    line = await error(answers, 2)
+    assert "cannot watch pods in the namespace zmon: pods is forbidden (403)" in line
+    assert '{apiGroups: [""], resources: [pods], verbs: [list, watch]}' in line
+    del api.refusals["watch"]
+    await last(answers, (A, B))
 
 
-def test_selector_that_the_server_refuses_is_told(run):
-    async def scenario(api, answers):
-        assert "unable to parse requirement (400). Correct the selector" in await error(answers)
-
-    run(scenario, refusals={"list": (400, "unable to parse requirement")})
+async def test_selector_that_the_server_refuses_is_told(start):
+    _api, answers = await start(list=(400, "unable to parse requirement"))
+    assert "unable to parse requirement (400). Correct the selector" in await error(answers)
 
 
-def test_token_that_was_replaced_is_used_after_an_error(run, token_file):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        api.tokens = {"token-2"}
-        api.end_watches()
-        assert "(401)" in await error(answers)
-        token_file.write_text("token-2")
-        await last(answers, (A, B))
-
-    run(scenario)
+async def test_token_that_was_replaced_is_used_after_an_error(start, token_file):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.tokens = {"token-2"}
+    api.end_watches()
+    assert "(401)" in await error(answers)
+    token_file.write_text("token-2")
+    await last(answers, (A, B))
 
 
-def test_token_that_cannot_be_read_is_told(run, token_file):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        token_file.unlink()
-        api.end_watches()
-        assert await error(answers) == f"cannot read {token_file}: No such file or directory"
-        token_file.write_text("token-1")
-        await last(answers, (A, B))
-
-    run(scenario)
+async def test_token_that_cannot_be_read_is_told(start, token_file):
+    api, answers = await start()
+    await last(answers, (A, B))
+    token_file.unlink()
+    api.end_watches()
+    assert await error(answers) == f"cannot read {token_file}: No such file or directory"
+    token_file.write_text("token-1")
+    await last(answers, (A, B))
 
 
-def test_server_that_goes_away_is_an_error_and_is_asked_again(run):
-    async def scenario(api, answers):
-        await last(answers, (A, B))
-        api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}
-        await api.cut_watches()
-        assert "starting (503)" in await error(answers, 2)
-        api.refusals = {}
-        await last(answers, (A, B))
-
-    run(scenario)
+async def test_server_that_goes_away_is_an_error_and_is_asked_again(start):
+    api, answers = await start()
+    await last(answers, (A, B))
+    api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}
+    await api.cut_watches()
+    assert "starting (503)" in await error(answers, 2)
+    api.refusals = {}
+    await last(answers, (A, B))

@@ -47,17 +47,16 @@ async def incident(hub_client, number=1):
     """Wait until this number of incidents is written; return the newest."""
 
     async def written():
-        answer = (await hub_client.get("/api/v1/incidents"))["incidents"]
-        return answer[0] if len(answer) == number else None
+        return (await hub_client.get("/api/v1/incidents"))["incidents"]
 
-    summary = await poll(written, 15.0)
-    return await hub_client.get(f"/api/v1/incidents/{summary['id']}")
+    summaries = await poll(written, 15.0, until=lambda summaries: len(summaries) == number)
+    return await hub_client.get(f"/api/v1/incidents/{summaries[0]['id']}")
+
+
+async def resolved_incident(hub_client):
+    """Wait until the only incident is resolved; return it."""
+    return await poll(lambda: incident(hub_client), 8.0, until=lambda capsule: capsule["finding"]["resolved"])
 
 
 def texts_of(answer):
     return [moment["what"] for moment in answer["timeline"]]
-
-
-async def resolved(hub_client):
-    """Return True if no finding is active."""
-    return not await hub_client.findings()

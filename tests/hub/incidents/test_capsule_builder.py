@@ -66,3 +66,5 @@ def test_culprits_host_is_first_and_the_number_of_hosts_bounded():
     assert [host.host for host in capsule.hosts[:2]] == ["node-069", "node-000"]
     assert len(capsule.hosts) == 64
     assert "the hardware of 6 more hosts" in capsule.left_out
+    capsule, _ = made(job=replace(stalled(), hardware=windows[:64]))
+    assert not any("more hosts" in line for line in capsule.left_out)

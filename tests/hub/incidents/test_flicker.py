@@ -24,7 +24,7 @@ class Scene:
     def __init__(self, data_dir):
         config = HubConfig((), data_dir)
         self.journal = Journal(data_dir / "findings.jsonl")
-        stall_evidence = EvidenceGatherer(config, [], self.journal, JobStates(data_dir))
+        stall_evidence = EvidenceGatherer(config, [], self.journal, JobStates(data_dir), lambda snapshot: False)
         self.incidents = Incidents(config, [], self.journal, stall_evidence)
 
     async def update(self, time):
@@ -55,97 +55,78 @@ def scene(tmp_path):
     return Scene(tmp_path)
 
 
-def test_changing_culprits_are_collected_every_ten_seconds(scene):
-    async def main():
-        return [await scene.report(NOW + second, 2 + second // 5 % 2) for second in range(100)].count(True)
-
-    assert asyncio.run(main()) <= 100 / COLLECT_INTERVAL_SECONDS
+async def test_changing_culprits_are_collected_every_ten_seconds(scene):
+    written = [await scene.report(NOW + second, 2 + second // 5 % 2) for second in range(100)]
+    assert written.count(True) <= 100 / COLLECT_INTERVAL_SECONDS
     assert len(scene.journal.active()) == 1
     assert sum(what.startswith("evidence gathered") for what in scene.texts) <= 100 / COLLECT_INTERVAL_SECONDS
 
 
-def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scene):
-    async def main():
-        for number in range(3 * moments.MAX_MOMENTS):
-            await scene.report(NOW + number, 2, cause=f"cause {number % 2}", severity="warning")
-        end = NOW + 3 * moments.MAX_MOMENTS
-        await scene.report(end, 2, cause="cause 0", severity="critical")
-        for seconds in (1, 1 + RESOLVE_AFTER_SECONDS):
-            scene.journal.resolve("job", "stall", end + seconds)
-        await scene.update(end + 2 + RESOLVE_AFTER_SECONDS)
-
-    asyncio.run(main())
+async def test_timeline_of_a_flickering_incident_is_bounded_and_has_its_end(scene, monkeypatch):
+    monkeypatch.setattr(moments, "MAX_MOMENTS", 40)
+    for number in range(3 * moments.MAX_MOMENTS):
+        await scene.report(NOW + number, 2, cause=f"cause {number % 2}", severity="warning")
+    end = NOW + 3 * moments.MAX_MOMENTS
+    await scene.report(end, 2, cause="cause 0", severity="critical")
+    for seconds in (1, 1 + RESOLVE_AFTER_SECONDS):
+        scene.journal.resolve("job", "stall", end + seconds)
+    await scene.update(end + 2 + RESOLVE_AFTER_SECONDS)
     assert len(scene.texts) <= moments.MAX_MOMENTS + 5
     assert any(what.startswith("first sign") for what in scene.texts)
     assert any(what.startswith("severity: warning → critical") for what in scene.texts)
     assert any(what.startswith("resolved") for what in scene.texts)
 
 
-def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene):
-    async def main():
-        assert await scene.report(NOW, cause="unknown")
-        assert await scene.report(NOW + 1, 2)
-        assert not await scene.report(NOW + 2, 2, cause="compute_hang")
-        assert await scene.report(NOW + 1 + COLLECT_INTERVAL_SECONDS, 2, cause="compute_hang")
-
-    asyncio.run(main())
+async def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene):
+    assert await scene.report(NOW, cause="unknown")
+    assert await scene.report(NOW + 1, 2)
+    assert not await scene.report(NOW + 2, 2, cause="compute_hang")
+    assert await scene.report(NOW + 1 + COLLECT_INTERVAL_SECONDS, 2, cause="compute_hang")
     assert scene.incidents.folder.read("f1").finding.cause == "compute_hang"
 
 
-def test_rising_severity_and_end_are_written_at_once(scene):
-    async def main():
-        assert await scene.report(NOW, 2, severity="warning")
-        assert await scene.report(NOW + 1, 2, severity="critical")
-        for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
-            scene.journal.resolve("job", "stall", NOW + seconds)
-        assert await scene.update(NOW + 2 + RESOLVE_AFTER_SECONDS)
-        assert not await scene.update(NOW + 60)
-
-    asyncio.run(main())
+async def test_rising_severity_and_end_are_written_at_once(scene):
+    assert await scene.report(NOW, 2, severity="warning")
+    assert await scene.report(NOW + 1, 2, severity="critical")
+    for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
+        scene.journal.resolve("job", "stall", NOW + seconds)
+    assert await scene.update(NOW + 2 + RESOLVE_AFTER_SECONDS)
+    assert not await scene.update(NOW + 60)
     assert scene.incidents.folder.read("f1").finding.resolved is not None
 
 
-def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
-    async def main():
-        await scene.report(NOW, 2, evidence={"stacks": {"2": {"stack": "main"}}})
-        for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
-            scene.journal.resolve("job", "stall", NOW + seconds)
-        await scene.update(NOW + 5)
-        await scene.update(NOW + 60)
-
-    asyncio.run(main())
+async def test_stacks_stay_in_the_capsule_when_the_journal_drops_them(scene):
+    await scene.report(NOW, 2, evidence={"stacks": {"2": {"stack": "main"}}})
+    for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
+        scene.journal.resolve("job", "stall", NOW + seconds)
+    await scene.update(NOW + 5)
+    await scene.update(NOW + 60)
     assert scene.journal.find("f1").evidence == evidence(dropped=["stacks"])
     assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}
 
 
-def test_evidence_that_arrives_after_the_end_is_in_the_capsule_and_dropped_by_the_journal(scene):
+async def test_evidence_that_arrives_after_the_end_is_in_the_capsule_and_dropped_by_the_journal(scene):
     async def gather():
         await asyncio.sleep(0.2)
         scene.journal.attach("f1", evidence(stacks={"2": {"stack": "main"}}))
 
-    async def main():
-        await scene.report(NOW, 2)
-        scene.incidents._stall_evidence._tasks["f1"] = asyncio.create_task(gather())
-        for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
-            scene.journal.resolve("job", "stall", NOW + seconds)
-        await scene.update(NOW + 5)
-
-    asyncio.run(main())
+    await scene.report(NOW, 2)
+    scene.incidents._stall_evidence._tasks["f1"] = asyncio.create_task(gather())
+    for seconds in (2, 2 + RESOLVE_AFTER_SECONDS):
+        scene.journal.resolve("job", "stall", NOW + seconds)
+    await scene.update(NOW + 5)
     assert scene.journal.find("f1").evidence.dropped == ("stacks",)
     assert scene.incidents.folder.read("f1").finding.evidence.stacks == {"2": RankStack(stack="main")}
 
 
-def test_capsule_that_cannot_be_made_is_an_error_until_the_next_one_is_written(scene, monkeypatch):
+async def test_capsule_that_cannot_be_made_is_an_error_until_the_next_one_is_written(scene, monkeypatch):
     async def fails(*_):
         raise ValueError("an answer of an agent is damaged")
 
-    async def main():
-        scene.journal.open_or_update(finding(ranks=(2,), hosts=("node-a",)), NOW)
-        with monkeypatch.context() as patch:
-            patch.setattr(collector, "collect", fails)
-            await scene.make_pass(NOW)
-        assert scene.incidents.error == "ValueError: an answer of an agent is damaged"
-        assert await scene.report(NOW + 1, 3, id="f2", detector="hardware")
-
-    asyncio.run(main())
+    scene.journal.open_or_update(finding(ranks=(2,), hosts=("node-a",)), NOW)
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "collect", fails)
+        await scene.make_pass(NOW)
+    assert scene.incidents.error == "ValueError: an answer of an agent is damaged"
+    assert await scene.report(NOW + 1, 3, id="f2", detector="hardware")
     assert scene.incidents.error is None

@@ -1,193 +1,132 @@
 """Tests of a hub's incidents with fake agents, from the first sign to the end."""
 
-import asyncio
 import json
 import time
 
 import pytest
 
 from tests.build import JOB, killed, rank_state, waiting
-from tests.hub.fakes import FakeAgent, all_waiting, frozen, healthy, hub_over, poll, stopped
-from tests.hub.incidents.fake_agent import AgentWithSteps, incident, resolved, texts_of
+from tests.hub.fakes import FakeAgent, all_waiting, frozen, healthy, poll, stopped
+from tests.hub.incidents.fake_agent import AgentWithSteps, incident, resolved_incident, texts_of
 from zmon.hub.incidents.collector import needs_capsule
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
 
 
-@pytest.fixture
-def run_scenario(tmp_path):
-    """Run a scenario with a hub that asks one agent."""
-
-    def run(scenario, agent, **config):
-        async def main():
-            async with agent.serve(), hub_over(tmp_path, agent, **config) as hub_client:
-                await asyncio.wait_for(scenario(hub_client), 20)
-
-        asyncio.run(main())
-
-    return run
-
-
-def test_capsule_of_a_stall_has_all_its_files_and_evidence(run_scenario, tmp_path):
+async def test_capsule_of_a_stall_has_all_its_files_and_evidence(start_hub, tmp_path):
     agent = AgentWithSteps(*frozen())
     agent.suspects, agent.version = [{"job_id": JOB, "rank": 2, "reason": "stopped"}], 1
-
-    async def scenario(hub_client):
-        capsule = await incident(hub_client)
-        place = tmp_path / "incidents" / capsule["finding"]["id"]
-        assert {path.name for path in place.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
-        assert (capsule["schema"], capsule["finding"]["cause"], capsule["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
-        assert capsule["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
-        assert capsule["finding"]["evidence"]["stderr_tail"] == {
-            "2": {"text": "rank 2 said", "error": None, "path": "/err", "shared": False}
-        }
-        assert [row["num_steps"] for row in capsule["ranks"]] == [200] * 4
-        assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
-        texts = texts_of(capsule)
-        assert texts[0].startswith("first sign")
-        assert {"finding opened: rank_frozen, critical", "suspected: stopped"} <= set(texts)
-        assert texts[-1] == "evidence gathered: stacks, flight records, last lines, steps"
-
-        async def published():
-            (finding,) = await hub_client.findings()
-            return finding["capsule"] == str(place)
-
-        assert await poll(published)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    capsule = await incident(hub_client)
+    place = tmp_path / "incidents" / capsule["finding"]["id"]
+    assert {path.name for path in place.iterdir()} == {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
+    assert (capsule["schema"], capsule["finding"]["cause"], capsule["stepped"]) == (1, "rank_frozen", [0, 1, 2, 3])
+    assert capsule["finding"]["evidence"]["stacks"]["2"]["stack"] == "stack of rank 2"
+    assert capsule["finding"]["evidence"]["stderr_tail"] == {
+        "2": {"text": "rank 2 said", "error": None, "path": "/err", "shared": False}
+    }
+    assert [row["num_steps"] for row in capsule["ranks"]] == [200] * 4
+    assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
+    texts = texts_of(capsule)
+    assert texts[0].startswith("first sign")
+    assert {"finding opened: rank_frozen, critical", "suspected: stopped"} <= set(texts)
+    assert texts[-1] == "evidence gathered: stacks, flight records, last lines, steps"
+    (finding,) = await poll(hub_client.findings, until=lambda findings: findings[0]["capsule"])
+    assert finding["capsule"] == str(place)
 
 
-def test_capsule_is_updated_at_the_end_and_keeps_its_steps(run_scenario, tmp_path):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_capsule_is_updated_at_the_end_and_keeps_its_steps(start_hub, tmp_path):
     agent = AgentWithSteps(*frozen())
-
-    async def scenario(hub_client):
-        first = await incident(hub_client)
-        agent.ranks = healthy()
-
-        async def over():
-            capsule = await incident(hub_client)
-            return capsule if capsule["finding"]["resolved"] else None
-
-        capsule = await poll(over, 8.0)
-        assert texts_of(capsule)[:-1] == texts_of(first)
-        assert texts_of(capsule)[-1].startswith("resolved, ")
-        assert capsule["ranks"] == first["ranks"]
-        place = tmp_path / "incidents" / capsule["finding"]["id"]
-
-        async def written():
-            """The finding is the last file of the capsule that is replaced."""
-            return json.loads((place / "finding.json").read_bytes())["resolved"]
-
-        assert await poll(written)
-        assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
-        assert "resolved after" in (place / "report.html").read_text()
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    first = await incident(hub_client)
+    agent.ranks = healthy()
+    capsule = await resolved_incident(hub_client)
+    assert texts_of(capsule)[:-1] == texts_of(first)
+    assert texts_of(capsule)[-1].startswith("resolved, ")
+    assert capsule["ranks"] == first["ranks"]
+    place = tmp_path / "incidents" / capsule["finding"]["id"]
+    assert await poll(lambda: json.loads((place / "finding.json").read_bytes())["resolved"])  # it is replaced last
+    assert len((place / "steps.jsonl").read_bytes().splitlines()) == 800
+    assert "resolved after" in (place / "report.html").read_text()
 
 
-def test_new_diagnosis_is_collected_into_the_same_capsule(run_scenario):
+async def test_new_diagnosis_is_collected_into_the_same_capsule(start_hub):
     agent = AgentWithSteps(*all_waiting())
-
-    async def scenario(hub_client):
-        first = await incident(hub_client)
-        assert first["finding"]["cause"] == "unknown"
-        agent.ranks = frozen()
-
-        async def refined():
-            capsule = await incident(hub_client)
-            return capsule if capsule["finding"]["cause"] == "rank_frozen" else None
-
-        capsule = await poll(refined)
-        assert capsule["finding"]["id"] == first["finding"]["id"]
-        assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
-        assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
-        assert [row["rank"] for row in capsule["ranks"] if row["culprit"]] == [2]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    first = await incident(hub_client)
+    assert first["finding"]["cause"] == "unknown"
+    agent.ranks = frozen()
+    capsule = await poll(lambda: incident(hub_client), until=lambda capsule: capsule["finding"]["cause"] != "unknown")
+    assert capsule["finding"]["id"] == first["finding"]["id"]
+    assert "diagnosis changed: unknown → rank_frozen" in texts_of(capsule)
+    assert sum(what.startswith("evidence gathered") for what in texts_of(capsule)) == 2
+    assert [row["rank"] for row in capsule["ranks"] if row["culprit"]] == [2]
 
 
-def test_stderr_of_a_dead_culprit_is_collected(run_scenario):
+async def test_stderr_of_a_dead_culprit_is_collected(start_hub):
     agent = AgentWithSteps(killed(2), *(waiting(rank, 1.0) for rank in (0, 1, 3)))
-
-    async def scenario(hub_client):
-        capsule = await incident(hub_client)
-        assert capsule["finding"]["cause"] == "rank_exited"
-        assert capsule["finding"]["evidence"]["stderr_tail"]["2"]["text"] == "rank 2 said"
-        assert capsule["finding"]["evidence"]["in_flight"]["2"] == {"error": "its process is gone"}
-        assert any("evidence/job/2" in path and "run=uid-2" in path for path in agent.requests)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    capsule = await incident(hub_client)
+    assert capsule["finding"]["cause"] == "rank_exited"
+    assert capsule["finding"]["evidence"]["stderr_tail"]["2"]["text"] == "rank 2 said"
+    assert capsule["finding"]["evidence"]["in_flight"]["2"] == {"error": "its process is gone"}
+    assert any("evidence/job/2" in path and "run=uid-2" in path for path in agent.requests)
 
 
-def test_kernel_events_of_another_host_have_corrected_times(run_scenario):
+async def test_kernel_events_of_another_host_have_corrected_times(start_hub):
     agent = AgentWithSteps(*frozen())
     agent.ahead = 30.0
     agent.events = (KernelEvent(time.time() + 25.0, "xid", "0000:3b:00.0", "NVRM: Xid (PCI:0000:3b:00): 79", 79),)
-
-    async def scenario(hub_client):
-        capsule = await incident(hub_client)
-        (event,) = [moment for moment in capsule["timeline"] if "Xid" in moment["what"]]
-        ahead, _, what = event["clock"].removeprefix("node-a's clock is ").partition(" s ")
-        assert (float(ahead), what) == (pytest.approx(30.0, abs=3.0), "ahead: corrected")  # the request takes some time
-        assert abs(event["time"] - time.time() + 5.0) < 10.0
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    capsule = await incident(hub_client)
+    (event,) = [moment for moment in capsule["timeline"] if "Xid" in moment["what"]]
+    ahead, _, what = event["clock"].removeprefix("node-a's clock is ").partition(" s ")
+    assert (float(ahead), what) == (pytest.approx(30.0, abs=3.0), "ahead: corrected")  # the request takes some time
+    assert abs(event["time"] - time.time() + 5.0) < 10.0
 
 
-def test_rank_without_steps_is_listed_as_left_out(run_scenario):
+async def test_rank_without_steps_is_listed_as_left_out(start_hub):
     agent = FakeAgent(*frozen())
-
-    async def scenario(hub_client):
-        capsule = await incident(hub_client)
-        assert capsule["stepped"] == []
-        assert any("the steps of rank 0, 1, 2, 3" in line for line in capsule["left_out"])
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    capsule = await incident(hub_client)
+    assert capsule["stepped"] == []
+    assert any("the steps of rank 0, 1, 2, 3" in line for line in capsule["left_out"])
 
 
-def test_finding_is_published_although_no_capsule_can_be_written(run_scenario, tmp_path, caplog):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_finding_is_published_although_no_capsule_can_be_written(start_hub, tmp_path, caplog):
     (tmp_path / "incidents").write_text("a file in its place")
     agent = AgentWithSteps(*frozen())
-
-    async def scenario(hub_client):
-        async def failed():
-            return (await hub_client.get("/healthz"))["incidents_unwritten"]
-
-        await hub_client.passes(1)
-        assert await poll(failed)
-        await hub_client.passes(5)
-        (finding,) = await hub_client.findings()
-        assert (finding["cause"], finding["capsule"]) == ("rank_frozen", None)
-        agent.ranks = healthy()
-        assert await poll(lambda: resolved(hub_client), 8.0)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await hub_client.passes(1)
+    assert await poll(lambda: hub_client.health("incidents_unwritten"))
+    await hub_client.passes(5)
+    (finding,) = await hub_client.findings()
+    assert (finding["cause"], finding["capsule"]) == ("rank_frozen", None)
+    agent.ranks = healthy()
+    assert await poll(hub_client.no_findings, 8.0)
     assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
 
 
-def test_malformed_ids_are_refused_and_the_report_is_served(run_scenario):
+async def test_malformed_ids_are_refused_and_the_report_is_served(start_hub):
     agent = AgentWithSteps(*frozen())
-
-    async def scenario(hub_client):
-        capsule = await incident(hub_client)
-        for path in ("nope", "..%2f..%2ffindings.jsonl", ".hidden", "a%00b"):
-            answer = await hub_client.get(f"/api/v1/incidents/{path}", 404)
-            assert "zmon incident" in answer["error"]
-        async with hub_client.client.get(f"/api/v1/incidents/{capsule['finding']['id']}/report.html") as page:
-            assert page.status == 200
-            assert page.headers["Content-Security-Policy"].startswith("default-src 'none'")
-            assert "rank_frozen" in await page.text()
-        await hub_client.get("/api/v1/incidents/nope/report.html", 404)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    capsule = await incident(hub_client)
+    for path in ("nope", "..%2f..%2ffindings.jsonl", ".hidden", "a%00b"):
+        answer = await hub_client.get(f"/api/v1/incidents/{path}", 404)
+        assert "zmon incident" in answer["error"]
+    async with hub_client.client.get(f"/api/v1/incidents/{capsule['finding']['id']}/report.html") as page:
+        assert page.status == 200
+        assert page.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert "rank_frozen" in await page.text()
+    await hub_client.get("/api/v1/incidents/nope/report.html", 404)
 
 
-def test_hub_is_quiet_while_the_job_trains_and_keeps_no_incident(run_scenario):
-    async def scenario(hub_client):
-        await hub_client.passes(5)
-        assert (await hub_client.get("/api/v1/incidents"))["incidents"] == []
-
-    run_scenario(scenario, AgentWithSteps(*healthy()))
+async def test_hub_is_quiet_while_the_job_trains_and_keeps_no_incident(start_hub):
+    hub_client = await start_hub(AgentWithSteps(*healthy()))
+    await hub_client.passes(5)
+    assert (await hub_client.get("/api/v1/incidents"))["incidents"] == []
 
 
 @pytest.mark.parametrize(
@@ -200,23 +139,18 @@ def test_criticals_and_some_warnings_get_a_capsule(severity, detector, expected)
     assert needs_capsule(finding) is expected
 
 
-def test_many_jobs_that_stall_together_get_a_capsule_each(run_scenario):
+async def test_many_jobs_that_stall_together_get_a_capsule_each(start_hub):
     ranks = [stopped(0, job_id=f"job-{n}", world_size=1, run_uid=f"u-{n}") for n in range(12)]
     agent = AgentWithSteps(*ranks)
-
-    async def scenario(hub_client):
-        await incident(hub_client, 12)
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    await incident(hub_client, 12)
 
 
-def test_rank_states_in_a_capsule_are_from_the_opening(run_scenario):
+@pytest.mark.usefixtures("resolves_soon")
+async def test_rank_states_in_a_capsule_are_from_the_opening(start_hub):
     agent = AgentWithSteps(*frozen())
-
-    async def scenario(hub_client):
-        first = await incident(hub_client)
-        agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
-        await poll(lambda: resolved(hub_client), 8.0)
-        assert [row["step"] for row in (await incident(hub_client))["ranks"]] == [row["step"] for row in first["ranks"]]
-
-    run_scenario(scenario, agent)
+    hub_client = await start_hub(agent)
+    first = await incident(hub_client)
+    agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
+    await poll(hub_client.no_findings, 8.0)
+    assert [row["step"] for row in (await incident(hub_client))["ranks"]] == [row["step"] for row in first["ranks"]]

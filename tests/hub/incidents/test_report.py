@@ -5,7 +5,6 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import msgspec
-import pytest
 
 from tests.build import NOW, finding, rank_state, snapshot, words
 from tests.hub.incidents.build import EVIDENCE, made, stalled
@@ -81,10 +80,12 @@ def test_control_characters_of_a_job_are_removed():
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("resolved", [None, NOW + 60])
-def test_page_shows_if_the_incident_is_resolved(resolved):
-    text = Tags(page(*made(finding(resolved=resolved, evidence=EVIDENCE)))).text
-    assert ("not resolved as of" in text) == (resolved is None)
+def test_page_shows_if_the_incident_is_resolved_and_the_stderr_shared():
+    for resolved in (None, NOW + 60):
+        text = Tags(page(*made(finding(resolved=resolved, evidence=EVIDENCE)))).text
+        assert ("not resolved as of" in text) == (resolved is None)
+    shared = {"2": {"text": "x", "error": None, "path": "/logs/err", "shared": True}}
+    assert "several ranks write to this file" in page(*made(finding(evidence={"stderr_tail": shared})))
 
 
 def test_page_of_an_incident_without_data_is_complete():
@@ -92,11 +93,6 @@ def test_page_of_an_incident_without_data_is_complete():
     text = Tags(page(capsule, b"")).text
     assert "no culprit" in text
     assert "No steps are known" in text
-
-
-def test_shared_stderr_is_marked():
-    shared = {"2": {"text": "x", "error": None, "path": "/logs/err", "shared": True}}
-    assert "several ranks write to this file" in page(*made(finding(evidence={"stderr_tail": shared})))
 
 
 def test_heat_map_marks_the_slow_rank_and_leaves_unknown_cells_empty():
@@ -107,10 +103,5 @@ def test_heat_map_marks_the_slow_rank_and_leaves_unknown_cells_empty():
     rows_of = {float(strength): re.findall(r"M(\d) (\d)h(\d)", d) for d, strength in by_strength}
     assert rows_of[0.8] == [("0", "0", "3")]  # the culprit is the first row, three steps in one run
     assert rows_of[0.14] == [("0", "1", "1"), ("2", "1", "1"), ("0", "2", "3"), ("0", "3", "3")]
-
-
-def test_step_of_a_minute_is_mentioned_above_the_heat_map():
-    capsule, rows = made()
-    known = steps.read(rows)
     known[0] = replace(known[0], duration=60.0)
     assert "the longest took 60 s" in Tags(report(capsule, known)).text

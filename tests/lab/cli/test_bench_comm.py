@@ -133,8 +133,5 @@ def test_output_has_each_group_and_the_fit():
     assert "all_to_all time bus bandwidth all_reduce time bus bandwidth" in " ".join(text.split())
     fit = "within a host bus bandwidth 8.00 GB/s, latency 50 µs; between hosts bus bandwidth 1.20 GB/s, latency 200 µs"
     assert f"all_to_all, fitted: {fit}" in " ".join(text.split())
-
-
-def test_output_shows_untimed_sizes_as_unknown():
     incomplete = replace(TWO_HOSTS, timed=[t for t in TWO_HOSTS.timed if (t.op, t.num_bytes) != ("all_reduce", 1024)])
     assert "unknown" in render(incomplete)

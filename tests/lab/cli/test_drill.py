@@ -90,32 +90,28 @@ def test_command_exits_with_0_if_all_drills_are_as_expected(run, rows):
     assert "rank_exited rank 2 on a" in out
 
 
-@pytest.mark.parametrize("change", [{"reported_cause": None}, {"paged": ()}, {"broken": "the job does not train"}])
-def test_command_exits_with_1_after_an_unexpected_result(run, rows, change):
-    rows.append(replace(ROW, **change))
-    assert run("rank-killed")[0] == 1
+SKIPPED = replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root")
+NOT_PLAYED = "1 not played: rank-oom: it takes root"
 
 
-def test_command_exits_with_1_if_a_named_drill_is_skipped(run, rows):
-    rows.append(ROW)
-    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
-    code, out, err = run("rank-killed", "rank-oom")
-    assert code == 1
-    assert "1 skipped" in out
-    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
-
-
-def test_command_exits_with_0_if_some_of_all_drills_are_skipped(run, rows):
-    rows.append(ROW)
-    rows.append(replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root"))
-    code, _, err = run("--all")
-    assert code == 0
-    assert err.splitlines()[-1] == "1 not played: rank-oom: it takes root"
-
-
-def test_command_exits_with_1_if_all_drills_are_skipped(run, rows):
-    rows.append(replace(ROW, reported_cause=None, skipped="it takes root"))
-    assert run("--all")[0] == 1
+@pytest.mark.parametrize(
+    ("played", "arguments", "code", "last_line"),
+    [
+        ([replace(ROW, reported_cause=None)], ["rank-killed"], 1, ""),
+        ([replace(ROW, paged=())], ["rank-killed"], 1, ""),
+        ([replace(ROW, broken="the job does not train")], ["rank-killed"], 1, ""),
+        ([ROW, SKIPPED], ["rank-killed", "rank-oom"], 1, NOT_PLAYED),
+        ([ROW, SKIPPED], ["--all"], 0, NOT_PLAYED),
+        ([SKIPPED], ["--all"], 1, NOT_PLAYED),
+    ],
+    ids=["missed", "no page", "broken", "named drill skipped", "some of all skipped", "all skipped"],
+)
+def test_exit_code_tells_whether_the_drills_are_as_expected(run, rows, played, arguments, code, last_line):
+    rows += played
+    result, out, err = run(*arguments)
+    assert result == code
+    assert err.splitlines()[-1].endswith(last_line)
+    assert ("1 skipped" in out) == (SKIPPED in played)
 
 
 def test_command_keeps_logs_that_an_error_names(run, monkeypatch):

@@ -66,6 +66,7 @@ def test_failed_size_shows_last_line_and_other_sizes_are_measured(tmp_path):
     ],
 )
 def test_command_without_training_exits_with_1_and_reason(tmp_path, command, part):
+    """The command adopts orphans, and a process that does so once does so for ever, so it runs in one of its own."""
     done = scaling(tmp_path, *FAST, "--ranks", "1", "--", *command)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())

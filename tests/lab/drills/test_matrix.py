@@ -16,9 +16,12 @@ from tests.lab.drills.test_score import ROW
 from zmon.errors import UsageError
 
 
-def test_names_of_drills_are_unique():
-    names = [drill.name for drill in ALL]
-    assert len(set(names)) == len(names)
+def test_drills_have_names_of_their_own_and_first_jobs_that_differ():
+    assert len({drill.name for drill in ALL}) == len(ALL)
+    firsts = {(draw.kind, draw.step_seconds, draw.ranks) for draw in (draw_job(drill, 0, 1) for drill in ALL)}
+    assert len(firsts) > 9
+    with pytest.raises(UsageError, match="no drill 'no-such'"):
+        select_drills(ALL, ["no-such"])
 
 
 @pytest.mark.parametrize("drill", ALL, ids=lambda drill: drill.name)
@@ -45,33 +48,20 @@ def test_repeats_cover_all_combinations_of_kind_step_length_and_ranks(seed):
         assert len({(job[first], job[second]) for job in jobs[:9]}) >= 8  # of nine pairs: no two values correlate
 
 
-def test_first_jobs_of_the_drills_differ():
-    firsts = {(draw.kind, draw.step_seconds, draw.ranks) for draw in (draw_job(drill, 0, 1) for drill in ALL)}
-    assert len(firsts) > 9
-
-
 def test_expected_evidence_contains_the_struck_rank():
     throttled = select_drills(ALL, ["throttled"])[0]
     assert [word.format(rank=3) for word in throttled.evidence] == ["GPU-3"]
 
 
-def test_pin_replaces_the_drawn_values():
-    drill = select_drills(ALL, ["rank-killed"])[0]
-    draw = pin(drill, draw_job(drill, 0, 1), Pinned("plain", 2, 0.25))
-    assert (draw.kind, draw.ranks, draw.step_seconds) == ("plain", 2, 0.25)
-    assert draw.rank < 2
-
-
-def test_pin_ignores_values_that_the_drill_does_not_support():
-    drill = select_drills(ALL, ["hot-table"])[0]
-    draw = pin(drill, draw_job(drill, 0, 1), Pinned("ddp", 2, None))
-    assert draw.kind in drill.kinds
-    assert draw.ranks in drill.ranks
-
-
-def test_unknown_drill_is_refused_with_its_name():
-    with pytest.raises(UsageError, match="no drill 'no-such'"):
-        select_drills(ALL, ["no-such"])
+@pytest.mark.parametrize(
+    ("name", "pinned", "replaced"),
+    [("rank-killed", Pinned("plain", 2, 0.25), True), ("hot-table", Pinned("ddp", 2, None), False)],
+)
+def test_pin_replaces_the_drawn_values_that_the_drill_supports(name, pinned, replaced):
+    (drill,) = select_drills(ALL, [name])
+    draw = pin(drill, draw_job(drill, 0, 1), pinned)
+    assert ((draw.kind, draw.ranks, draw.step_seconds) == (pinned.kind, pinned.ranks, pinned.step_seconds)) is replaced
+    assert (draw.kind in drill.kinds, draw.ranks in drill.ranks, draw.rank < draw.ranks) == (True, True, True)
 
 
 def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
@@ -89,12 +79,9 @@ def test_session_is_resumed_without_broken_and_half_written_rows(tmp_path):
     assert [row.repeat for row in history.newest(tmp_path).rows] == [0, 1]
 
 
-def test_missing_session_is_refused(tmp_path):
+def test_missing_or_damaged_session_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no session to resume"):
         history.newest(tmp_path)
-
-
-def test_damaged_session_is_refused(tmp_path):
     (tmp_path / "drills").mkdir()
     (tmp_path / "drills" / "drills-x.jsonl").write_text('{"schema":1,"seed":1,"repeats":1,"drills":[]}\n{"drill"}\n')
     with pytest.raises(UsageError, match="cannot resume"):

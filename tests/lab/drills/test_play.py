@@ -106,6 +106,33 @@ def test_finding_and_page_in_time_are_as_expected(stage):
     assert row.finding_seconds == pytest.approx(1.0, abs=0.1)
     assert row.page_seconds == pytest.approx(1.0, abs=0.1)
     assert stage.ended == [row.job]
+    assert stage.spec.job_id.startswith("drill-")  # no hint of the drill
+    assert stage.spec.job_id.removeprefix("drill-").isdecimal()
+
+
+STRAGGLER = {"detector": "straggler", "cause": "compute_straggler", "severity": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("reports", "alert", "changes", "remark"),
+    [
+        ([{}], {"time": ONSET + 8}, {}, "the page was late"),
+        ([{}], {"time": ONSET + 60}, {}, "no page"),
+        (
+            [{}],
+            {"alert": "ZmonFindingCritical", "detector": "divergence"},
+            {},
+            "no page about the finding, but ZmonFindingCritical",
+        ),
+        ([{}, STRAGGLER], {}, {}, "compute_straggler was reported as well"),
+        ([{"evidence": {"device": "GPU-1"}}], {}, {"evidence": ("GPU-{rank}",)}, "the evidence lacks GPU-2"),
+    ],
+)
+def test_drill_that_is_not_as_expected_has_a_remark(stage, reports, alert, changes, remark):
+    for fields in reports:
+        stage.report(**fields)
+    stage.fire(**alert)
+    assert play_rank_frozen(stage, **changes).remarks == (remark,)
 
 
 def play_loader_hang(stage, **fields):
@@ -157,19 +184,6 @@ def test_culprit_of_a_struck_pair_is_both_hosts_and_no_rank(stage, hosts, ranks,
     assert row.culprit_right == is_right
 
 
-def test_job_name_contains_no_hint_of_the_drill(stage):
-    assert play_rank_frozen(stage).job == stage.spec.job_id
-    assert stage.spec.job_id.startswith("drill-")
-    assert stage.spec.job_id.removeprefix("drill-").isdecimal()
-
-
-@pytest.mark.parametrize(("time", "remark"), [(ONSET + 8, "the page was late"), (ONSET + 60, "no page")])
-def test_late_or_missing_page_is_a_remark(stage, time, remark):
-    stage.report()
-    stage.fire(time=time)
-    assert play_rank_frozen(stage).remarks == (remark,)
-
-
 def test_page_during_the_wait_for_the_resolve_is_late(stage):
     stage.report()
     stage.fire(time=ONSET + 30)
@@ -177,26 +191,6 @@ def test_page_during_the_wait_for_the_resolve_is_late(stage):
     row = play_rank_frozen(stage, lambda scene: Injection(ONSET, lambda: None))
     assert row.page_seconds == pytest.approx(29.0, abs=0.1)
     assert row.remarks == ("the page was late", "the finding did not resolve in time")
-
-
-def test_page_about_another_finding_does_not_count(stage):
-    stage.report()
-    stage.fire("ZmonFindingCritical", detector="divergence")
-    assert play_rank_frozen(stage).remarks == ("no page about the finding, but ZmonFindingCritical",)
-
-
-def test_late_report_about_a_job_that_stands_still_is_not_a_missed_one(stage):
-    stage.report(time=ONSET + 15)
-    stage.fire(time=ONSET + 17)
-    assert play_rank_frozen(stage).result == "late"
-
-
-def test_page_of_a_job_that_stands_still_is_awaited_though_the_finding_was_a_warning_first(stage):
-    stage.report(severity="warning", cause="unknown")
-    stage.report(time=ONSET + 18, number=0, severity="critical")
-    stage.fire("ZmonFindingWarning", severity="warning")
-    stage.fire(time=ONSET + 20)
-    assert play_rank_frozen(stage).paged == ("ZmonStall",)
 
 
 def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
@@ -208,13 +202,6 @@ def test_page_delay_counts_from_the_first_scrape_of_prometheus(stage):
     assert row.as_expected
 
 
-def test_second_finding_about_the_job_is_a_remark(stage):
-    stage.report()
-    stage.report(detector="straggler", cause="compute_straggler", severity="warning")
-    stage.fire()
-    assert play_rank_frozen(stage).remarks == ("compute_straggler was reported as well",)
-
-
 def test_permitted_cause_may_be_a_warning_but_not_critical(stage):
     stage.report()
     stage.report(detector="coverage", cause="agent_unreachable", severity="warning")
@@ -224,48 +211,52 @@ def test_permitted_cause_may_be_a_warning_but_not_critical(stage):
     assert play_rank_frozen(stage, may_warn=("agent_unreachable",)).beside == ("agent_unreachable",)
 
 
-def test_evidence_must_name_the_struck_rank(stage):
-    stage.report(evidence={"device": "GPU-1"})
-    stage.fire()
-    assert play_rank_frozen(stage, evidence=("GPU-{rank}",)).remarks == ("the evidence lacks GPU-2",)
-
-
-def test_quiet_drill_is_as_expected_with_only_a_permitted_warning(stage):
-    stage.report(cause="rank_exited", severity="warning")
+def test_job_that_stands_still_is_awaited(stage):
+    stage.report(severity="warning", cause="unknown")
+    stage.report(time=ONSET + 18, number=0, severity="critical")
     stage.fire("ZmonFindingWarning", severity="warning")
-    assert playing.play(QUIET, stage, DRAW).as_expected
+    stage.fire(time=ONSET + 20)
+    assert play_rank_frozen(stage).paged == ("ZmonStall",)
 
 
-@pytest.mark.parametrize(("max_warnings", "result"), [(None, "quiet"), (2, "quiet"), (1, "false warning")])
-def test_pause_that_warns_more_often_than_the_drill_permits_is_a_false_warning(stage, max_warnings, result):
-    for time in (ONSET + 1, ONSET + 5):
-        stage.report(time=time, cause="rank_exited", severity="warning")
-    stage.report(time=ONSET + 6, cause="rank_exited", severity="info")
-    assert playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW).result == result
+def test_late_report_about_a_job_that_stands_still_is_not_a_missed_one(stage):
+    stage.report(time=ONSET + 15)
+    stage.fire(time=ONSET + 17)
+    assert play_rank_frozen(stage).result == "late"
 
 
-def test_quiet_drill_with_a_critical_finding_is_a_false_page(stage):
-    stage.report(cause="rank_exited", severity="critical")
-    stage.report(cause="rank_exited", severity="warning")
-    row = playing.play(QUIET, stage, DRAW)
-    assert (row.result, row.critical) == ("false page", ("rank_exited",))
+EXITED, WARNED = {"cause": "rank_exited"}, {"cause": "rank_exited", "severity": "warning"}
+TWICE = [{"time": time, **WARNED} for time in (ONSET + 1, ONSET + 5)]
+PAUSED = [*TWICE, {"time": ONSET + 6, "cause": "rank_exited", "severity": "info"}]
+QUIET_PLAYS = {  # findings, alerts, the most warnings that the drill permits, and the result with its criticals
+    "only a permitted warning": ([WARNED], [{"alert": "ZmonFindingWarning", "severity": "warning"}], None, "quiet", ()),
+    "any number of warnings": (PAUSED, [], None, "quiet", ()),
+    "as many warnings as permitted": (PAUSED, [], 2, "quiet", ()),
+    "more warnings than permitted": (PAUSED, [], 1, "false warning", ()),
+    "critical finding": ([{**EXITED, "severity": "critical"}, WARNED], [], None, "false page", ("rank_exited",)),
+    "warning alert": (
+        [],
+        [{"alert": "ZmonAgentDown", "severity": "warning", "detector": ""}],
+        None,
+        "false warning",
+        (),
+    ),
+    "job that the drill started": ([{"sibling": "-2", "cause": "x"}], [], None, "false page", ("x",)),
+    "job of another drill": ([{"sibling": "0"}], [{"sibling": "0"}], None, "quiet", ()),  # drill-10 is not of drill-1
+}
 
 
-def test_quiet_drill_with_a_warning_alert_is_a_false_warning(stage):
-    stage.fire("ZmonAgentDown", severity="warning", detector="")
-    row = playing.play(QUIET, stage, DRAW)
-    assert (row.result, row.warned) == ("false warning", ("ZmonAgentDown",))
-
-
-def test_quiet_drill_counts_findings_about_jobs_that_it_started(stage):
-    stage.report(sibling="-2", cause="compute_hang")
-    assert playing.play(QUIET, stage, DRAW).critical == ("compute_hang",)
-
-
-def test_quiet_drill_ignores_findings_about_other_jobs(stage):
-    stage.report(sibling="0")  # drill-10 does not belong to drill-1
-    stage.fire(sibling="0")
-    assert playing.play(QUIET, stage, DRAW).as_expected
+@pytest.mark.parametrize(
+    ("reports", "alerts", "max_warnings", "result", "critical"), QUIET_PLAYS.values(), ids=QUIET_PLAYS
+)
+def test_result_of_a_quiet_drill(stage, reports, alerts, max_warnings, result, critical):
+    for fields in reports:
+        stage.report(**fields)
+    for fields in alerts:
+        stage.fire(**fields)
+    row = playing.play(replace(QUIET, max_warnings=max_warnings), stage, DRAW)
+    assert (row.result, row.critical) == (result, critical)
+    assert row.as_expected == (result == "quiet")
 
 
 @pytest.mark.parametrize("part", ["hub", "prometheus", "alertmanager"])

@@ -29,6 +29,21 @@ def test_fault_of_one_rank_is_right(what, causes):
     assert result.page_seconds is not None
 
 
+@pytest.mark.parametrize(
+    ("strike", "shape"),
+    [
+        (Strike("cancel", step=STRUCK), SHAPE),
+        (Strike("finish", place="between", step=STRUCK), SHAPE),
+        (Strike("clock_jump", step=STRUCK), Shape(ranks=4, hosts=2)),
+        (Strike("agent_restart", step=STRUCK, seconds=3.0), SHAPE),
+        (Strike("hub_restart", step=STRUCK, seconds=3.0), SHAPE),
+    ],
+    ids=lambda value: value.what if isinstance(value, Strike) else "",
+)
+def test_harmless_event_is_quiet(strike, shape):
+    assert played(strike, shape=shape).result == "quiet"
+
+
 @pytest.mark.parametrize("import_seconds", [0.0, 60.0])
 def test_job_that_its_launcher_starts_again_pages_nobody_however_long_the_start_takes(import_seconds):
     shape = replace(SHAPE, max_restarts=2, import_seconds=import_seconds)
@@ -36,27 +51,17 @@ def test_job_that_its_launcher_starts_again_pages_nobody_however_long_the_start_
     assert (result.result, result.ranks, result.page_seconds) == ("right", (2,), None)
 
 
-def test_job_that_the_owner_ends_while_its_launcher_starts_it_again_stays_ended():
-    shape = replace(SHAPE, max_restarts=2, import_seconds=60.0)
-    result = played(Strike("kill", 2, step=STRUCK), Strike("cancel", after=20.0), shape=shape)
-    assert (result.result, result.ranks) == ("right", (2,))
-
-
-def test_owner_who_ends_the_job_is_quiet():
-    assert played(Strike("cancel", step=STRUCK)).result == "quiet"
-
-
-def test_job_that_finishes_is_quiet():
-    assert played(Strike("finish", place="between", step=STRUCK)).result == "quiet"
-
-
-def test_clock_that_jumps_is_quiet():
-    assert played(Strike("clock_jump", step=STRUCK), shape=Shape(ranks=4, hosts=2)).result == "quiet"
-
-
-@pytest.mark.parametrize("what", ["agent_restart", "hub_restart"])
-def test_restart_of_a_part_is_quiet(what):
-    assert played(Strike(what, step=STRUCK, seconds=3.0)).result == "quiet"
+@pytest.mark.parametrize(
+    ("strike", "after", "changes", "expected"),
+    [
+        (Strike("kill", 2, step=STRUCK), 20.0, {"max_restarts": 2, "import_seconds": 60.0}, ("right", (2,))),
+        (Strike("block", step=STRUCK), 0.5, {}, ("no effect", ())),
+    ],
+    ids=["while its launcher starts it again", "before the lease of a rank that hangs"],
+)
+def test_job_that_its_owner_ends_stays_ended(strike, after, changes, expected):
+    result = played(strike, Strike("cancel", step=STRUCK, after=after), shape=replace(SHAPE, **changes))
+    assert (result.result, result.ranks) == expected
 
 
 def test_second_fault_is_true_as_well():
@@ -69,13 +74,9 @@ def test_ranks_that_the_owner_ended_do_not_vanish_one_after_the_other_after_a_re
     assert play(compose(829611, 305)).result == "quiet"
 
 
-def test_rank_that_hangs_has_no_effect_if_the_owner_ends_the_job_before_its_lease():
-    assert played(Strike("block", step=STRUCK), Strike("cancel", step=STRUCK, after=0.5)).result == "no effect"
-
-
-@pytest.mark.parametrize(("after", "result"), [(3.0, "no effect"), (8.0, "right")])
-def test_pair_that_is_cut_has_an_effect_once_the_lease_has_ended(after, result):
-    """Without the loss of a carrier, only the missing progress shows that the job stands."""
+@pytest.mark.parametrize(("after", "result"), [(1.0, "no effect"), (3.0, "right"), (8.0, "right")])
+def test_pair_that_is_cut_has_an_effect_once_packets_timed_out(after, result):
+    """Without the loss of a carrier, only data that times out shows that the job stands, before its leases end."""
     two_hosts = replace(SHAPE, hosts=2)  # a lease of at least 3.75 s
     strikes = Strike("pair_cut", 0, peer=3, step=STRUCK), Strike("cancel", step=STRUCK, after=after)
     assert played(*strikes, shape=two_hosts).result == result

@@ -42,15 +42,36 @@ def test_seed_goes_through_all_faults():
     assert {compose(1, number).strikes[0].what for number in range(len(KINDS))} == set(KINDS)
 
 
-def test_peers_of_a_killed_rank_die_of_their_connections():
-    made = world(Strike("kill", 2, place="forward"), launcher="none")
-    assert statuses(made) == ["exit code 1", "exit code 1", "signal SIGKILL", "exit code 1"]
-    assert types(made)[:2] == ["builtins.RuntimeError"] * 2
+KILL, TERM, ABORT, ERROR = "signal SIGKILL", "signal SIGTERM", "signal SIGABRT", "exit code 1"
 
 
-def test_peers_on_gpus_wait_for_a_killed_rank():
-    made = world(Strike("kill", 2), launcher="none", device="cuda")
-    assert statuses(made) == [None, None, "signal SIGKILL", None]
+@pytest.mark.parametrize(
+    ("strike", "changes", "expected"),
+    [
+        (Strike("kill", 2, place="forward"), {"launcher": "none"}, [ERROR, ERROR, KILL, ERROR]),
+        (Strike("kill", 2), {"launcher": "none", "device": "cuda"}, [None, None, KILL, None]),
+        (Strike("cancel", 0), {}, [TERM] * 4),
+        (Strike("term_host", 0), {"launcher": "none", "hosts": 2}, [TERM, TERM, ERROR, ERROR]),
+        (
+            Strike("stop", 2),
+            {"launcher": "none", "device": "cuda", "watchdog_seconds": 10.0},
+            [ABORT, ABORT, None, ABORT],
+        ),
+    ],
+    ids=[
+        "peers of a killed rank die of their connections",
+        "peers on GPUs wait for a killed rank",
+        "owner ends all ranks",
+        "signal to one host breaks the connections of the others",
+        "watchdog ends ranks that wait for a stopped one",
+    ],
+)
+def test_ranks_end_after_a_strike(strike, changes, expected):
+    made = world(strike, **changes)
+    assert statuses(made) == expected
+    assert all(
+        type_ == "builtins.RuntimeError" for type_, end in zip(types(made), expected, strict=True) if end == ERROR
+    )
 
 
 def test_torchrun_ends_the_others_and_starts_them_again():
@@ -93,26 +114,6 @@ def test_cut_link_holds_the_job_until_it_heals():
     assert max(step.duration for step in made.ranks[0].steps) == pytest.approx(10.0, abs=1.0)
 
 
-def test_reset_connection_ends_both_of_its_ranks():
-    made = world(Strike("reset", 1, peer=3), launcher="none")
-    assert all("reset by peer" in rank.ending.words.message for rank in (made.ranks[1], made.ranks[3]))
-
-
-def test_owner_ends_all_ranks():
-    assert set(statuses(world(Strike("cancel", 0)))) == {"signal SIGTERM"}
-
-
-def test_job_without_rendezvous_never_trains():
-    made = world(Strike("no_rendezvous", 2, step=0, place="init"))
-    assert types(made)[2] == "torch.distributed.DistNetworkError"
-    assert not made.ranks[0].steps
-
-
-def test_signal_to_one_host_ends_its_ranks_and_breaks_the_connections_of_the_others():
-    made = world(Strike("term_host", 0), hosts=2, launcher="none")
-    assert statuses(made) == ["signal SIGTERM"] * 2 + ["exit code 1"] * 2
-
-
 def test_paused_host_answers_nobody_and_goes_on_afterwards():
     made = world(Strike("host_pause", 0, step=40, seconds=6.0), hosts=2, seconds=15.0)
     assert [rank.stopped_since(made.time) is not None for rank in made.ranks] == [True, True, False, False]
@@ -122,31 +123,25 @@ def test_paused_host_answers_nobody_and_goes_on_afterwards():
     assert all(rank.ended is None and rank.now.step > 80 for rank in made.ranks)
 
 
-def test_exception_of_all_ranks_is_recorded_once():
-    made = world(Strike("raise_all", 0), launcher="none")
-    assert len(made.struck) == 1
-    assert types(made) == ["builtins.ValueError"] * 4
-
-
-def test_rank_that_hangs_in_its_exit_has_last_words_and_lives():
-    made = world(Strike("raise_hung", 1))
-    assert made.ranks[1].words_at is not None
-    assert statuses(made)[0] is None
-
-
-def test_watchdog_ends_ranks_that_wait_for_a_stopped_one():
-    made = world(Strike("stop", 2), device="cuda", launcher="none", watchdog_seconds=10.0)
-    assert statuses(made) == ["signal SIGABRT", "signal SIGABRT", None, "signal SIGABRT"]
-
-
 def test_second_fault_strikes_some_seconds_after_the_first_although_nothing_moves():
     made = world(Strike("block", 0), Strike("kill", 1, after=5.0), launcher="none")
     first, second = made.struck
     assert second.time == pytest.approx(first.time + 5.0)
+    gone = world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none")
+    assert len(gone.struck) == 1  # the second one cannot strike a rank that is gone
 
 
-def test_second_fault_cannot_strike_a_rank_that_is_gone():
-    assert len(world(Strike("kill", 1), Strike("stop", 1, after=5.0), launcher="none").struck) == 1
+def test_last_words_are_those_of_the_fault():
+    reset = world(Strike("reset", 1, peer=3), launcher="none")
+    assert all("reset by peer" in rank.ending.words.message for rank in (reset.ranks[1], reset.ranks[3]))
+    everywhere = world(Strike("raise_all", 0), launcher="none")
+    assert (len(everywhere.struck), types(everywhere)) == (1, ["builtins.ValueError"] * 4)  # it is recorded once
+    alone = world(Strike("no_rendezvous", 2, step=0, place="init"))
+    assert types(alone)[2] == "torch.distributed.DistNetworkError"
+    assert not alone.ranks[0].steps  # it never trains
+    hung = world(Strike("raise_hung", 1))  # in its exit
+    assert hung.ranks[1].words_at is not None
+    assert statuses(hung)[0] is None
 
 
 def test_stages_do_different_work_in_step():

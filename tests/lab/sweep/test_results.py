@@ -49,10 +49,7 @@ def test_losses_by_category_sum_to_the_loss_of_efficiency():
     row = size_results(POINTS)[1]
     assert next(iter(row.lost)) in ("all_to_all", "all_reduce")
     assert sum(row.lost.values()) == pytest.approx(1 - row.ratio, abs=0.02)
-
-
-def test_strong_scaling_loses_time_in_forward():
-    assert "forward" in size_results(POINTS)[-1].lost
+    assert "forward" in size_results(POINTS)[-1].lost  # strong scaling
 
 
 def test_size_is_predicted_from_smaller_sizes_only():
@@ -77,17 +74,11 @@ def test_output_has_the_curve_the_losses_and_the_failed_sizes():
     assert first[-1] == "1"
     assert "weak, 2 ranks: a step loses" in text
     assert "8 ranks, 4,096 samples per step: unknown, the command ended with exit code 1" in text
-
-
-def test_table_fits_a_terminal_of_80_columns():
     assert "…" not in render(size_results(POINTS), width=80)
+    assert render([], {Size(1, None): "it printed nothing"}).strip() == "1 rank: unknown, it printed nothing"
 
 
 def test_output_reports_ranks_that_share_processors():
     crowded = [replace(p, processors_per_host=2) for p in POINTS]
     assert "2 processors for up to 4 ranks" in render(size_results(crowded))
     assert "processors" not in render(size_results(POINTS))
-
-
-def test_output_without_results_has_no_table():
-    assert render([], {Size(1, None): "it printed nothing"}).strip() == "1 rank: unknown, it printed nothing"

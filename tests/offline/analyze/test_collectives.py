@@ -40,87 +40,49 @@ def test_recorded_job_in_which_a_rank_calls_another_collective():
     assert "rank 1: broadcast [128]" in analysis.findings[0].summary
 
 
-def test_nccl_rank_that_has_not_issued_the_collective_is_named(tmp_path):
-    analysis = analyzed(write(tmp_path, WAITS, WAITS, done(3), WAITS))
-    assert diagnosis(analysis) == ("compute_hang", (2,))
-    assert "train.py:84, step" in analysis.findings[0].summary
-    assert analysis.conclusive
+STARTED = [*done(3), entry(4, state="started")]
+ENDED, OTHER_SHAPE = ([*done(3), entry(4, sizes=((size,),), state="completed")] for size in (128, 96))
+SHARED = [*done(3), entry(4, "nccl:all_gather", op_id=4), entry(4, "nccl:reduce_scatter", op_id=5)]
+PAIR = done(2, group="pair")
+JOINED = [*PAIR, entry(1, time_created_ns=1_800_000_000_100_000_000)]  # in the group of all four, after the other one
+DROPPED = [{**each, "record_id": each["record_id"] + 5000} for each in PAIR]
+IN_PAIR = [*done(3), entry(1, group="pair", time_created_ns=1_800_000_000_200_000_000)]
+TO_ALL = [[*done(3), entry(4, "nccl:all_to_all", sizes=((size,),), state="completed")] for size in (1, 2, 3)]
+HANG, MISMATCH = "compute_hang", "collective_mismatch"
+CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a part of the summary or of the notes
+    "a rank has not issued it": ((WAITS, WAITS, done(3), WAITS), (HANG, (2,)), "train.py:84, step"),
+    "a GPU has not reached it": ((STARTED, WAITS, STARTED, STARTED), (HANG, (1,)), "reached by no GPU of rank 1"),
+    "other shape, though it ended": ((ENDED, OTHER_SHAPE, ENDED, ENDED), (MISMATCH, (1,)), "rank 1: all_reduce [96]"),
+    "other sizes of an all-to-all": (TO_ALL, None, ""),
+    "coalesced operations at one position": ((SHARED, SHARED, list(SHARED)), None, ""),
+    "all wait in the same": ((WAITS, WAITS, WAITS), None, ""),
+    "a record is missing": ((WAITS, WAITS, done(3), None), None, "no record of rank 3"),
+    "another operation, a record is missing": (
+        (WAITS, WAITS, [*done(3), entry(4, "nccl:broadcast")], None),
+        ("unknown", ()),
+        "broadcast",
+    ),
+    "an empty record: the recorder may be off": ((WAITS, WAITS, [], WAITS), None, "the record of rank 2 is empty"),
+    "member never used the group": ((JOINED, JOINED, JOINED, PAIR), (HANG, (3,)), ""),
+    "member whose recorder dropped entries": ((JOINED, JOINED, JOINED, DROPPED), None, ""),
+    "rank 1 waits in another group for rank 2, which waits": ((WAITS, IN_PAIR, [*done(3), entry(4)]), None, ""),
+}
 
 
-def test_rank_whose_gpu_has_not_reached_the_collective_is_named(tmp_path):
-    started = [*done(3), entry(4, state="started")]
-    analysis = analyzed(write(tmp_path, started, WAITS, started, started))
-    assert diagnosis(analysis) == ("compute_hang", (1,))
-    assert "has been reached by no GPU of rank 1" in analysis.findings[0].summary
-
-
-def test_rank_with_another_shape_is_named_although_the_operation_has_ended(tmp_path):
-    other = [*done(3), entry(4, sizes=((96,),), state="completed")]
-    same = [*done(3), entry(4, state="completed")]
-    analysis = analyzed(write(tmp_path, same, other, same, same))
-    assert diagnosis(analysis) == ("collective_mismatch", (1,))
-    assert "rank 1: all_reduce [96]" in analysis.findings[0].summary
-
-
-def test_other_sizes_of_an_all_to_all_are_no_mismatch(tmp_path):
-    by_rank = [[*done(3), entry(4, "nccl:all_to_all", sizes=((size,),), state="completed")] for size in (1, 2, 3)]
+@pytest.mark.parametrize(("by_rank", "expected", "part"), CASES.values(), ids=CASES)
+def test_diagnosis_from_the_records_of_nccl(tmp_path, by_rank, expected, part):
     analysis = analyzed(write(tmp_path, *by_rank))
-    assert analysis.findings == ()
-    assert analysis.conclusive
+    assert [(finding.cause, finding.ranks) for finding in analysis.findings] == ([expected] if expected else [])
+    assert part in " ".join([*(finding.summary for finding in analysis.findings), *analysis.notes])
+    assert analysis.missing == tuple(rank for rank, entries in enumerate(by_rank) if not entries)
 
 
-def test_coalesced_operations_that_share_a_position_are_no_mismatch(tmp_path):
-    both = [*done(3), entry(4, "nccl:all_gather", op_id=4), entry(4, "nccl:reduce_scatter", op_id=5)]
-    analysis = analyzed(write(tmp_path, both, both, list(both)))
-    assert analysis.findings == ()
-
-
-def test_nobody_is_named_while_all_wait_in_the_same_collective(tmp_path):
-    analysis = analyzed(write(tmp_path, WAITS, WAITS, WAITS))
-    assert analysis.findings == ()
-    assert not analysis.conclusive
-
-
-def test_nobody_is_named_while_a_record_is_missing(tmp_path):
-    analysis = analyzed(write(tmp_path, WAITS, WAITS, done(3), None))
-    assert analysis.findings == ()
-    assert analysis.missing == (3,)
-    assert "no record of rank 3" in analysis.notes[0]
-
-
-def test_disagreement_is_shown_without_a_name_while_a_record_is_missing(tmp_path):
-    other = [*done(3), entry(4, "nccl:broadcast")]
-    analysis = analyzed(write(tmp_path, WAITS, WAITS, other, None))
-    assert diagnosis(analysis) == ("unknown", ())
-
-
-def test_empty_record_counts_as_missing(tmp_path):
-    """The recorder of that rank may be off, so that nothing shows where it is."""
-    analysis = analyzed(write(tmp_path, WAITS, WAITS, [], WAITS))
-    assert analysis.findings == ()
-    assert "the record of rank 2 is empty" in analysis.notes[0]
-
-
-def test_member_that_never_used_a_group_is_named(tmp_path):
-    """Ranks 0 and 1 wait in a group of four, in which rank 3 has issued nothing; all have used the other group."""
-    first = done(2, group="pair")
-    joined = [*first, entry(1, time_created_ns=1_800_000_000_100_000_000)]
-    analysis = analyzed(write(tmp_path, joined, joined, joined, first))
-    assert diagnosis(analysis) == ("compute_hang", (3,))
-
-
-def test_member_is_not_named_if_its_recorder_has_dropped_entries(tmp_path):
-    later = [{**each, "record_id": each["record_id"] + 5000} for each in done(2, group="pair")]
-    joined = [*done(2, group="pair"), entry(1, time_created_ns=1_800_000_000_100_000_000)]
-    assert analyzed(write(tmp_path, joined, joined, joined, later)).findings == ()
-
-
-def test_rank_behind_a_rank_that_waits_itself_is_the_end_of_the_chain(tmp_path):
-    """Rank 0 waits for rank 1, which waits in another group for rank 2."""
-    other = entry(1, group="pair", time_created_ns=1_800_000_000_200_000_000)
-    paths = write(tmp_path, WAITS, [*done(3), other], [*done(3), entry(4)], ranks=3)
-    analysis = analyzed(paths)
-    assert analysis.findings == ()  # rank 2 waits in the first group: nobody is the end
+@pytest.mark.parametrize(
+    ("name", "conclusive"),
+    [("a rank has not issued it", True), ("other sizes of an all-to-all", True), ("all wait in the same", False)],
+)
+def test_records_are_conclusive_unless_all_wait_in_the_same(tmp_path, name, conclusive):
+    assert analyzed(write(tmp_path, *CASES[name][0])).conclusive is conclusive
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])

@@ -34,8 +34,25 @@ def test_healthy_log_has_no_findings(run):
     assert answer.output.startswith("no findings\n")
 
 
-def test_exit_code_is_1_with_findings(run):
+def test_exit_code_is_1_with_findings_by_the_thresholds_of_the_site(run):
     assert run(rows(slow=2)).exit_code == 1
+    ten_times = "{straggler: {slower_ratio: 10}, slowdown: {slow_ratio: 20}}"
+    assert run(rows(slow=2), "--detectors", ten_times).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("steps", "reason"),
+    [
+        ((row for row in rows() if row["rank"] != 1), "3 of 4 ranks are in the log"),
+        (without(rows(slow=2), "phase_", "exposed_"), "which rank waits for which is unknown"),
+    ],
+    ids=["a rank lacks", "durations only"],
+)
+def test_log_that_is_not_enough_says_why(run, steps, reason):
+    answer = run(steps)
+    assert answer.exit_code == 3
+    assert "the log does not have enough data" in answer.output
+    assert reason in " ".join(answer.output.split())
 
 
 def test_time_categories_of_a_log_sum_to_its_steps(run):
@@ -43,19 +60,6 @@ def test_time_categories_of_a_log_sum_to_its_steps(run):
     (attempt,) = json.loads(run(steps, "--json").output)["attempts"]
     assert sum(attempt["time"].values()) == pytest.approx(attempt["seconds"])
     assert attempt["seconds"] == pytest.approx(sum(row["duration"] for row in steps if row["rank"] == 0), rel=0.02)
-
-
-def test_log_without_a_rank_is_not_enough(run):
-    answer = run(row for row in rows() if row["rank"] != 1)
-    assert answer.exit_code == 3
-    assert "the log does not have enough data" in answer.output
-    assert "3 of 4 ranks are in the log" in " ".join(answer.output.split())
-
-
-def test_log_with_durations_only_is_not_enough(run):
-    answer = run(without(rows(slow=2), "phase_", "exposed_"))
-    assert answer.exit_code == 3
-    assert "which rank waits for which is unknown" in " ".join(answer.output.split())
 
 
 def test_attempts_are_analyzed_separately(run):
@@ -92,10 +96,3 @@ def test_heat_map_shows_missing_records_as_dots(tmp_path):
     steps = [row for row in rows(steps=40) if row["rank"] or row["step"] <= 20]
     drawn_map = heat_map(read([written(tmp_path / "a.jsonl", steps)]), 0, columns=4, rows=4)
     assert [shade(cell) for cell in drawn_map.cells[0]] == [" ", " ", "·", "·"]
-
-
-def test_detectors_option_changes_the_thresholds(run):
-    """Rank 2 is slow, but this site reports only ranks that take ten times as long."""
-    assert (
-        run(rows(slow=2), "--detectors", "{straggler: {slower_ratio: 10}, slowdown: {slow_ratio: 20}}").exit_code == 0
-    )

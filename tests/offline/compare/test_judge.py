@@ -76,27 +76,45 @@ def test_opposite_changes_of_categories_are_detected_if_the_step_is_alike():
     assert (by_name["all_to_all"].result, by_name["forward"].result) == ("faster", "slower")
 
 
-def test_pauses_have_no_effect():
-    """Every nineteenth step waits for something outside the step."""
-    before, after = run(1), run(2)
-    paused = replace(after, seconds=[s + (1.0 if n % 19 == 0 else 0.0) for n, s in enumerate(after.seconds)])
-    assert changes(before, paused)["step_seconds"].result == "alike"
+def paused():
+    """Return a run whose every nineteenth step waits for something outside the step."""
+    whole = run(2)
+    return replace(whole, seconds=[s + (1.0 if n % 19 == 0 else 0.0) for n, s in enumerate(whole.seconds)])
 
 
-def test_too_few_steps_are_unknown_with_rough_means():
+def slower_later():
+    """Return a run whose steps after the first 1,000 are slower."""
+    whole = run(2)
+    steps = zip(whole.steps, whole.seconds, strict=True)
+    return replace(whole, seconds=[s * (1.5 if n > 1000 else 1) for n, s in steps])
+
+
+def half(part):
+    whole = run(1)
+    return replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (lambda: run(1), paused),
+        (lambda: run(1, steps=1000), slower_later),  # it is compared at the steps of the shorter run
+        (lambda: half(slice(0, 1000)), lambda: half(slice(1000, None))),
+    ],
+    ids=["pauses", "longer run", "parts of one run"],
+)
+def test_steps_are_alike_but_for_what_does_not_count(before, after):
+    assert compare(before(), after())[0].result == "alike"
+
+
+def test_few_steps_and_steps_that_noise_hides_are_unknown():
     (step,) = compare(run(1), run(2, slower=0.5, steps=59))
     assert (step.result, step.half_width) == ("unknown", None)
     assert "59 complete steps are too few" in step.reason
-    assert step.before == pytest.approx(0.042, rel=0.1)
-
-
-def test_run_without_steps_is_unknown():
+    assert step.before == pytest.approx(0.042, rel=0.1)  # a rough mean
     empty = replace(run(1, steps=80), steps=(), seconds=(), samples=None, causes={})
     (step,) = compare(empty, run(2, steps=80))
     assert (step.result, step.before, step.change) == ("unknown", None, None)
-
-
-def test_comparison_is_unknown_if_noise_hides_changes():
     loud = {"spread": 0.5, "correlation": 0.95}
     step = changes(run(1, **loud), run(2, **loud))["step_seconds"]
     assert step.result == "unknown"
@@ -113,22 +131,6 @@ def test_runs_with_different_ranks_are_also_compared_per_rank():
 def test_unknown_samples_are_not_compared():
     assert "samples_per_second" not in changes(run(1, samples=None), run(2))
     assert "samples_per_second" not in changes(run(1, samples=0), run(2, samples=0))
-
-
-def test_parts_of_the_same_run_are_alike():
-    whole = run(1)
-    halves = [
-        replace(whole, steps=whole.steps[part], seconds=whole.seconds[part], samples=None, causes={})
-        for part in (slice(0, 1000), slice(1000, None))
-    ]
-    assert compare(*halves)[0].result == "alike"
-
-
-def test_longer_run_is_compared_at_the_steps_of_the_shorter_run():
-    """The later steps of the longer run are slower, and the other run does not have them."""
-    short, long = run(1, steps=1000), run(2)
-    late = replace(long, seconds=[s * (1.5 if n > 1000 else 1) for n, s in zip(long.steps, long.seconds, strict=True)])
-    assert changes(short, late)["step_seconds"].result == "alike"
 
 
 def test_change_below_the_minimum_is_alike():

@@ -1,5 +1,7 @@
 """Tests of the columns of a run. Incomplete steps are left out, and missing data becomes a caveat."""
 
+import pytest
+
 from tests.offline.compare.runs import log
 from zmon.offline.compare import series
 
@@ -57,12 +59,6 @@ def test_gauges_are_those_of_the_lowest_rank_by_samples():
     assert series("a", steps_log).gauges == {"loss": [(128, 0.5), (384, 0.4)], "auc": [(256, 0.7)]}
 
 
-def test_gauges_of_a_run_without_samples_are_by_step():
-    steps_log = log(1, steps=5, samples=None)
-    steps_log.reported[0, 0] = {1: {"loss": 0.5}, 3: {"loss": 0.4}}
-    assert series("a", steps_log).gauges == {"loss": [(1, 0.5), (3, 0.4)]}
-
-
 def test_gauges_of_a_thinned_log_keep_their_samples():
     """Every second step was read; the loss was reported in the others."""
     whole, thin = log(1, steps=40), log(1, steps=40)
@@ -80,7 +76,8 @@ def test_gauges_of_a_log_that_begins_late_keep_their_samples():
     assert series("a", late).gauges == {"loss": [(30 * 128, 0.5)]}
 
 
-def test_gauges_of_a_run_with_zero_samples_are_by_step():
-    steps_log = log(1, steps=5, samples=0)
-    steps_log.reported[0, 0] = {3: {"loss": 0.4}}
-    assert series("a", steps_log).gauges == {"loss": [(3, 0.4)]}
+@pytest.mark.parametrize("samples", [None, 0])
+def test_gauges_of_a_run_without_samples_are_by_step(samples):
+    steps_log = log(1, steps=5, samples=samples)
+    steps_log.reported[0, 0] = {1: {"loss": 0.5}, 3: {"loss": 0.4}}
+    assert series("a", steps_log).gauges == {"loss": [(1, 0.5), (3, 0.4)]}

@@ -1,6 +1,7 @@
 """The package builds with and without a C compiler, and says which edge a rank gets."""
 
 import os
+import shutil
 import subprocess
 import sys
 
@@ -31,18 +32,31 @@ def chosen_edge(folder, **env):
     return name
 
 
+def signal_modules(folder):
+    """Return how many modules that record senders of signals a package has."""
+    return len(list((folder / "lib").rglob("_signal_sender*.so")))
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """The folder of a package that was built with a compiler; output and edge of its build."""
+    folder = tmp_path_factory.mktemp("compiled")
+    return folder, *built(folder)
+
+
 @needs_compiler
-def test_package_has_the_c_edge_if_there_is_a_compiler(tmp_path):
-    output, name = built(tmp_path)
-    assert (name, "zmon: " in output) == ("c", False)
-    assert chosen_edge(tmp_path / "lib", ZMON_EDGE="python") == "python"
+def test_package_has_its_c_modules_if_there_is_a_compiler(compiled):
+    folder, output, name = compiled
+    assert (name, "zmon: " in output, signal_modules(folder)) == ("c", False, 1)
+    assert chosen_edge(folder / "lib", ZMON_EDGE="python") == "python"
 
 
 def test_package_without_a_compiler_works_and_names_what_it_lacks(tmp_path):
     output, name = built(tmp_path, CC=str(tmp_path / "no-compiler"), PATH=str(tmp_path))
-    (line,) = (line for line in output.splitlines() if "zmon.probe.edge.native" in line)
-    assert name == "python"
-    assert line.startswith("zmon: the package works without its C module zmon.probe.edge.native, which was not built: ")
+    assert (name, signal_modules(tmp_path)) == ("python", 0)
+    for module in ("zmon.probe.edge.native", "zmon.probe._signal_sender"):
+        (line,) = (line for line in output.splitlines() if module in line)
+        assert line.startswith(f"zmon: the package works without its C module {module}, which was not built: ")
 
 
 def test_pure_package_has_no_extension(tmp_path):
@@ -50,9 +64,9 @@ def test_pure_package_has_no_extension(tmp_path):
 
 
 @needs_compiler
-def test_extension_of_another_version_is_not_used(tmp_path):
+def test_extension_of_another_version_is_not_used(compiled, tmp_path):
     """For example after an update of a checkout that was not installed again."""
-    built(tmp_path)
+    shutil.copytree(compiled[0] / "lib", tmp_path / "lib")
     classes = tmp_path / "lib/zmon/probe/edge/classes.py"
     classes.write_text(classes.read_text().replace('"boundary_bytes"', '"boundary_size"'))
     script = "from zmon.probe import edge; print(edge.CHOSEN.name)"

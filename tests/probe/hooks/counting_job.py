@@ -138,7 +138,7 @@ def main():
     with zmon.step():
         pass
     dist.destroy_process_group()
-    (OUT / f"counted-{RANK}.json").write_text(json.dumps({"counted": counted, **extras}))
+    (OUT / f"noted-{RANK}.json").write_text(json.dumps({"counted": counted, **extras}))
 
 
 main()

@@ -34,7 +34,7 @@ def flights():
     return trace.get("entries", [])
 
 
-def scenario(work):
+def scenario(name, work):
     """Run a function as a step, and store the collectives that the flight recorder recorded during the step."""
     before, dropped = len(flights()), probe.current.ledger.dropped
     with zmon.step():
@@ -46,20 +46,8 @@ def scenario(work):
             entry["input_sizes"], entry["input_dtypes"], strict=True))  # fmt: skip
         count, total = recorded.get(op, (0, 0))
         recorded[op] = [count + 1, total + num_bytes * (2 if op == "all_gather" else 1)]  # received from two ranks
-    results[work.__name__] = {"recorded": recorded, "dropped": probe.current.ledger.dropped - dropped, **extra}
+    results[name] = {"recorded": recorded, "dropped": probe.current.ledger.dropped - dropped, **extra}
     assert not ddp._groups
-
-
-def plain():
-    train(small(net()))
-
-
-def buffers():
-    train(small(net(buffers=True)))
-
-
-def two_types():
-    train(small(nn.Sequential(net(), nn.Linear(1, 1)).to(torch.float64)), x=X.double())
 
 
 def accumulated():
@@ -70,32 +58,14 @@ def accumulated():
         train(module, 1)
 
 
-def find_unused():
-    train(small(Half(), find_unused_parameters=True))
-
-
-def static_graph():
-    train(small(net(), static_graph=True), 5)
-
-
-def bucket_view():
-    train(small(net(), gradient_as_bucket_view=True))
-
-
 def built_in_hook():
     module = small(net())
     module._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
     train(module)
 
 
-def own_hook():
-    module = small(net(), find_unused_parameters=True)
-    module.register_comm_hook(None, fp16_compress_hook)
-    train(module)
-
-
-def own_hook_static_graph():
-    module = small(net(), static_graph=True)
+def own_hook(**options):
+    module = small(net(), **options)
     module.register_comm_hook(None, fp16_compress_hook)
     train(module)
 
@@ -105,14 +75,6 @@ def gan():
     for _ in range(3):
         critic(generator(X).detach()).sum().backward()
         critic(generator(X)).sum().backward()
-
-
-def sub_group():
-    train(small(net(), process_group=dist.new_group([0, 1])))
-
-
-def checkpointed():
-    train(small(Layers()), x=X.clone().requires_grad_())
 
 
 def retained_graph():
@@ -145,20 +107,9 @@ def second_derivatives():
     X.requires_grad_(False)
 
 
-def joined():
-    module = small(net(buffers=True), find_unused_parameters=False)
+def joined(module):
     with module.join():
         train(module, 3 + 2 * RANK)
-
-
-def joined_with_unused():
-    module = small(net(), find_unused_parameters=True)
-    with module.join():
-        train(module, 3 + 2 * RANK)
-
-
-def sparse():
-    train(small(Table()), x=torch.tensor([1, 2 + RANK]))
 
 
 def in_two_parts():
@@ -189,10 +140,6 @@ def raising():
     return {"errors": errors, "in op": probe.current._in_op}
 
 
-def late_peer():
-    return ddp_settled.wait_for_peer(small(net()))
-
-
 def copied():
     module = small(net())
     train(module)
@@ -201,10 +148,6 @@ def copied():
     gone = [weakref.ref(module), weakref.ref(other)]
     del module, other
     return {"still alive": [ref() is not None for ref in gone], "reducers": len(reducer.reducers)}
-
-
-def unpickled():
-    train(pickle.loads(PICKLED))
 
 
 def compiling():
@@ -221,6 +164,23 @@ def compiled():
     return {"graph breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
 
 
+ONE_LINE = {
+    "plain": lambda: train(small(net())),
+    "buffers": lambda: train(small(net(buffers=True))),
+    "two_types": lambda: train(small(nn.Sequential(net(), nn.Linear(1, 1)).to(torch.float64)), x=X.double()),
+    "find_unused": lambda: train(small(Half(), find_unused_parameters=True)),
+    "static_graph": lambda: train(small(net(), static_graph=True), 5),
+    "bucket_view": lambda: train(small(net(), gradient_as_bucket_view=True)),
+    "sub_group": lambda: train(small(net(), process_group=dist.new_group([0, 1]))),
+    "checkpointed": lambda: train(small(Layers()), x=X.clone().requires_grad_()),
+    "sparse": lambda: train(small(Table()), x=torch.tensor([1, 2 + RANK])),
+    "late_peer": lambda: ddp_settled.wait_for_peer(small(net())),
+    "unpickled": lambda: train(pickle.loads(PICKLED)),
+    "own_hook": lambda: own_hook(find_unused_parameters=True),
+    "own_hook_static_graph": lambda: own_hook(static_graph=True),
+    "joined": lambda: joined(small(net(buffers=True), find_unused_parameters=False)),
+    "joined_with_unused": lambda: joined(small(net(), find_unused_parameters=True)),
+}
 results = {}
 COMPILED = []
 PICKLED = b""
@@ -233,13 +193,8 @@ def main():
     ddp.install()
     dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
     PICKLED = pickle.dumps(small(net()))
-    for work in (
-        plain, buffers, two_types, accumulated, find_unused, static_graph, bucket_view, built_in_hook, own_hook,
-        own_hook_static_graph, gan, sub_group, checkpointed, retained_graph, several_roots, explicit_gradients,
-        second_derivatives, joined, joined_with_unused, sparse, in_two_parts, raising, late_peer, copied,
-        unpickled, *ddp_settled.ALL, compiling, compiled,
-    ):  # fmt: skip
-        scenario(work)
+    for name in os.environ["SCENARIOS"].split(","):
+        scenario(name, ONE_LINE.get(name) or globals().get(name) or getattr(ddp_settled, name))
         dist.barrier()
     dist.destroy_process_group()
     (OUT / f"noted-{RANK}.json").write_text(json.dumps(results))

@@ -38,18 +38,23 @@ def wait_for_peer(module):
     return {"peer": collective} if RANK == 1 else {}
 
 
-def settled():
-    """The C edge measures the passes of the only module from the fourth one on."""
-    module = small(net())
-    train(module, 8)
-    return {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
+def trained(steps=4, **options):
+    """Return a module after some passes. The C edge measures those of the only module from the fourth one on."""
+    module = small(net(), **options)
+    train(module, steps)
+    return module
+
+
+def settled(**options):
+    module = trained(8, **options)
+    noted = {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
+    del module  # it must live until here
+    return noted
 
 
 def settled_static_graph():
     """Only the first pass of a static graph reduces at its end."""
-    module = small(net(), static_graph=True)
-    train(module, 8)
-    return {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
+    return settled(static_graph=True)
 
 
 def settled_static_graph_with_unused():
@@ -62,8 +67,7 @@ def settled_static_graph_with_unused():
 
 
 def settled_accumulated():
-    module = small(net())
-    train(module)
+    module = trained()
     for _ in range(3):
         with module.no_sync():
             train(module, 2)
@@ -75,8 +79,7 @@ def settled_checkpointed():
 
 
 def settled_explicit_gradients():
-    module = small(net())
-    train(module)
+    module = trained()
     y = module(X.requires_grad_())
     torch.autograd.grad(y.sum(), X)
     X.requires_grad_(False)
@@ -85,16 +88,14 @@ def settled_explicit_gradients():
 
 def settled_hook():
     """A hook that compresses gradients is registered late."""
-    module = small(net())
-    train(module)
+    module = trained()
     module.register_comm_hook(None, fp16_compress_hook)
     train(module)
     return {"offered": simple_reducer._offered is not None}
 
 
 def settled_copied():
-    module = small(net())
-    train(module)
+    module = trained()
     other = copy.deepcopy(module)  # with the hook on its parameter, which must not count for the other module
     train(other)
     train(module)
@@ -118,8 +119,7 @@ def settled_released():
 
 
 def settled_joined():
-    module = small(net())
-    train(module)
+    module = trained()
     with module.join():
         train(module, 3 + 2 * RANK)
 
@@ -129,8 +129,7 @@ def settled_raising():
         raise ArithmeticError("in backward")
 
     errors = []
-    module = small(net())
-    train(module)
+    module = trained()
     y = module(X.clone().requires_grad_())
     y.register_hook(fail)
     try:
@@ -141,8 +140,7 @@ def settled_raising():
 
 
 def settled_late_peer():
-    module = small(net())
-    train(module)
+    module = trained()
     return wait_for_peer(module)
 
 
@@ -157,8 +155,7 @@ def settled_callback():
     def fail():
         raise ArithmeticError("in a callback")
 
-    module = small(net())
-    train(module)
+    module = trained()
     y = module(X)
     y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(fail))
     try:
@@ -170,8 +167,7 @@ def settled_callback():
 
 def settled_threads():
     """Another thread is in a backward pass of its own meanwhile."""
-    module = small(net())
-    train(module)
+    module = trained()
     inside, may_end = threading.Event(), threading.Event()
     x = torch.ones(3, requires_grad=True)
     y = x * 2
@@ -193,8 +189,7 @@ def settled_groups():
 
 def settled_unseen():
     """Between passes the group issues collectives that zmon does not see: it must not count them as reductions."""
-    module = small(net())
-    train(module)
+    module = trained()
     for _ in range(4):
         module.process_group.allreduce([torch.ones(1)]).wait()
         train(module, 1)
@@ -203,24 +198,3 @@ def settled_unseen():
         train(module, 1)
     train(module, 2)
     return {"unseen": 5}
-
-
-ALL = (
-    settled,
-    settled_static_graph,
-    settled_static_graph_with_unused,
-    settled_accumulated,
-    settled_checkpointed,
-    settled_explicit_gradients,
-    settled_hook,
-    settled_copied,
-    settled_released,
-    settled_joined,
-    settled_raising,
-    settled_late_peer,
-    settled_reentrant,
-    settled_callback,
-    settled_threads,
-    settled_groups,
-    settled_unseen,
-)

@@ -1,9 +1,20 @@
-"""The start of the scripts of these tests: a watched rank, a model, and functions that return its state."""
+"""Tables of scripts that run in a watched rank, each with the lines that it prints.
+
+    == each update is a step
+    for _ in range(5): train()
+    print(steps(), activity())
+    > 5 train
+
+Each script begins with `WATCHED`: a rank, a model, and functions that return the state of the rank.
+"""
 
 import textwrap
+from dataclasses import dataclass
+
+import pytest
 
 WATCHED = """
-import copy, gc, io, json, os, pickle, sys, time, warnings
+import copy, gc, io, json, os, pickle, sys, threading, time, warnings
 import torch, zmon
 from torch import nn
 from zmon import probe
@@ -30,6 +41,11 @@ def train(model=model):
     optimizer.zero_grad()
     model(batch).sum().backward()
     optimizer.step()
+
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
 """
 
 JOINED = """
@@ -47,15 +63,45 @@ def counts(op):
 """
 
 
+# The end of a process that has loaded torch takes longer than most scripts; other tests look at it.
+END = "\nsys.stdout.flush()\nos._exit(0)\n"
+
+
 def run_script(start_rank, script, joined=False, ranks=1, before=""):
     """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing."""
     whole = textwrap.dedent(before) + WATCHED + (JOINED if joined else "") + textwrap.dedent(script)
     if joined:
         whole += "\ndist.destroy_process_group()\n"
-    started = [start_rank(whole, number, ranks, GLOO_SOCKET_IFNAME="lo") for number in range(ranks)]
+    started = [start_rank(whole + END, number, ranks, GLOO_SOCKET_IFNAME="lo") for number in range(ranks)]
     for rank in started:
         code = rank.wait(40)
         assert code == 0, (code, rank.output)
     outputs = [rank.output.splitlines() for rank in started]
     assert not any(line.startswith("zmon:") for lines in outputs for line in lines), outputs
     return outputs if ranks > 1 else outputs[0]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A script, and the lines that each of its ranks must print."""
+
+    script: str
+    lines: list[str]
+    joined: bool
+    ranks: int
+
+    def check(self, start_rank):
+        """Run the script and compare what it prints."""
+        printed = run_script(start_rank, self.script, self.joined, self.ranks)
+        assert printed == (self.lines if self.ranks == 1 else [self.lines] * self.ranks), printed
+
+
+def cases(table, start="", joined=False, ranks=1):
+    """Return the cases of a table, as parameters of a test. All begin with the script `start`."""
+    parameters = []
+    for case in table.split("\n== ")[1:]:
+        name, *lines = case.strip().splitlines()
+        script = "\n".join(line for line in lines if not line.startswith("> "))
+        printed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+        parameters.append(pytest.param(Case(start + script, printed, joined, ranks), id=name))
+    return parameters

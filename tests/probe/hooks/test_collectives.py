@@ -1,17 +1,12 @@
 """Tests of the counts of every collective on two real ranks with gloo. They equal the counts made by hand."""
 
 import inspect
-import json
-import shutil
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from torch.distributed import distributed_c10d
 
-from tests.boxes import read_records, read_totals
-from zmon.box.reader import BoxReader
+from tests.probe.hooks.job import run_job
 from zmon.probe.hooks.describe import DESCRIBERS
 from zmon.schema.names import OPS
 
@@ -19,46 +14,7 @@ from zmon.schema.names import OPS
 @pytest.fixture(scope="module")
 def job(tmp_path_factory, torch_zygote):
     """Return the results of both ranks: their own counts, and the contents of their boxes."""
-    from tests.conftest import Rank
-
-    room = tmp_path_factory.mktemp("collectives")
-    script = shutil.copy(Path(__file__).with_name("counting_job.py"), room)
-    ranks = []
-    for number in range(2):
-        env = {
-            "ZMON_BOX_DIR": str(room / "boxes"), "ZMON_JOB_ID": "job", "RANK": str(number), "LOCAL_RANK": str(number),
-            "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo",
-        }  # fmt: skip
-        log = room / f"log-{number}"
-        log.touch()
-        ranks.append(
-            Rank(
-                torch_zygote,
-                torch_zygote.ask(run=str(script), env=env, log=str(log))["pid"],
-                log,
-                room / "boxes",
-                number,
-            )
-        )
-    results = []
-    try:
-        for rank in ranks:
-            assert rank.wait(60) == 0, rank.output
-            reader = BoxReader(rank.box)
-            noted = json.loads((room / f"counted-{rank.number}.json").read_text())
-            results.append(SimpleNamespace(
-                noted=noted, counted=noted["counted"], identity=reader.identity(), totals=read_totals(reader),
-                records=read_records(reader),
-                sequences={name: reader.sequences()[n] for n, (name, _) in reader.groups().items()},
-                sizes=dict(reader.groups().values()),
-            ))  # fmt: skip
-            reader.close()
-    finally:
-        for rank in ranks:
-            if rank.status is None:
-                rank.signal(9)
-                rank.wait()
-    return results
+    return run_job(torch_zygote, tmp_path_factory.mktemp("collectives"), "counting_job.py", 60)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -66,27 +22,19 @@ def job(tmp_path_factory, torch_zygote):
 def test_counts_and_bytes_equal_those_of_the_script(job, rank, op):
     measured = job[rank].totals.measures.ops.get(op)
     box = [measured.count, measured.sent_bytes, measured.received_bytes] if measured else [0, 0, 0]
-    assert box == job[rank].counted.get(op, [0, 0, 0])
+    assert box == job[rank].noted["counted"].get(op, [0, 0, 0])
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_every_valid_call_was_counted(job, rank):
-    """The only dropped call is an invalid call, which torch refuses as well."""
+def test_every_valid_call_was_counted_and_parts_sum_to_the_step(job, rank):
+    """The only dropped call is an invalid call, which torch refuses as well, and which is not in flight afterwards."""
     assert job[rank].noted["error"]
     assert job[rank].totals.dropped_records == 1
-
-
-def test_collective_that_raised_is_not_in_flight_afterwards(job):
-    assert [rank.noted["after error"] for rank in job] == [False, False]
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-def test_phases_and_collectives_sum_to_the_step(job, rank):
-    for record in job[rank].records:
-        assert record.measures.self_seconds + record.measures.exposed_seconds == pytest.approx(
-            record.duration, abs=1e-9
-        )
+    assert job[rank].noted["after error"] is False
     assert len(job[rank].records) == 3
+    for record in job[rank].records:
+        parts = record.measures.self_seconds + record.measures.exposed_seconds
+        assert parts == pytest.approx(record.duration, abs=1e-9)
 
 
 def test_box_shows_the_collective_in_which_a_rank_waits(job):

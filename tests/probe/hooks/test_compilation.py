@@ -1,52 +1,50 @@
 """Tests of the hook for torch's compiler. A compilation is an activity of its own, wherever it interrupts the rank."""
 
-from tests.probe.hooks.scripts import run_script
+import pytest
 
-BACKEND = """
-seen_activities = []
-def backend(graph, inputs):
-    seen_activities.append(activity())
-    return graph.forward
-def double(x):
-    return 2 * x
+from tests.probe.hooks.scripts import cases
+
+COMPILE = """
+def compile_now():
+    # Compile and call a new function; return the activity meanwhile, and that after it.
+    activities = []
+    def backend(graph, inputs):
+        activities.append(activity())
+        return graph.forward
+    torch._dynamo.reset()  # this also removes all callbacks that were registered with torch
+    torch.compile(lambda x: 2 * x, backend=backend)(batch)
+    return *activities, activity()
 """
 
-
-def test_compilation_in_training_is_compile_and_then_training_again(start_rank):
-    script = (
-        BACKEND
-        + """
+CASES = """
+== compilation returns to the activity that it interrupts
+print(*compile_now())
+> compile init
 train()
-torch.compile(double, backend=backend)(batch)
-print(seen_activities, activity())
+print(*compile_now())
+> compile train
 train()
 print(activity(), steps())
-"""
-    )
-    assert run_script(start_rank, script) == ["['compile'] train", "train 2"]
+> train 2
+print(*compile_now())
+> compile train
+with zmon.activity("eval"):
+    print(*compile_now())
+> compile eval
+print(activity())
+> train
 
-
-def test_compilation_before_the_first_step_returns_to_init(start_rank):
-    script = BACKEND + "torch.compile(double, backend=backend)(batch)\nprint(seen_activities, activity())"
-    assert run_script(start_rank, script) == ["['compile'] init"]
-
-
-def test_compilation_is_recognized_after_a_reset_of_the_compiler(start_rank):
-    """The reset removes all callbacks that were registered with torch."""
-    script = (
-        BACKEND
-        + """
+== first compilation of a rank that trains is recognized without a reset of the compiler
 train()
-torch._dynamo.reset()
-torch.compile(double, backend=backend)(batch)
-print(seen_activities, activity())
-"""
-    )
-    assert run_script(start_rank, script) == ["['compile'] train"]
+activities = []
+def backend(graph, inputs):
+    activities.append(activity())
+    return graph.forward
+torch.compile(lambda x: 2 * x, backend=backend)(batch)
+print(*activities, activity())
+> compile train
 
-
-def test_compilation_that_fails_returns_to_training(start_rank):
-    script = """
+== compilation that fails returns to training
 def broken(graph, inputs):
     raise ValueError("no such device")
 train()
@@ -54,32 +52,16 @@ try:
     torch.compile(lambda x: 2 * x, backend=broken)(batch)
 except torch._dynamo.exc.BackendCompilerFailed:
     print(activity())
-"""
-    assert run_script(start_rank, script) == ["train"]
+> train
 
-
-def test_phase_that_a_compilation_interrupts_continues_after_it(start_rank):
-    script = (
-        BACKEND
-        + """
+== phase that a compilation interrupts continues after it
 with zmon.step():
     zmon.phase("embedding")
-    torch.compile(double, backend=backend)(batch)
-    print(phase(), activity())
+    print(*compile_now(), phase())
+> compile train embedding
 """
-    )
-    assert run_script(start_rank, script) == ["embedding train"]
 
 
-def test_compilation_in_an_evaluation_returns_to_it(start_rank):
-    script = (
-        BACKEND
-        + """
-train()
-with zmon.activity("eval"):
-    torch.compile(double, backend=backend)(batch)
-    print(seen_activities, activity())
-print(activity())
-"""
-    )
-    assert run_script(start_rank, script) == ["['compile'] eval", "train"]
+@pytest.mark.parametrize("case", cases(CASES, COMPILE))
+def test_compilation(start_rank, case):
+    case.check(start_rank)

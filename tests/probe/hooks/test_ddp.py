@@ -1,14 +1,10 @@
 """Tests of the counts of DDP on two real ranks, compared with the flight recorder of torch for each way to train."""
 
-import json
-import shutil
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.boxes import read_records
-from zmon.box.reader import BoxReader
+from tests.probe.hooks.job import run_job
 
 pytestmark = pytest.mark.e2e  # the fixture `ranks` starts ranks
 SAME = (
@@ -22,47 +18,27 @@ SAME = (
 )  # fmt: skip
 
 
+OTHERS = ("sparse", "in_two_parts", "settled_unseen", "compiling")
+
+
 @pytest.fixture(
     scope="module",
     params=["torch_zygote", pytest.param("torch_zygote_of_python_edge", marks=pytest.mark.slow)],
     ids=["default edge", "Python edge"],
 )
 def ranks(request, tmp_path_factory):
-    """Return the results of the script and the record of its step, by rank and scenario."""
-    from tests.conftest import Rank
-
+    """Return what each scenario noted, and the record of its step, by rank and scenario."""
+    *scenarios, last = SAME
+    names = ",".join((*scenarios, *OTHERS, last))  # the last one needs what was compiled
     zygote = request.getfixturevalue(request.param)
-    room = tmp_path_factory.mktemp("ddp")
-    script = shutil.copy(Path(__file__).with_name("ddp_job.py"), room)
-    started = []
-    for number in range(2):
-        env = {
-            "ZMON_BOX_DIR": str(room / "boxes"), "ZMON_JOB_ID": "job", "RANK": str(number), "LOCAL_RANK": str(number),
-            "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GLOO_SOCKET_IFNAME": "lo", "TORCH_FR_BUFFER_SIZE": "5000",
-        }  # fmt: skip
-        log = room / f"log-{number}"
-        log.touch()
-        pid = zygote.ask(run=str(script), env=env, log=str(log))["pid"]
-        started.append(Rank(zygote, pid, log, room / "boxes", number))
-    results = []
-    try:
-        for rank in started:
-            assert rank.wait(120) == 0, rank.output
-            noted = json.loads((room / f"noted-{rank.number}.json").read_text())
-            reader = BoxReader(rank.box)
-            records = read_records(reader)
-            reader.close()
-            assert len(records) == len(noted)
-            results.append({
-                name: SimpleNamespace(record=record, **values)
-                for (name, values), record in zip(noted.items(), records, strict=True)
-            } | {"output": rank.output})  # fmt: skip
-    finally:
-        for rank in started:
-            if rank.status is None:
-                rank.signal(9)
-                rank.wait()
-    return results
+    results = run_job(
+        zygote, tmp_path_factory.mktemp("ddp"), "ddp_job.py", 120, SCENARIOS=names, TORCH_FR_BUFFER_SIZE="5000"
+    )
+    return [
+        {name: SimpleNamespace(record=record, **values)
+         for (name, values), record in zip(rank.noted.items(), rank.records, strict=True)} | {"output": rank.output}
+        for rank in results
+    ]  # fmt: skip
 
 
 def measured_counts(scenario):

@@ -4,9 +4,14 @@ import os
 import subprocess
 import sys
 
-from tests.probe.hooks.scripts import run_script
+import pytest
+
+from tests.probe.hooks.scripts import cases, run_script
 
 STEPS = """
+from torch.utils._python_dispatch import _get_current_dispatch_mode as mode
+from torch.utils.flop_counter import FlopCounterMode
+
 def run(step, number=20):
     for _ in range(number):
         step()
@@ -15,261 +20,314 @@ def counted():
     identity = probe._identity
     return identity.flops_source, timeline.ledger.counted_flops, identity.flops_dtypes, identity.uncounted
 
-def trainer_of(net, inputs):
-    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+def stepper(loss, parameters):
+    # A step that computes this loss.
+    optimizer = torch.optim.SGD(parameters, 0.01)
     def step():
         optimizer.zero_grad()
-        net(inputs).float().sum().backward()
+        loss().backward()
         optimizer.step()
     return step
+
+def trainer_of(net, inputs):
+    return stepper(lambda: net(inputs).float().sum(), net.parameters())
+
+net, ones = nn.Linear(8, 8), torch.ones(2, 8)
+small_step = trainer_of(net, ones)  # 2 · 2 · 8 · 8 operations in forward and as many in backward: 512
+
+called = []
+def backend(graph, inputs):
+    def call(*args):
+        called.append(1)
+        return graph.forward(*args)
+    return call
 """
 
-
-def test_operations_of_a_cnn_are_those_of_the_count_by_hand(start_rank):
-    """The input needs no gradient, so the first convolution has one product in backward."""
-    script = """
-net = nn.Sequential(
+CASES = """
+== operations of a CNN are those of the count by hand
+# The input needs no gradient, so the first convolution has one product in backward.
+cnn = nn.Sequential(
     nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, padding=2, dilation=2, groups=4),
     nn.ConvTranspose2d(16, 4, 2, stride=2), nn.Flatten(), nn.Linear(4 * 16 * 16, 10),
 )
-run(trainer_of(net, torch.randn(5, 3, 16, 16)))
+run(trainer_of(cnn, torch.randn(5, 3, 16, 16)))
 first = 2 * 5 * 8 * 8 * 8 * 3 * 3 * 3
 second = 2 * 5 * 8 * 8 * 16 * 2 * 3 * 3
 transposed = 2 * 5 * 8 * 8 * 16 * 4 * 2 * 2
 linear = 2 * 5 * 1024 * 10
-print(counted() == ("counted", 2 * first + 3 * (second + transposed + linear), {"float32": 1.0}, ""), *counted())
-"""
-    (line,) = run_script(start_rank, STEPS + script)
-    assert line.startswith("True"), line
+source, flops, dtypes, uncounted = counted()
+print(source, flops - (2 * first + 3 * (second + transposed + linear)), dtypes, repr(uncounted))
+> counted 0 {'float32': 1.0} ''
 
-
-def test_operations_of_a_transformer_are_within_one_percent_of_the_count_by_hand(start_rank):
-    """A layer has 8 · D² weights in attention and feed-forward of width 2 · D, and two products of S × S scores."""
-    script = """
+== operations of a transformer are within one percent of the count by hand
+# A layer has 8 · D² weights in attention and feed-forward of width 2 · D, and two products of S × S scores.
 B, S, D, H, LAYERS = 3, 32, 64, 4, 2
 layer = lambda: nn.TransformerEncoderLayer(D, H, 2 * D, dropout=0.0, batch_first=True)
-net = nn.Sequential(nn.Linear(D, D), *[layer() for _ in range(LAYERS)])
-run(trainer_of(net, torch.randn(B, S, D)))
+transformer = nn.Sequential(nn.Linear(D, D), *[layer() for _ in range(LAYERS)])
+run(trainer_of(transformer, torch.randn(B, S, D)))
 weights = 2 * B * S * 8 * D * D
 scores = 2 * 2 * B * S * S * D
 by_hand = LAYERS * (3 * weights + 3 * scores) + 2 * 2 * B * S * D * D
 fused = LAYERS * scores // 2  # the kernel for CPUs computes the scores again in backward
 source, flops, dtypes, uncounted = counted()
-print(source, dtypes, abs(flops / by_hand - 1) < 0.01 or abs(flops / (by_hand + fused) - 1) < 0.01, flops, by_hand)
-"""
-    (line,) = run_script(start_rank, STEPS + script)
-    assert line.startswith("counted {'float32': 1.0} True"), line
+print(source, dtypes, min(abs(flops / by_hand - 1), abs(flops / (by_hand + fused) - 1)) < 0.01)
+> counted {'float32': 1.0} True
 
-
-def test_narrow_dtypes_have_their_share(start_rank):
-    script = """
-net = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-inputs = torch.randn(8, 64)
-def step():
-    optimizer.zero_grad()
+== narrow dtypes have their share
+layers, inputs = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64)), torch.randn(8, 64)
+def loss():
     with torch.autocast("cpu", torch.bfloat16):
-        hidden = net[0](inputs)
-    net[1](hidden.float()).sum().backward()
-    optimizer.step()
-run(step)
+        hidden = layers[0](inputs)
+    return layers[1](hidden.float()).sum()
+run(stepper(loss, layers.parameters()))
 source, flops, dtypes, _ = counted()
 print(source, flops == 5 * 2 * 8 * 64 * 64, {name: round(share, 6) for name, share in dtypes.items()})
-"""
-    assert run_script(start_rank, STEPS + script) == ["counted True {'bfloat16': 0.4, 'float32': 0.6}"]
+> counted True {'bfloat16': 0.4, 'float32': 0.6}
 
-
-def test_compiled_job_keeps_its_compiled_functions_and_must_declare(start_rank):
-    """A function that ran in a dispatch mode would never be compiled again."""
-    script = """
+== compiled job keeps its compiled functions and must declare
+# A function that ran in a dispatch mode would never be compiled again.
 from torch._dynamo.utils import counters
-net = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 8))
-runs = []
-def backend(graph, inputs):
-    def call(*args):
-        runs.append(1)
-        return graph.forward(*args)
-    return call
-step = trainer_of(torch.compile(net, backend=backend), torch.randn(16, 64))
+step = trainer_of(torch.compile(nn.Sequential(net, nn.ReLU(), nn.Linear(8, 8)), backend=backend), ones)
 run(step, 3)
-before = counters["stats"]["unique_graphs"], len(runs)
+print(counters["stats"]["unique_graphs"], len(called))
+> 1 3
 run(step, 10)
-print(before, counters["stats"]["unique_graphs"], len(runs))
+print(counters["stats"]["unique_graphs"], len(called))
+> 1 13
 print(counted()[0] == "", counted()[3])
-"""
-    expected = ["(1, 3) 1 13", "True torch compiles this job: it must declare its operations with zmon.work(flops=…)"]
-    assert run_script(start_rank, STEPS + script) == expected
+> True torch compiles this job: it must declare its operations with zmon.work(flops=…)
 
-
-def test_function_that_the_counted_step_ran_can_be_compiled_later(start_rank):
-    script = """
+== function that the counted step ran can be compiled later
 def product(x, w):
     return torch.relu(x @ w)
-weight = nn.Parameter(torch.randn(8, 8))
-optimizer = torch.optim.SGD([weight], 0.01)
-inputs = torch.randn(4, 8)
-function = [product]
-def step():
-    optimizer.zero_grad()
-    function[0](inputs, weight).sum().backward()
-    optimizer.step()
+function, weight = [product], nn.Parameter(torch.randn(8, 8))
+step = stepper(lambda: function[0](ones, weight).sum(), [weight])
 run(step, 18)
-compilations = []
-def backend(graph, inputs):
-    compilations.append(graph)
-    return graph.forward
 function[0] = torch.compile(product, backend=backend)
 run(step, 3)
-print(counted()[0], len(compilations))
-"""
-    assert run_script(start_rank, STEPS + script) == ["counted 1"]
+print(counted()[0], len(called))
+> counted 3
 
+== function that is compiled in the counted step stays compiled
+function = [net]
+step = stepper(lambda: function[0](ones).sum(), net.parameters())
+run(step, 3)
+function[0] = torch.compile(net, backend=backend)
+run(step, 5)
+print(len(called), counted()[0] == "", counted()[3])
+> 5 True torch compiles this job: it must declare its operations with zmon.work(flops=…)
 
-def test_count_is_withheld_if_a_library_does_much_of_the_step(start_rank):
-    script = """
+== count is withheld if a library does much of the step
 library = torch.library.Library("mine", "FRAGMENT")
 library.define("slow(Tensor x) -> Tensor")
 def slow(x):
     time.sleep(0.02)
     return x.clone()
 library.impl("slow", slow, "CompositeExplicitAutograd")
-net = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-def step():
-    optimizer.zero_grad()
-    torch.ops.mine.slow(torch.ones(2, 8))
-    net(torch.ones(2, 8)).sum().backward()
-    optimizer.step()
-run(step)
+def loss():
+    torch.ops.mine.slow(ones)
+    return net(ones).sum()
+run(stepper(loss, net.parameters()))
 source, flops, _, uncounted = counted()
 print(repr(source), flops, uncounted.partition("% ")[2])
-"""
-    expected = "'' 0 of a step is in operations that zmon cannot count: mine::slow"
-    assert run_script(start_rank, STEPS + script) == [expected]
+> '' 0 of a step is in operations that zmon cannot count: mine::slow
 
-
-def test_job_that_declares_its_operations_is_not_counted(start_rank):
-    script = """
+== job that declares its operations is not counted
 def step():
     train()
     zmon.work(flops=1000, dtype="float32")
 run(step)
 print(*counted()[:3])
-"""
-    assert run_script(start_rank, STEPS + script) == ["declared 0 {'float32': 1.0}"]
+> declared 0 {'float32': 1.0}
 
+== evaluation in the step delays the count
+run(small_step, 3)
+with zmon.activity("eval"):
+    net(ones)
+run(small_step)
+print(counted())
+> ('counted', 512, {'float32': 1.0}, '')
 
-def test_evaluation_in_the_step_delays_the_count(start_rank):
-    script = """
-net = nn.Linear(8, 8)
-step = trainer_of(net, torch.ones(2, 8))
-for number in range(1, 21):
-    if number == 4:
-        with zmon.activity("eval"):
-            net(torch.ones(2, 8))
-    step()
-print(counted()[:2] == ("counted", 2 * 2 * 2 * 8 * 8), *counted())
-"""
-    (line,) = run_script(start_rank, STEPS + script)
-    assert line.startswith("True"), line
-
-
-def test_job_that_profiles_itself_sees_all_its_calls(start_rank):
-    script = """
-step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
+== job that profiles itself sees all its calls
+# A call that is dispatched again has two events.
 os.environ["KINETO_LOG_LEVEL"] = "99"
 with torch.profiler.profile() as own:
-    run(step, 10)
-print(counted()[0], len([e for e in own.events() if e.name == "aten::addmm"]))
-"""
-    source, number = run_script(start_rank, STEPS + script)[-1].split()
-    assert source == "counted"
-    assert int(number) >= 10  # a call that is dispatched again has two events
+    run(small_step, 10)
+print(counted()[0], len([e for e in own.events() if e.name == "aten::addmm"]) >= 10)
+> counted True
 
-
-def test_mode_of_the_job_that_begins_in_the_counted_step_delays_the_count(start_rank):
-    script = """
-from torch.utils.flop_counter import FlopCounterMode
-step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-run(step, 3)
+== mode of the job that begins in the counted step delays the count
+run(small_step, 3)
 with FlopCounterMode(display=False) as own:
-    run(step, 1)
+    run(small_step, 1)
 print(counted()[0] == "", own.get_total_flops())
-run(step, 4)
-from torch.utils._python_dispatch import _get_current_dispatch_mode
-print(*counted()[:2], _get_current_dispatch_mode())
+> True 512
+run(small_step, 4)
+print(*counted()[:2], mode())
+> counted 512 None
+
+== mode of the job that ends late keeps no mode of zmon
+run(small_step, 3)
+with FlopCounterMode(display=False):
+    run(small_step, 9)
+run(small_step, 2)
+print(mode(), timeline.ledger.steps)
+> None 14
+
+== process that forks in the counted step is counted later
+# A loader worker would inherit the mode, and all its work would be slow.
+run(small_step, 3)
+print(mode() is not None)
+> True
+worker = os.fork()
+if not worker:
+    os._exit(mode() is not None)
+print(os.waitpid(worker, 0)[1])
+> 0
+run(small_step, 2)
+print(*counted()[:2], mode())
+> counted 512 None
+
+== job that trains in another thread is counted
+in_thread(lambda: run(small_step))
+print(counted()[0])
+> counted
+
+== forward in another thread is not left out
+# torch.nn.DataParallel computes so.
+def loss():
+    losses = []
+    in_thread(lambda: losses.append(net(ones).sum()))
+    return losses[0]
+run(stepper(loss, net.parameters()))
+print(counted()[:2], counted()[3])
+> ('', 0) none of the steps 4 to 8 could be counted as a whole
+
+== counted step is over before training has a lease of its own
+# The counted step takes longer, which must be no stall.
+from zmon.job.lease import Leases
+from zmon.probe.hooks.flops import FIRST_STEP
+run(small_step, FIRST_STEP)
+print(counted()[0], FIRST_STEP < Leases().learned_after_steps)
+> counted True
+
+== products of nested tensors are told as uncounted
+# They have no shape that could be read.
+warnings.simplefilter("ignore")
+weight = torch.ones(8, 8, requires_grad=True)
+nested = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)])
+def step():
+    with zmon.step():
+        nn.functional.linear(nested, weight).to_padded_tensor(0.0).sum().backward()
+run(step, 6)
+print(timeline.ledger.steps, counted()[0] == "")
+> 6 True
+print("operations that zmon cannot count: aten::linear" in counted()[3])
+> True
+
+== products of sparse matrices are not counted as dense
+warnings.simplefilter("ignore")
+matrix, weight = torch.eye(200).to_sparse_csr(), nn.Parameter(torch.ones(200, 64))
+run(stepper(lambda: (matrix @ weight).sum(), [weight]), 6)
+print(timeline.ledger.counted_flops, "aten::" in counted()[3])
+> 0 True
+
+== step that fails and is tried again is not counted twice
+def step(fails):
+    with zmon.step():
+        small_step()
+        if fails:
+            raise MemoryError
+for number in range(1, 10):
+    if number == 4:
+        try:
+            step(True)
+        except MemoryError:
+            pass
+    step(False)
+print(counted()[:2])
+> ('counted', 512)
+
+== tracing in the counted step works and does not count
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+def step():
+    with FakeTensorMode() as fake:
+        (torch.empty(4, 4) @ fake.from_tensor(torch.ones(4, 4))).sum()
+    make_fx(lambda a: (a @ a).sum(), tracing_mode="fake")(torch.ones(4, 4))
+    torch.ones(9, 9, device="meta") @ torch.ones(9, 9, device="meta")
+    small_step()
+run(step, 6)
+print(counted()[:2])
+> ('counted', 512)
+
+== higher order operator in the counted step works and is told
+from torch._higher_order_ops.out_dtype import out_dtype
+def step():
+    integers = torch.ones(4, 4, dtype=torch.int8)
+    out_dtype(torch.ops.aten.mm.default, torch.int32, integers, integers)
+    small_step()
+run(step, 6)
+print("higher_order::out_dtype" in counted()[3])
+> True
+
+== step that the device does late is the fourth of the host
+# With times of the device, boundaries are written some steps later.
+from zmon.probe.device_time import DeviceTime
+done, now = [0], [0]
+class Event:
+    def record(self):
+        now[0] += 1
+        self.time = now[0]
+    def query(self):
+        return self.time <= done[0]
+    def elapsed_time(self, end):
+        return float(end.time - self.time)
+timeline.make_device_time = lambda: DeviceTime(Event, lambda: True)
+for number in range(1, 14):
+    before = now[0]
+    with zmon.step():
+        zmon.phase("forward")
+        if number == 4:
+            with zmon.activity("eval"):
+                for _ in range(5):
+                    net(ones)
+            zmon.phase("forward")
+        small_step()
+        zmon.phase("optimizer")
+    done[0] = before  # one step behind
+print(timeline.device is not None, counted()[:2])
+> True ('counted', 512)
 """
-    assert run_script(start_rank, STEPS + script) == ["True 512", "counted 512 None"]
 
-
-def test_local_shapes_of_a_distributed_tensor_count(start_rank):
-    """A DTensor has the shape of the whole; a rank multiplies its part."""
-    script = """
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+JOINED = """
+== local shapes of a distributed tensor count
+# A DTensor has the shape of the whole; a rank multiplies its part.
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.device_mesh import init_device_mesh
+warnings.simplefilter("ignore")
 mesh = init_device_mesh("cpu", (2,))
 weight = nn.Parameter(distribute_tensor(torch.ones(8, 6), mesh, [Shard(1)]))
 inputs = distribute_tensor(torch.ones(4, 8), mesh, [Replicate()])
-optimizer = torch.optim.SGD([weight], 0.01)
-def step():
-    optimizer.zero_grad()
-    (inputs @ weight).to_local().sum().backward()
-    optimizer.step()
-run(step, 6)
-print(counted()[1])
+run(stepper(lambda: (inputs @ weight).to_local().sum(), [weight]), 6)
+print(counted()[1] == 2 * 2 * 4 * 8 * 3)
+> True
 """
-    lines = run_script(start_rank, STEPS + script, joined=True, ranks=2)
-    assert [of_rank[-1] for of_rank in lines] == [str(2 * 2 * 4 * 8 * 3)] * 2
+
+
+@pytest.mark.parametrize("case", [*cases(CASES, STEPS), *cases(JOINED, STEPS, joined=True, ranks=2)])
+def test_count(start_rank, case):
+    case.check(start_rank)
 
 
 def test_no_step_is_counted_with_zmon_flops_off(start_rank):
-    script = "run(trainer_of(nn.Linear(8, 8), torch.ones(2, 8)))\nprint(counted())"
+    script = "run(small_step)\nprint(counted())"
     before = 'import os\nos.environ["ZMON_FLOPS"] = "off"\n'
     assert run_script(start_rank, STEPS + script, before=before) == ["('', 0, {}, '')"]
 
 
-def test_process_that_forks_in_the_counted_step_is_counted_later(start_rank):
-    """A loader worker would inherit the mode, and all its work would be slow."""
-    script = """
-from torch.utils._python_dispatch import _get_current_dispatch_mode
-step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-run(step, 3)
-print(_get_current_dispatch_mode() is not None)
-worker = os.fork()
-if not worker:
-    os._exit(_get_current_dispatch_mode() is not None)
-print(os.waitpid(worker, 0)[1])
-run(step, 2)
-print(counted()[:2] == ("counted", 2 * 2 * 2 * 8 * 8), _get_current_dispatch_mode())
-"""
-    assert run_script(start_rank, STEPS + script) == ["True", "0", "True None"]
-
-
-def test_job_that_trains_in_another_thread_is_counted(start_rank):
-    script = """
-import threading
-thread = threading.Thread(target=run, args=[trainer_of(nn.Linear(8, 8), torch.ones(2, 8))])
-thread.start()
-thread.join()
-print(counted()[0])
-"""
-    assert run_script(start_rank, STEPS + script) == ["counted"]
-
-
-def test_counted_step_is_over_before_training_has_a_lease_of_its_own(start_rank):
-    """The counted step takes longer, which must be no stall."""
-    script = """
-from zmon.job.lease import Leases
-from zmon.probe.hooks.flops import FIRST_STEP
-step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-run(step, FIRST_STEP)
-print(counted()[0], FIRST_STEP < Leases().learned_after_steps)
-"""
-    assert run_script(start_rank, STEPS + script) == ["counted True"]
-
-
 def test_job_that_never_compiles_does_not_import_the_compiler(tmp_path):
-    """To import it takes a second or more, and the user may not be allowed to read its files."""
+    """The import of the compiler takes a second or more, and the user may not be allowed to read its files."""
     script = """
 import sys, torch, zmon
 assert zmon.attach("tiny")
@@ -283,179 +341,3 @@ print(probe._identity.flops_source, "torch._dynamo" in sys.modules)
     env = {**os.environ, "ZMON_BOX_DIR": str(tmp_path), "RANK": "0", "WORLD_SIZE": "1"}
     ended = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=60)
     assert ended.stdout == "counted False\n", ended
-
-
-def test_function_that_is_compiled_in_the_counted_step_stays_compiled(start_rank):
-    script = """
-calls = []
-def backend(graph, inputs):
-    def call(*args):
-        calls.append(1)
-        return graph.forward(*args)
-    return call
-net = nn.Linear(8, 8)
-function = [net]
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-def step():
-    optimizer.zero_grad()
-    function[0](torch.ones(2, 8)).sum().backward()
-    optimizer.step()
-run(step, 3)
-function[0] = torch.compile(net, backend=backend)
-run(step, 5)
-print(len(calls), counted()[0] == "", counted()[3])
-"""
-    expected = "5 True torch compiles this job: it must declare its operations with zmon.work(flops=…)"
-    assert run_script(start_rank, STEPS + script) == [expected]
-
-
-def test_products_of_nested_tensors_are_told_as_uncounted(start_rank):
-    """They have no shape that could be read."""
-    script = """
-import warnings
-warnings.simplefilter("ignore")
-weight = torch.ones(8, 8, requires_grad=True)
-nested = torch.nested.nested_tensor([torch.ones(2, 8), torch.ones(3, 8)])
-def step():
-    with zmon.step():
-        nn.functional.linear(nested, weight).to_padded_tensor(0.0).sum().backward()
-run(step, 6)
-print(timeline.ledger.steps, counted()[0] == "", counted()[3])
-"""
-    (line,) = run_script(start_rank, STEPS + script)
-    assert line.startswith("6 True "), line
-    assert "operations that zmon cannot count: aten::linear" in line
-
-
-def test_step_that_fails_and_is_tried_again_is_not_counted_twice(start_rank):
-    script = """
-train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-def step(fails):
-    with zmon.step():
-        train()
-        if fails:
-            raise MemoryError
-for number in range(1, 10):
-    if number == 4:
-        try:
-            step(True)
-        except MemoryError:
-            pass
-    step(False)
-print(counted()[:2])
-"""
-    assert run_script(start_rank, STEPS + script) == ["('counted', 512)"]
-
-
-def test_forward_in_another_thread_is_not_left_out(start_rank):
-    """torch.nn.DataParallel computes so."""
-    script = """
-import threading
-net = nn.Linear(8, 8)
-optimizer = torch.optim.SGD(net.parameters(), 0.01)
-def step():
-    optimizer.zero_grad()
-    losses = []
-    thread = threading.Thread(target=lambda: losses.append(net(torch.ones(2, 8)).sum()))
-    thread.start()
-    thread.join()
-    losses[0].backward()
-    optimizer.step()
-run(step)
-print(counted()[:2], counted()[3])
-"""
-    expected = "('', 0) none of the steps 4 to 8 could be counted as a whole"
-    assert run_script(start_rank, STEPS + script) == [expected]
-
-
-def test_mode_of_the_job_that_ends_late_keeps_no_mode_of_zmon(start_rank):
-    script = """
-from torch.utils.flop_counter import FlopCounterMode
-from torch.utils._python_dispatch import _get_current_dispatch_mode
-step = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-run(step, 3)
-with FlopCounterMode(display=False):
-    run(step, 9)
-run(step, 2)
-print(_get_current_dispatch_mode(), timeline.ledger.steps)
-"""
-    assert run_script(start_rank, STEPS + script) == ["None 14"]
-
-
-def test_tracing_in_the_counted_step_works_and_does_not_count(start_rank):
-    script = """
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
-train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-def step():
-    with FakeTensorMode() as fake:
-        (torch.empty(4, 4) @ fake.from_tensor(torch.ones(4, 4))).sum()
-    make_fx(lambda a: (a @ a).sum(), tracing_mode="fake")(torch.ones(4, 4))
-    torch.ones(9, 9, device="meta") @ torch.ones(9, 9, device="meta")
-    train()
-run(step, 6)
-print(counted()[:2])
-"""
-    assert run_script(start_rank, STEPS + script) == ["('counted', 512)"]
-
-
-def test_higher_order_operator_in_the_counted_step_works_and_is_told(start_rank):
-    script = """
-from torch._higher_order_ops.out_dtype import out_dtype
-train = trainer_of(nn.Linear(8, 8), torch.ones(2, 8))
-def step():
-    ones = torch.ones(4, 4, dtype=torch.int8)
-    out_dtype(torch.ops.aten.mm.default, torch.int32, ones, ones)
-    train()
-run(step, 6)
-print("higher_order::out_dtype" in counted()[3])
-"""
-    assert run_script(start_rank, STEPS + script) == ["True"]
-
-
-def test_products_of_sparse_matrices_are_not_counted_as_dense(start_rank):
-    script = """
-matrix = torch.eye(200).to_sparse_csr()
-weight = nn.Parameter(torch.ones(200, 64))
-optimizer = torch.optim.SGD([weight], 0.01)
-def step():
-    optimizer.zero_grad()
-    (matrix @ weight).sum().backward()
-    optimizer.step()
-run(step, 6)
-print(timeline.ledger.counted_flops, "aten::" in counted()[3])
-"""
-    assert run_script(start_rank, STEPS + script)[-1] == "0 True"
-
-
-def test_step_that_the_device_does_late_is_the_fourth_of_the_host(start_rank):
-    """With times of the device, boundaries are written some steps later."""
-    script = """
-from zmon.probe.device_time import DeviceTime
-done, now = [0], [0]
-class Event:
-    def record(self):
-        now[0] += 1
-        self.time = now[0]
-    def query(self):
-        return self.time <= done[0]
-    def elapsed_time(self, end):
-        return float(end.time - self.time)
-timeline.make_device_time = lambda: DeviceTime(Event, lambda: True)
-net = nn.Linear(8, 8)
-train = trainer_of(net, torch.ones(2, 8))
-for number in range(1, 14):
-    before = now[0]
-    with zmon.step():
-        zmon.phase("forward")
-        if number == 4:
-            with zmon.activity("eval"):
-                for _ in range(5):
-                    net(torch.ones(2, 8))
-            zmon.phase("forward")
-        train()
-        zmon.phase("optimizer")
-    done[0] = before  # one step behind
-print(timeline.device is not None, counted()[:2])
-"""
-    assert run_script(start_rank, STEPS + script) == ["True ('counted', 512)"]

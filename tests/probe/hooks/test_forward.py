@@ -1,8 +1,11 @@
 """Tests of the forward phase and of the samples in jobs that load no batches with DataLoader."""
 
-from tests.probe.hooks.scripts import run_script
+import pytest
+
+from tests.probe.hooks.scripts import cases
 
 LOOP = """
+from torch.utils.data import DataLoader
 from zmon.probe.hooks import forward
 def sources():
     return timeline.ledger.samples.source, timeline.ledger._amounts[0]
@@ -47,23 +50,8 @@ class Pipeline:  # torchrec.TrainPipelineSparseDist: batches come from an iterat
 """
 
 
-def test_call_of_an_engine_is_the_forward_phase(start_rank):
-    script = """
-engine = Engine(model)
-after = []
-for _ in range(5):
-    loss = engine(batch).sum()
-    engine.backward(loss)
-    after.append(phase())
-    engine.step()
-print(phases, after, len(forward._hooks), forward._searches, *sources())
-print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
-"""
-    expected = f"{['other'] * 2 + ['forward'] * 3} {['other'] * 5} 1 1 model 12"
-    assert run_script(start_rank, LOOP + ENGINE + script) == [expected, "0 5 True"]
-
-
 DDP = """
+import inspect
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -73,109 +61,17 @@ train.__defaults__ = (model,)
 """
 
 
-def test_call_of_ddp_is_the_forward_phase_without_a_hook_on_the_module(start_rank):
-    script = """
-for _ in range(5):
-    model(batch).sum().backward()
-    optimizer.step()
-model(batch)
-print(phases, len(model._forward_pre_hooks), *sources(), steps())
-inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
-forward.disarm()
-print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropped)
-"""
-    expected = f"{['other'] * 2 + ['forward'] * 4} 0 model 12 5"
-    assert run_script(start_rank, LOOP + DDP + "import inspect" + script) == [expected, "True True 0"]
-
-
-def test_wrapper_of_the_job_around_ddp_stays(start_rank):
-    script = """
-for _ in range(3):
-    model(batch).sum().backward()
-    optimizer.step()
-watched = DistributedDataParallel.forward
-def own(self, *args, **kwargs):
-    return watched(self, *args, **kwargs)
-DistributedDataParallel.forward = own
-forward.disarm()
-print(DistributedDataParallel.forward is own, model(batch).shape[0])
-"""
-    assert run_script(start_rank, LOOP + DDP + script) == ["True 4"]
-
-
-def test_input_of_ddp_by_keyword_is_counted(start_rank):
-    script = """
-class Named(nn.Linear):
-    def forward(self, *, x):
-        return super().forward(x)
-model = DistributedDataParallel(Named(2, 1))
-optimizer = torch.optim.SGD(model.parameters(), 0.1)
-for _ in range(5):
-    model(x=batch).sum().backward()
-    optimizer.step()
-print(*sources(), steps(), timeline.ledger.dropped)
-"""
-    assert run_script(start_rank, LOOP + DDP + script) == ["model 12 5 0"]
-
-
-def test_compiled_step_with_ddp_has_no_more_graph_breaks_than_without_zmon(start_rank):
-    script = """
-import torch._dynamo
-def graph_breaks():
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    loss = torch.compile(lambda x: model(x).sum(), backend="eager")
-    for _ in range(3):
-        loss(batch).backward()
-    return sum(torch._dynamo.utils.counters["graph_break"].values())
-for _ in range(4):
-    model(batch).sum().backward()
-    optimizer.step()
-assert DistributedDataParallel.forward is not plain
-watched = graph_breaks()
-forward.disarm()
-print(watched <= graph_breaks(), timeline.ledger.dropped)
-"""
-    assert run_script(start_rank, LOOP + DDP + script)[-1] == "True 0"  # the compiler warns about a profiler's record
-
-
-def test_engine_that_calls_its_model_directly_is_searched_level_by_level(start_rank):
-    script = """
-engine = PipelineEngine(model)
-for _ in range(8):
-    engine.train_batch(batch)
-print(phases, [type(m).__name__ for m in engine.modules() if m._forward_pre_hooks], forward._searches)
-"""
-    expected = f"{['other'] * 3 + ['forward'] * 5} ['PipelineEngine', 'Sequential'] 2"
-    assert run_script(start_rank, LOOP + ENGINE + script) == [expected]
-
-
-def test_pipeline_that_prefetches_its_batches_has_a_forward_phase(start_rank):
-    script = """
-pipeline, batches = Pipeline(model), iter([batch] * 9)
-for _ in range(8):
-    pipeline.progress(batches)
-print(phases, *sources(), steps())
-"""
-    assert run_script(start_rank, LOOP + ENGINE + script) == [f"{['other'] * 2 + ['forward'] * 6} model 24 8"]
-
-
-def test_job_with_a_loader_gets_no_hook_and_its_samples_from_the_loader(start_rank):
-    script = """
-from torch.utils.data import DataLoader
+CASES = """
+== job with a loader gets no hook and its samples from the loader
 for _ in range(2):
     for loaded in DataLoader(torch.ones(10, 2), 4):
         optimizer.zero_grad()
         model(loaded).sum().backward()
         optimizer.step()
 print(set(phases), forward._searches, *sources(), steps())
-"""
-    assert run_script(start_rank, LOOP + script) == ["{'forward'} 0 loader 20 6"]
+> {'forward'} 0 loader 20 6
 
-
-def test_samples_of_a_loader_count_in_a_job_that_marks_its_phases(start_rank):
-    script = """
-from torch.utils.data import DataLoader
+== samples of a loader count in a job that marks its phases
 for loaded in DataLoader(torch.ones(10, 2), 4):
     zmon.phase("forward")
     model(loaded).sum().backward()
@@ -183,12 +79,9 @@ for loaded in DataLoader(torch.ones(10, 2), 4):
 in_box = [probe._identity.samples_source]
 zmon.work(samples=3)
 print(*sources(), *in_box, probe._identity.samples_source)
-"""
-    assert run_script(start_rank, LOOP + script) == ["declared 10 loader declared"]
+> declared 10 loader declared
 
-
-def test_evaluation_checkpointing_and_frozen_models_are_not_forward(start_rank):
-    script = """
+== evaluation checkpointing and frozen models are not forward
 from torch.utils.checkpoint import checkpoint
 teacher = nn.Sequential(nn.Linear(2, 2), Notes()).requires_grad_(False)
 inner = model[2]
@@ -197,27 +90,21 @@ model.forward = lambda x: inner(checkpoint(model[1], model[0](x), use_reentrant=
 for _ in range(4):
     train()
 print(phases, *sources())
+> ['other', 'other', 'forward', 'forward'] model 8
 phases.clear()
 model.eval()
 with torch.no_grad():
     teacher(batch), model(batch)
 print(phases, activity())
+> ['other', 'other'] eval
 model.train()
 train()
 phases.clear()
 train()
 print(phases, activity(), forward._searches)
-"""
-    lines = run_script(start_rank, LOOP + script)
-    assert lines == [
-        "['other', 'other', 'forward', 'forward'] model 8",
-        "['other', 'other'] eval",
-        "['forward'] train 1",
-    ]
+> ['forward'] train 1
 
-
-def test_compiled_models_are_not_compiled_again_by_the_hook(start_rank):
-    script = """
+== compiled models are not compiled again by the hook
 import torch._dynamo
 torch._dynamo.config.error_on_recompile = True
 whole = torch.compile(model, backend="eager")
@@ -234,12 +121,9 @@ for _ in range(4):
     in_place(batch).sum().backward()
     optimizer.step()
 print(dict(torch._dynamo.utils.counters["graph_break"]), in_place._forward_pre_hooks, timeline.ledger.dropped)
-"""
-    assert run_script(start_rank, LOOP + script) == ["{} OrderedDict() 0"]
+> {} OrderedDict() 0
 
-
-def test_copied_saved_and_scripted_models_work_as_without_zmon(start_rank):
-    script = """
+== copied saved and scripted models work as without zmon
 model[2] = nn.Identity()
 train(), train()
 assert len(forward._hooks) == 1
@@ -250,12 +134,9 @@ stored.seek(0)
 loaded = torch.load(stored, weights_only=False)
 same = bool((copied(batch) == model(batch)).all() and (loaded(batch) == model(batch)).all())
 print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timeline.ledger.dropped)
-"""
-    assert run_script(start_rank, LOOP + script) == ["True RecursiveScriptModule 0 0"]
+> True RecursiveScriptModule 0 0
 
-
-def test_export_of_a_model_with_a_hook_keeps_its_dynamic_size(start_rank):
-    script = """
+== export of a model with a hook keeps its dynamic size
 small = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 optimizer = torch.optim.SGD(small.parameters(), 0.1)
 for _ in range(4):
@@ -266,5 +147,100 @@ sizes = ({0: torch.export.Dim("b")},)
 exported = torch.export.export(small, (batch,), dynamic_shapes=sizes, strict=False)
 (inputs,) = (node.meta["val"] for node in exported.graph.nodes if node.name == "input")
 print(len(small._forward_pre_hooks), isinstance(inputs.shape[0], int), timeline.ledger.samples._calls - calls)
+> 1 False 0
 """
-    assert run_script(start_rank, script) == ["1 False 0"]
+
+CASES_WITH_ENGINE = """
+== call of an engine is the forward phase
+engine = Engine(model)
+after = []
+for _ in range(5):
+    loss = engine(batch).sum()
+    engine.backward(loss)
+    after.append(phase())
+    engine.step()
+print(phases, after, len(forward._hooks), forward._searches, *sources())
+> ['other', 'other', 'forward', 'forward', 'forward'] ['other', 'other', 'other', 'other', 'other'] 1 1 model 12
+print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
+> 0 5 True
+
+== engine that calls its model directly is searched level by level
+engine = PipelineEngine(model)
+for _ in range(8):
+    engine.train_batch(batch)
+print(phases, [type(m).__name__ for m in engine.modules() if m._forward_pre_hooks], forward._searches)
+> ['other', 'other', 'other', 'forward', 'forward', 'forward', 'forward', 'forward'] ['PipelineEngine', 'Sequential'] 2
+
+== pipeline that prefetches its batches has a forward phase
+pipeline, batches = Pipeline(model), iter([batch] * 9)
+for _ in range(8):
+    pipeline.progress(batches)
+print(phases, *sources(), steps())
+> ['other', 'other', 'forward', 'forward', 'forward', 'forward', 'forward', 'forward'] model 24 8
+"""
+
+CASES_WITH_DDP = """
+== call of DDP is the forward phase without a hook on the module
+for _ in range(5):
+    model(batch).sum().backward()
+    optimizer.step()
+model(batch)
+print(phases, len(model._forward_pre_hooks), *sources(), steps())
+> ['other', 'other', 'forward', 'forward', 'forward', 'forward'] 0 model 12 5
+inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
+forward.disarm()
+print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropped)
+> True True 0
+
+== wrapper of the job around DDP stays
+for _ in range(3):
+    model(batch).sum().backward()
+    optimizer.step()
+watched = DistributedDataParallel.forward
+def own(self, *args, **kwargs):
+    return watched(self, *args, **kwargs)
+DistributedDataParallel.forward = own
+forward.disarm()
+print(DistributedDataParallel.forward is own, model(batch).shape[0])
+> True 4
+
+== input of DDP by keyword is counted
+class Named(nn.Linear):
+    def forward(self, *, x):
+        return super().forward(x)
+model = DistributedDataParallel(Named(2, 1))
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for _ in range(5):
+    model(x=batch).sum().backward()
+    optimizer.step()
+print(*sources(), steps(), timeline.ledger.dropped)
+> model 12 5 0
+
+== compiled step has no more graph breaks than without zmon
+import logging
+import torch._dynamo
+logging.disable()  # the compiler warns about a profiler's record
+warnings.simplefilter("ignore")
+def graph_breaks():
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    loss = torch.compile(lambda x: model(x).sum(), backend="eager")
+    for _ in range(3):
+        loss(batch).backward()
+    return sum(torch._dynamo.utils.counters["graph_break"].values())
+for _ in range(4):
+    model(batch).sum().backward()
+    optimizer.step()
+assert DistributedDataParallel.forward is not plain
+watched = graph_breaks()
+forward.disarm()
+print(watched <= graph_breaks(), timeline.ledger.dropped)
+> True 0
+"""
+
+
+@pytest.mark.parametrize(
+    "case", [*cases(CASES, LOOP), *cases(CASES_WITH_ENGINE, LOOP + ENGINE), *cases(CASES_WITH_DDP, LOOP + DDP)]
+)
+def test_forward(start_rank, case):
+    case.check(start_rank)

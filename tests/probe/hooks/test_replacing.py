@@ -3,14 +3,10 @@
 import importlib.util
 import sys
 
-from tests.probe.hooks.scripts import run_script
+import pytest
+
+from tests.probe.hooks.scripts import cases, run_script
 from zmon.probe.hooks.replacing import replace
-
-
-def test_function_imported_before_attach_is_wrapped(start_rank):
-    before = "from torch.distributed import all_reduce\nfrom torch import save\n"
-    script = "all_reduce(torch.ones(3))\nprint(counts('all_reduce'), hasattr(save, '__zmon__'))"
-    assert run_script(start_rank, script, joined=True, before=before) == ["[1, 12, 12] True"]
 
 
 def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
@@ -27,8 +23,14 @@ def test_missing_and_lazy_modules_are_skipped(monkeypatch, capsys):
     assert capsys.readouterr().out == ""  # the module `this` would print text if it were loaded
 
 
-def test_warnings_of_torch_name_the_same_line_as_without_zmon(start_rank):
-    script = """
+def test_function_imported_before_attach_is_wrapped(start_rank):
+    before = "from torch.distributed import all_reduce\nfrom torch import save\n"
+    script = "all_reduce(torch.ones(3))\nprint(counts('all_reduce'), hasattr(save, '__zmon__'))"
+    assert run_script(start_rank, script, joined=True, before=before) == ["[1, 12, 12] True"]
+
+
+CASES = """
+== warnings of torch name the same line as without zmon
 def warning_lines():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -39,15 +41,18 @@ def warning_lines():
 watched = warning_lines()
 probe.current, timeline = None, probe.current
 print(watched == warning_lines(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
+> True True True
 probe.current = timeline
-"""
-    assert run_script(start_rank, script, joined=True) == ["True True True"]
 
-
-def test_functions_keep_their_names_and_pickle(start_rank):
-    script = """
+== functions keep their names and pickle
 import inspect
 print(dist.all_reduce.__name__, pickle.loads(pickle.dumps(dist.all_reduce)) is dist.all_reduce)
+> all_reduce True
 print(list(inspect.signature(dist.all_reduce).parameters))
+> ['tensor', 'op', 'group', 'async_op']
 """
-    assert run_script(start_rank, script, joined=True) == ["all_reduce True", "['tensor', 'op', 'group', 'async_op']"]
+
+
+@pytest.mark.parametrize("case", cases(CASES, joined=True))
+def test_wrapped_functions(start_rank, case):
+    case.check(start_rank)

@@ -78,6 +78,8 @@ def test_step_of_two_optimizers_ends_with_the_second_optimizer():
     assert training.run("a").steps == 2
     assert training.rounds.is_open
     assert training.run("b").steps == 3
+    training.run("bab")  # the first one is skipped once, and the round still ends with the second
+    assert (training.steps, training.rounds.is_open) == (5, False)
 
 
 @given(number=st.integers(1, 8), times=st.integers(1, 12))

@@ -1,11 +1,11 @@
-"""Tests of asynchronous collectives.
+"""Tests of asynchronous and of functional collectives.
 
 They are exposed during the wait, and in flight from the call to the end of the wait.
 """
 
 import pytest
 
-from tests.probe.hooks.scripts import run_script
+from tests.probe.hooks.scripts import cases, run_script
 
 WAYS = {
     "wait": "work.wait()",
@@ -16,50 +16,47 @@ WAYS = {
 }
 
 
-QUICK = ("wait", "future and work")
-
-
-@pytest.mark.parametrize("way", [pytest.param(way, marks=() if way in QUICK else pytest.mark.slow) for way in WAYS])
-def test_wait_is_exposed_and_time_in_flight_is_counted_once(start_rank, way):
+def test_wait_is_exposed_and_time_in_flight_is_counted_once_in_each_way_to_wait(start_rank):
     script = f"""
-with zmon.step():
-    dist.barrier()
-    tensor = torch.ones(1000)
-    if dist.get_rank():
-        time.sleep(0.3)
-    work = dist.all_reduce(tensor, async_op=True)
-    assert isinstance(work, dist.Work)
-    {WAYS[way]}
-    assert tensor[0] == 2
 times, n = timeline.ledger.times, OPS.index("all_reduce")
-work = None
-future = None
-gc.collect()
-exposed, in_flight = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
-print(exposed / 1e9, in_flight / 1e9, counts("all_reduce")[0], works.num_flights())
+for way in {[*WAYS.values()]!r}:
+    before = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
+    with zmon.step():
+        dist.barrier()
+        tensor = torch.ones(1000)
+        if dist.get_rank():
+            time.sleep(0.3)
+        work = dist.all_reduce(tensor, async_op=True)
+        assert isinstance(work, dist.Work)
+        exec(way)
+        assert tensor[0] == 2
+    work = future = None
+    gc.collect()
+    exposed, in_flight = times[len(PHASES) + n] - before[0], times[len(PHASES) + len(OPS) + n] - before[1]
+    print(exposed / 1e9, in_flight / 1e9, works.num_flights())
+print(counts("all_reduce")[0])
 """
-    (early,), (late,) = run_script(start_rank, script, joined=True, ranks=2)
-    exposed, in_flight, count, left = map(float, early.split())
-    assert 0.2 < exposed <= in_flight < exposed + 0.2
-    assert (count, left) == (1, 0)
-    assert float(late.split()[0]) < exposed / 2
+    (*early, count), (*late, _) = run_script(start_rank, script, joined=True, ranks=2)
+    assert int(count) == len(WAYS)
+    for way, of_early, of_late in zip(WAYS, early, late, strict=True):
+        exposed, in_flight, left = map(float, of_early.split())
+        assert 0.2 < exposed <= in_flight < exposed + 0.2, way
+        assert left == 0, way
+        assert float(of_late.split()[0]) < exposed / 2, way
 
 
-def test_wait_shows_the_awaited_collective_and_not_the_last_collective(start_rank):
-    """Ranks that wait for different collectives must not seem to disagree about the last collective."""
-    script = """
-from zmon.box import layout
+CASES = """
+== wait shows the awaited collective and not the last collective
+# Ranks that wait for different collectives must not seem to disagree about the last collective.
 tensors = [torch.ones(n) for n in (3, 4)]
 pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
 for work in pending:
     work.wait()
     print(*layout.entered(timeline._entered, timeline._sequences)[2:])
-"""
-    assert run_script(start_rank, script, joined=True) == ["1 24", "2 32"]
+> 1 24
+> 2 32
 
-
-def test_work_without_a_wait_is_released(start_rank):
-    script = """
+== work without a wait is released
 for _ in range(20):
     work = dist.all_reduce(torch.ones(3), async_op=True)
     while not work.is_completed():
@@ -69,12 +66,54 @@ future.wait()
 del work, future
 gc.collect()
 print(counts("all_reduce"), works.num_flights())
+> [21, 252, 252] 0
+
+== rank is in no collective after an async_op that is neither true nor false
+class Neither:
+    def __bool__(self):
+        raise ArithmeticError
+try:
+    dist.all_reduce(torch.ones(3), async_op=Neither())
+except (ArithmeticError, TypeError):  # torch accepts booleans only
+    print(timeline._in_op)
+> False
 """
-    assert run_script(start_rank, script, joined=True) == ["[21, 252, 252] 0"]
 
+# They are counted at the call; the wait is at the first use of their result.
+FUNCTIONAL = """
+== functional collectives are counted with their bytes
+import torch.distributed._functional_collectives as functional
+with zmon.step():
+    reduced = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)
+    print(works.num_flights(), float((reduced + 1)[0]), works.num_flights())
+> 1 2.0 0
+    waited = functional.wait_tensor(functional.all_reduce(torch.ones(4), "sum", group=dist.group.WORLD))
+    gather = getattr(functional, "all_gather_single", functional.all_gather_tensor)
+    print(float(gather(torch.ones(5), 0, dist.group.WORLD).sum()))
+> 5.0
+    print(float(functional.broadcast(torch.ones(6), 0, dist.group.WORLD).sum()))
+> 6.0
+print(counts("all_reduce"), counts("all_gather"), counts("broadcast"))
+> [2, 32, 32] [1, 20, 20] [1, 24, 0]
+del reduced, waited
+gc.collect()
+print(works.num_flights(), timeline.ledger.dropped)
+> 0 0
 
-def test_batched_and_coalesced_collectives_are_counted_once_each(start_rank):
-    script = """
+== collective in a compiled function is compiled as without zmon
+from torch._dynamo.utils import counters
+@torch.compile(backend="eager")
+def reduced(x):
+    dist.all_reduce(x)
+    return x + 1
+for _ in range(3):
+    result = reduced(torch.ones(3))
+print(float(result[0]), counters["stats"]["unique_graphs"] <= 2)
+> 2.0 True
+"""
+
+OF_TWO_RANKS = """
+== batched and coalesced collectives are counted once each
 other = 1 - dist.get_rank()
 sent, received = torch.ones(3), torch.zeros(3)
 ops = [dist.P2POp(dist.isend, sent, other), dist.P2POp(dist.irecv, received, other)]
@@ -86,6 +125,7 @@ request.wait()
 dist.send(sent, other) if other else dist.recv(received, other)
 dist.recv(received, other) if other else dist.send(sent, other)
 print(counts("send"), counts("recv"), bool(received[0] == 1))
+> [3, 36, 0] [3, 0, 36] True
 for asynchronous in (False, True):
     with dist._coalescing_manager(async_ops=asynchronous) as manager:
         for _ in range(3):
@@ -93,19 +133,10 @@ for asynchronous in (False, True):
     if asynchronous:
         manager.wait()
 print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)
+> [6, 72, 72] 4.0 0 0
 """
-    expected = ["[3, 36, 0] [3, 0, 36] True", "[6, 72, 72] 4.0 0 0"]
-    assert run_script(start_rank, script, joined=True, ranks=2) == [expected, expected]
 
 
-def test_rank_is_in_no_collective_after_an_async_op_that_is_neither_true_nor_false(start_rank):
-    script = """
-class Neither:
-    def __bool__(self):
-        raise ArithmeticError
-try:
-    dist.all_reduce(torch.ones(3), async_op=Neither())
-except (ArithmeticError, TypeError):  # torch accepts booleans only
-    print(timeline._in_op)
-"""
-    assert run_script(start_rank, script, joined=True) == ["False"]
+@pytest.mark.parametrize("case", [*cases(CASES + FUNCTIONAL, joined=True), *cases(OF_TWO_RANKS, joined=True, ranks=2)])
+def test_works(start_rank, case):
+    case.check(start_rank)

@@ -34,6 +34,15 @@ def open_checkpoints(single_rank_world: World, tmp_path: Path) -> Callable[..., 
     return make
 
 
+@pytest.fixture
+def saved(open_checkpoints: Callable[..., Checkpoints]) -> Checkpoints:
+    """Return checkpoints in that folder, of which step 1 is saved."""
+    checkpoints = open_checkpoints()
+    checkpoints.save(1, {})
+    checkpoints.wait()
+    return checkpoints
+
+
 def small_state() -> State:
     return {
         "dense": whole(torch.arange(5.0)),
@@ -41,9 +50,7 @@ def small_state() -> State:
     }
 
 
-def test_newest_checkpoints_are_kept_and_latest_returns_the_last(
-    open_checkpoints: Callable[..., Checkpoints], tmp_path: Path
-) -> None:
+def test_newest_checkpoints_are_kept_and_latest_returns_the_last(open_checkpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints(keep=2)
     assert checkpoints.latest() is None
     for step in (5, 100_000_000, 10, 200_000_000):
@@ -53,7 +60,7 @@ def test_newest_checkpoints_are_kept_and_latest_returns_the_last(
     assert checkpoints.latest() == 200_000_000
 
 
-def test_checkpoint_has_values_at_time_of_save(open_checkpoints: Callable[..., Checkpoints]) -> None:
+def test_checkpoint_has_values_at_time_of_save(open_checkpoints) -> None:
     state = small_state()
     checkpoints = open_checkpoints(state)
     for step in (1, 2):  # the second save reuses the copies of the first
@@ -67,7 +74,7 @@ def test_checkpoint_has_values_at_time_of_save(open_checkpoints: Callable[..., C
     assert str(numbers["none"]) == "nan"
 
 
-def test_save_issues_no_collective(open_checkpoints: Callable[..., Checkpoints]) -> None:
+def test_save_issues_no_collective(open_checkpoints) -> None:
     checkpoints = open_checkpoints()
     before = dist.group.WORLD._get_sequence_number_for_group()
     checkpoints.save(1, {})
@@ -75,7 +82,7 @@ def test_save_issues_no_collective(open_checkpoints: Callable[..., Checkpoints])
     assert dist.group.WORLD._get_sequence_number_for_group() == before > 0
 
 
-def test_saved_step_is_not_saved_again(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+def test_saved_step_is_not_saved_again(open_checkpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints()
     checkpoints.save(3, {"loss": 1.0})
     checkpoints.save(3, {"loss": 2.0})
@@ -83,9 +90,7 @@ def test_saved_step_is_not_saved_again(open_checkpoints: Callable[..., Checkpoin
     assert json.loads((tmp_path / "kept" / "step-00000003" / "numbers.json").read_text()) == {"loss": 1.0}
 
 
-def test_large_tables_are_saved_in_chunks(
-    open_checkpoints: Callable[..., Checkpoints], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_large_tables_are_saved_in_chunks(open_checkpoints, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("trainer.scale.checkpoint.rows.CHUNK_BYTES", 3 * 8)  # three numbers; a row has five
     weight = torch.randn(7, 5, dtype=torch.float64)
     before = weight.clone()
@@ -98,17 +103,14 @@ def test_large_tables_are_saved_in_chunks(
     assert torch.equal(weight, before)
 
 
-def test_torch_converter_reads_checkpoint(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+def test_torch_converter_reads_checkpoint(saved, tmp_path: Path) -> None:
     dcp_to_torch_save(tmp_path / "kept" / "step-00000001", tmp_path / "one.pt")
     tensors = torch.load(tmp_path / "one.pt")
     assert tensors["dense"].tolist() == [0, 1, 2, 3, 4]
     assert torch.equal(tensors["table.0.weight"], torch.ones(6, 3))
 
 
-def test_resume_renames_later_checkpoints(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
+def test_resume_renames_later_checkpoints(open_checkpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints()
     for step in (1, 2, 3):
         checkpoints.save(step, {"step": step})
@@ -121,15 +123,13 @@ def test_resume_renames_later_checkpoints(open_checkpoints: Callable[..., Checkp
     assert open_checkpoints(resume="auto").resume() == (0, {})
 
 
-def test_resume_without_checkpoints_starts_at_step_0_without_warning(
-    open_checkpoints: Callable[..., Checkpoints],
-) -> None:
+def test_resume_without_checkpoints_starts_at_step_0_without_warning(open_checkpoints) -> None:
     warnings: list[str] = []
     assert open_checkpoints(warnings=warnings).resume() == (0, {})
     assert warnings == []
 
 
-def test_error_for_missing_step_lists_existing_steps(open_checkpoints: Callable[..., Checkpoints]) -> None:
+def test_error_for_missing_step_lists_existing_steps(open_checkpoints) -> None:
     checkpoints = open_checkpoints()
     checkpoints.save(7, {})
     checkpoints.wait()
@@ -150,30 +150,21 @@ DIFFERENCES = [
 
 @pytest.mark.parametrize(("change", "message"), DIFFERENCES)
 def test_checkpoint_with_other_shape_type_or_name_is_refused(
-    open_checkpoints: Callable[..., Checkpoints], change: State, message: str
+    saved, open_checkpoints, change: State, message: str
 ) -> None:
-    checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
     with pytest.raises(CheckpointError) as refused:
         open_checkpoints({**small_state(), **change}).resume()
     assert message in str(refused.value)
 
 
-def test_checkpoint_with_unused_tensor_is_refused(open_checkpoints: Callable[..., Checkpoints]) -> None:
-    checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+def test_checkpoint_with_unused_tensor_is_refused(saved, open_checkpoints) -> None:
     with pytest.raises(CheckpointError, match=r"it has table\.0\.weight, which this run does not train"):
         open_checkpoints({"dense": small_state()["dense"]}).resume()
     with pytest.raises(CheckpointError, match=r"it has no dense\.new but table\.0\.weight"):
         open_checkpoints({"dense": small_state()["dense"], "dense.new": whole(torch.ones(2))}).resume()
 
 
-def test_damaged_checkpoint_is_refused(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+def test_damaged_checkpoint_is_refused(saved, open_checkpoints, tmp_path: Path) -> None:
     os.truncate(tmp_path / "kept" / "step-00000001" / "__0_0.distcp", 100)
     with pytest.raises(CheckpointError, match=r"cannot load step 1 from .*: rank 0: "):
         open_checkpoints().resume()
@@ -226,32 +217,23 @@ def test_all_ranks_get_result_that_rank_0_combines() -> None:
     ) == [[11, 22], [11, 22]]
 
 
+def agreeing(value=lambda: 1, combine=sum) -> Callable[[Coordinator], object]:
+    """Return a rank that has a value, and combines those of all if it is rank 0."""
+    return lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", value, combine)
+
+
 def test_error_of_a_rank_is_raised_by_all_ranks() -> None:
     line = "step 3 was not saved: rank 1: No space left on device. Make room"
-    assert run_threads(
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", raise_disk_full, sum),
-    ) == [line, line]
-    assert (
-        run_threads(
-            lambda coordinator: coordinator.agree(
-                "step 3 was not saved", "Make room", lambda: 1, lambda _: raise_disk_full()
-            ),
-            lambda coordinator: coordinator.agree("step 3 was not saved", "Make room", lambda: 1, sum),
-        )
-        == [line.replace("rank 1", "rank 0")] * 2
-    )
+    assert run_threads(agreeing(), agreeing(raise_disk_full)) == [line, line]
+    failing = agreeing(combine=lambda _: raise_disk_full())
+    assert run_threads(failing, agreeing()) == [line.replace("rank 1", "rank 0")] * 2
 
 
 def test_rank_that_does_not_answer_is_named_by_other_ranks() -> None:
-    results = run_threads(
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
-        lambda coordinator: None,
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum),
-        timeout_seconds=0.2,
-    )
+    results = run_threads(agreeing(), lambda _: None, agreeing(), timeout_seconds=0.2)
     assert results[0] == results[2]
     assert "rank 1 did not answer within 0.2 s" in str(results[0])
+    assert "rank 0 did not answer" in str(run_threads(lambda _: None, agreeing(), timeout_seconds=0.1)[1])
 
 
 class Evil:
@@ -268,25 +250,13 @@ def test_pickle_in_the_store_is_an_error_and_not_run(tmp_path: Path) -> None:
     def send_pickle(coordinator: Coordinator) -> None:
         coordinator.store.set("1/1", pickle.dumps(("", Evil(tmp_path / "ran"))))
 
-    results = run_threads(
-        lambda coordinator: coordinator.agree("step 3 was not saved", "Look", lambda: 1, sum), send_pickle
-    )
+    results = run_threads(agreeing(), send_pickle)
     assert "1/1 in the store of the job is no value of a rank" in str(results[0])
     assert not (tmp_path / "ran").exists()
 
 
-def test_code_in_a_checkpoint_is_not_run(open_checkpoints: Callable[..., Checkpoints], tmp_path: Path) -> None:
-    checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+def test_code_in_a_checkpoint_is_not_run(saved, tmp_path: Path) -> None:
     (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(Evil(tmp_path / "ran")))
     with pytest.raises(CheckpointError, match="no part of a table of chunks"):
-        checkpoints.load(1)
+        saved.load(1)
     assert not (tmp_path / "ran").exists()
-
-
-def test_wait_for_rank_0_ends_after_timeout() -> None:
-    results = run_threads(
-        lambda _: None, lambda coordinator: coordinator.agree("a", "b", lambda: 1, sum), timeout_seconds=0.1
-    )
-    assert "rank 0 did not answer" in str(results[1])

@@ -59,6 +59,12 @@ def test_torch_and_fbgemm_lookups_and_updates_agree(rule: str) -> None:
     assert (by_fbgemm.weight[::2] != before[::2]).any(dim=1).all()
 
 
+@pytest.mark.parametrize(("most", "index_type"), [(ROWS, torch.int32), (ROWS - 1, torch.int64)])
+def test_fbgemm_numbers_rows_with_32_bits_as_long_as_they_suffice(monkeypatch, most: int, index_type) -> None:
+    monkeypatch.setattr("trainer.scale.fbgemm_kernel.INT32_ROWS", most)
+    assert kernel("fbgemm")._fbgemm.embedding_table_index_type == index_type
+
+
 def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     by_fbgemm, by_torch, generator = kernel("fbgemm"), kernel("torch"), torch.Generator().manual_seed(2)
     lookups, forward = [], type(by_fbgemm._fbgemm).forward

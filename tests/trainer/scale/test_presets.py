@@ -1,11 +1,11 @@
-"""Tests of the presets: each of them trains two steps. Those of Criteo and MLPerf have the documented shape."""
+"""Tests of the presets: each of them trains two steps. Rows and bags of Criteo and MLPerf are the documented ones."""
 
 import pytest
 
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
-from trainer.scale.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, criteo_kaggle, mlperf_dcnv2
+from trainer.scale.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, mlperf_dcnv2
 from trainer.scale.run import Run, open_source
 
 SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
@@ -24,18 +24,11 @@ def test_every_preset_trains(single_rank_world, name: str) -> None:
     assert all(0.3 < loss < 3 for loss in losses)
 
 
-def test_criteo_kaggle_has_shape_of_dlrm_script() -> None:
-    config = criteo_kaggle()
-    assert sum(KAGGLE_ROWS) == 33_762_577
-    assert config.model.bottom == (512, 256, 64)  # and 16, the embedding's
-    assert config.model.top == (512, 256)  # and 1
-    assert config.embedding.dim == 16
-
-
-def test_mlperf_dcnv2_is_scaled_as_documented() -> None:
+def test_rows_are_the_published_ones_and_mlperf_dcnv2_is_scaled_as_documented() -> None:
     config = mlperf_dcnv2()
     assert sum(MLPERF_ROWS) == 204_184_588
     assert sum(config.embedding.rows) == pytest.approx(sum(MLPERF_ROWS) / 1000, rel=1e-3)
     assert config.train.global_batch * 128 == 65_536
     assert config.synthetic.pooling(26) == MLPERF_BAGS
     assert sum(MLPERF_BAGS) == 214
+    assert sum(KAGGLE_ROWS) == 33_762_577

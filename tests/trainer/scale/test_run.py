@@ -22,6 +22,17 @@ def make_run(small_config, single_rank_world, tmp_path):
     return make
 
 
+@pytest.fixture
+def checkpoint(make_run, tmp_path, capsys):
+    """Return the keys of a folder with a checkpoint of step 2; what its run printed is in no other output."""
+    keys = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
+    make_run({"train": {"steps": 2}}, keys).train()
+    printed = capsys.readouterr()
+    assert "resumed" not in printed.out
+    assert "train.global_batch" not in printed.err
+    return keys
+
+
 def test_run_prints_plan_and_progress(make_run, capsys) -> None:
     make_run().train()
     lines = capsys.readouterr().out.splitlines()
@@ -39,14 +50,12 @@ def test_run_evaluates_on_held_out_samples(make_run, capsys) -> None:
     assert not torch.equal(trained.held_out.batch(0, 0, 32).dense, trained.source.batch(0, 0, 32).dense)
 
 
-def test_resumed_run_is_bit_identical(make_run, tmp_path) -> None:
+def test_resumed_run_is_bit_identical(make_run, checkpoint) -> None:
     def tensors(run):
         return {name: [part.tensor.clone() for part in rows.parts] for name, rows in run.state().items()}
 
     uninterrupted = make_run()
     uninterrupted.train()
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
-    make_run({"train": {"steps": 2}}, checkpoint).train()
     resumed = make_run(checkpoint)
     assert resumed.steps_done == 2
     resumed.train()
@@ -68,12 +77,17 @@ def test_nan_loss_does_not_end_run_if_configured(make_run, capsys) -> None:
     assert capsys.readouterr().out.splitlines()[-1].startswith("finished 4 steps")
 
 
-def test_resume_with_another_batch_size_warns(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
-    make_run({"train": {"steps": 2}}, checkpoint).train()
-    assert "train.global_batch" not in capsys.readouterr().err
+def test_resume_with_another_batch_size_warns(make_run, checkpoint, capsys) -> None:
     make_run(checkpoint, {"train": {"global_batch": 16}})
     assert "train.global_batch is 16, but was 32 when step 2 was saved" in capsys.readouterr().err
+
+
+def test_checkpoint_with_other_numbers_is_resumed_and_its_step_printed(make_run, checkpoint, tmp_path, capsys) -> None:
+    (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
+    assert make_run(checkpoint).steps_done == 2
+    printed = capsys.readouterr()
+    assert f"resumed from step 2 in {tmp_path / 'saved_steps'}" in printed.out
+    assert not printed.err
 
 
 def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_path, write_rows, capsys) -> None:
@@ -91,14 +105,6 @@ def test_resume_after_small_last_batch_warns_of_skipped_samples(make_run, tmp_pa
     assert "skipped" not in resumed(3)  # the second run ended with a full batch
 
 
-def test_checkpoint_with_other_numbers_is_resumed(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
-    make_run({"train": {"steps": 2}}, checkpoint).train()
-    (tmp_path / "saved_steps/step-00000002/numbers.json").write_text('{"global_batch": 32, "later": 1}')
-    assert make_run(checkpoint).steps_done == 2
-    assert not capsys.readouterr().err
-
-
 def test_training_leaves_no_reference_cycles(make_run) -> None:
     """Check that hooks are removed: a tensor and its hook that refer to each other are never collected."""
     trained = make_run({"train": {"steps": 40}})
@@ -114,11 +120,3 @@ def test_failed_background_save_ends_run_within_two_steps(make_run, tmp_path) ->
     with pytest.raises(CheckpointError, match="No space left on device"):
         trained.train()
     assert trained.steps_done == 1  # the second step reported it
-
-
-def test_resumed_run_prints_its_step(make_run, tmp_path, capsys) -> None:
-    checkpoint = {"checkpoint": {"folder": str(tmp_path / "saved_steps")}}
-    make_run({"train": {"steps": 2}}, checkpoint).train()
-    assert "resumed" not in capsys.readouterr().out
-    make_run(checkpoint)
-    assert f"resumed from step 2 in {tmp_path / 'saved_steps'}" in capsys.readouterr().out

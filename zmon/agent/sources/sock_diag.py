@@ -38,7 +38,8 @@ _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
 # struct tcp_info: tcpi_retransmits, tcpi_probes, tcpi_unacked, tcpi_rtt in µs, tcpi_total_retrans
 _TCP_INFO = struct.Struct("=2xBB20xI40xI28xI")
 _DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
-_BUSY = struct.Struct("=120xQ40xQQ")  # since Linux 4.10: tcpi_bytes_acked, tcpi_busy_time, tcpi_rwnd_limited, in µs
+# Since Linux 4.10: tcpi_bytes_acked, tcpi_bytes_received, tcpi_busy_time and tcpi_rwnd_limited in µs
+_BUSY = struct.Struct("=120xQQ32xQQ")
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 _REFUSALS = {  # likely cause and next step
@@ -66,6 +67,7 @@ class Connection(NamedTuple):
     # Times in a row that the oldest data under way, or the request to connect, timed out. If no data is under way,
     # because the peer has no room or there is no route: probes in a row that nothing answered.
     num_timeouts: int = 0
+    received_bytes: int | None = None  # total; None: Linux < 4.10
 
 
 class Dump(NamedTuple):
@@ -142,7 +144,7 @@ def connection(message: bytes) -> Connection:
         raise OSError(errno.EBADMSG, "the kernel's answer for a connection is too short")
     timeouts, probes, unacknowledged, round_trip, retransmitted = _TCP_INFO.unpack_from(info)
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
-    acked, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, 0, 0)
+    acked, received, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, None, 0, 0)
     return Connection(
         inode,
         _address(family, local),
@@ -155,6 +157,7 @@ def connection(message: bytes) -> Connection:
         acked,
         None if acked is None else (busy - no_room) / 1e6,
         timeouts if unacknowledged else probes if send_queue else 0,
+        received,
     )
 
 

@@ -8,11 +8,12 @@ its end is lost; the sum never falls. A process of another user needs CAP_SYS_PT
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_GENERATIONS = 2  # rank → fork server → loader worker
+from zmon.process import children
+
 _MAX_CHILDREN = 1024  # of one rank
 
 
@@ -42,7 +43,7 @@ class StorageReads:
             return None
         reads = self._ranks.setdefault(pid, _Reads())
         living = {pid: rank_bytes}
-        for child in self._children(pid, _GENERATIONS):
+        for child in children(pid, self._proc):
             if len(living) <= _MAX_CHILDREN and (count := self._read_bytes(child)) is not None:
                 living[child] = count
         for child, count in reads.living.items():
@@ -50,17 +51,6 @@ class StorageReads:
                 reads.ended += count
         reads.living = living
         return reads.ended + sum(living.values())
-
-    def _children(self, pid: int, generations: int) -> Iterator[int]:
-        if not generations:
-            return
-        try:
-            children = (self._proc / str(pid) / "task" / str(pid) / "children").read_text().split()
-        except OSError:  # it has just ended, or the kernel lists no children
-            return
-        for child in map(int, children):
-            yield child
-            yield from self._children(child, generations - 1)
 
     def _read_bytes(self, pid: int) -> int | None:
         try:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from zmon.detectors.wording import tables
-from zmon.format import UNKNOWN, duration
+from zmon.format import UNKNOWN, duration, size
 from zmon.schema.api import Amounts, PlanRow, PlanTable
 
 NO_PLAN = "no plan: the trainer has not called zmon.plan()"
@@ -79,18 +79,10 @@ def _cell(amounts: Amounts | None, kind: _Kind) -> str:
     return UNKNOWN if value is None else kind.to_text(value)
 
 
-def _size(num_bytes: float) -> str:
-    """Format bytes: 1234 → 1.23 kB, 5e9 → 5 GB."""
-    for unit, name in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
-        if num_bytes >= 0.9995 * unit:
-            return f"{num_bytes / unit:,.3g} {name}"
-    return f"{num_bytes:.0f} B"
-
-
 _KINDS = (
     _Kind("lookups", "lookups", lambda lookups: f"{lookups:,.0f}"),
-    _Kind("sent_bytes", "sent", _size),
-    _Kind("received_bytes", "received", _size),
+    _Kind("sent_bytes", "sent", size),
+    _Kind("received_bytes", "received", size),
     _Kind("seconds", "self time", duration, is_work=False),
-    _Kind("memory_bytes", "memory", _size, is_work=False),
+    _Kind("memory_bytes", "memory", size, is_work=False),
 )

@@ -3,9 +3,11 @@
 `frozen` reports processes that do not run, `standstill` all other jobs. Its `rules` infer from `awaited_ranks` and
 `flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
 that collectives can never end. `diagnosis` has the answer of a rule, and its words. `overdue` decides when a rank is
-late, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job that moves and cannot finish.
+late, `early` what shows a hang before, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job
+that moves and cannot finish.
 """
 
+from zmon.detectors.hangs.early import is_shown, ranks_to_look_at, stands_still
 from zmon.detectors.hangs.flight_records import behind_on_device, root_ranks
 from zmon.detectors.hangs.frozen import frozen_finding
 from zmon.detectors.hangs.limits import HangLimits
@@ -18,9 +20,12 @@ __all__ = [
     "conflict_finding",
     "frozen_finding",
     "is_overdue",
+    "is_shown",
     "lag_finding",
     "lag_lasts",
     "link_finding",
+    "ranks_to_look_at",
     "root_ranks",
     "silence_finding",
+    "stands_still",
 ]

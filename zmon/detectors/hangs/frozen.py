@@ -12,6 +12,9 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
 from zmon.schema.rank import RankState
 
+# A signal reaches all processes of a job within this time. The agents look ten times a second.
+_AT_ONCE_SECONDS = 1.0
+
 
 def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     """Return a finding about stopped ranks, else about ranks past their lease in uninterruptible sleep."""
@@ -25,6 +28,8 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     evidence, reason = StallEvidence(pids=tuple(r.pid for r in frozen)), ""
     if stopped:  # a stopped process goes on only if somebody wakes it
         seconds_ago = max(r.stopped_seconds or 0.0 for r in frozen)
+        reason = _purpose(snapshot, frozen, seconds_ago, limits)
+        severity = "warning" if reason else "critical"
         summary = f"process {first.pid} has been stopped (state {first.process_state}) for {seconds_ago:.1f} s"
         detail = (
             f"On {first.host}: `ps -o pid,stat,wchan:32,cmd -p {first.pid}`. If it was stopped by mistake or by a "
@@ -54,6 +59,27 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         detail=detail,
         evidence=evidence,
     )
+
+
+def _purpose(snapshot: Snapshot, stopped: list[RankState], seconds: float, limits: HangLimits) -> str:
+    """Return who seems to have stopped these ranks on purpose; empty if nobody, or if it has lasted for too long.
+
+    A scheduler suspends all ranks of a launch at once (`scontrol suspend`, gang scheduling), and so does Ctrl-Z. A
+    debugger holds one process in state t (ptrace(2)).
+    """
+    if _are_suspended(snapshot, stopped) and seconds < limits.moving_at_most_seconds:
+        return "; all ranks there were stopped at once, as a scheduler or Ctrl-Z suspends them"
+    if all(r.process_state == "t" for r in stopped) and seconds < limits.critical_at_most_seconds:
+        return "; a debugger or tracer holds it"
+    return ""
+
+
+def _are_suspended(snapshot: Snapshot, stopped: list[RankState]) -> bool:
+    """Return True if these are all living ranks of their hosts, more than one, and were stopped at once."""
+    hosts = {r.host for r in stopped}
+    living = [r for r in snapshot.ranks if r.alive and r.activity != "done" and r.host in hosts]
+    since = [r.stopped_seconds or 0.0 for r in stopped]
+    return len(living) == len(stopped) > 1 and max(since) - min(since) <= _AT_ONCE_SECONDS
 
 
 def _waiting_text(snapshot: Snapshot, frozen: list[RankState]) -> str:

@@ -42,9 +42,18 @@ class HangLimits(Thresholds):
     # A pause up to this value × the longest one that healed at the same place alerts nobody. Pauses that recur at every
     # epoch or save differ by less.
     quiet_pause_ratio: Multiple = 1.5
-    # Awaited ranks that still change their phase or enter collectives do not hang: they evaluate without eval mode, or
-    # collect more batches for a step. If no step ends for this time, it is critical all the same. It is the longest
-    # lease of an evaluation.
+    # Awaited ranks that still change their phase, enter collectives, move data or get into other functions do not hang:
+    # they evaluate without eval mode, collect more batches for a step, save, upload. This long after the end of their
+    # leases it is critical all the same. It is the longest lease of an evaluation. A job that was suspended, all ranks
+    # at once, is critical after it too.
     moving_at_most_seconds: float = 1800.0
+    # Outside training and in the first steps, the hub looks at the ranks that others wait for after so much silence. A
+    # rank that waits for its own host, and in which nothing changed for as long again, is reported ahead of its lease.
+    # It may wait for others that import, compile or connect on this host, which take seconds.
+    start_look_seconds: float = 60.0
+    # Silence is critical once the awaited ranks have waited for their own host, or for one answer of a server or
+    # driver, for this long, while nothing changed in them. No clock and no packet ends such a wait. Storage
+    # that answers late answers within it.
+    proof_seconds: float = 5.0
     # A sequence of collectives is compared over this many recent steps or more, so that a shift is seen to last.
     num_lag_steps: int = 20

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.early import looked_at
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.wording import ranks_text, verb
-from zmon.format import duration
+from zmon.format import duration, size
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.pause import Place, Silence
 from zmon.schema.rank import RankState
+from zmon.schema.standing import Standing, WorkSigns
 
 # The time after the end of a lease in which the stacks of the awaited ranks arrive. py-spy takes 20 ms, the worker
 # server up to 2 s.
@@ -26,6 +28,7 @@ _MAX_PLACES = 3  # more differ from rank to rank; the stacks are in the finding
 # A rank that changed its phase or entered a collective this recently has left its pause, although its step is not over
 # yet. It is less than the shortest lease of training.
 _MOVED_SECONDS = 1.0
+_UNCHANGED = "it waits for a lock, a pipe or a child, and nothing in it has changed"
 
 
 def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) -> tuple[Severity, Silence]:
@@ -42,8 +45,19 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     def judged(severity: Severity, reason: str) -> tuple[Severity, Silence]:
         return severity, Silence(round(seconds, 3), critical, places, healed, reason)
 
+    looks = looked_at(snapshot, awaited)
+    are_awaited = len(awaited) < len(moving)  # if all ranks wait alike, none waits for another
+    waiting = min((_proof_seconds(standing, are_awaited) for _, standing in looks), default=0.0)
+    if waiting >= limits.proof_seconds:
+        what = "a server or driver has not answered" if looks[0][1].waits_for_server else _UNCHANGED
+        return judged("critical", f"critical, because {what} for {duration(waiting)}")
     unchanged = min((r.state_seconds for r in awaited), default=seconds)
-    if min(seconds, unchanged) >= critical or seconds >= limits.moving_at_most_seconds:
+    if overdue >= limits.moving_at_most_seconds:
+        return judged("critical", f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases")
+    if seconds >= critical and (at_work := [(r, work) for r, standing in looks if (work := standing.work)]):
+        state, work = at_work[0]
+        return judged("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
+    if min(seconds, unchanged) >= critical:
         return judged("critical", f"critical after {duration(critical)}{at_place}")
     pages = f"it becomes critical after {duration(critical)}"
     if seconds >= critical:
@@ -55,6 +69,24 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if not known and overdue < _PLACE_SECONDS and _may_be_ordinary(snapshot, awaited, seconds, limits):
         return judged("info", f"{pages} (pauses of this length healed before)")
     return judged("warning", f"{pages}{at_place}")
+
+
+def _proof_seconds(standing: Standing, is_awaited: bool) -> float:
+    """Return for how long a rank has been in a wait that nothing seems to end; 0 if it is in none."""
+    if standing.waits_for_server:
+        return standing.asleep_seconds
+    return standing.unchanged_seconds if is_awaited and standing.waits_for_its_host else 0.0
+
+
+def work_text(work: WorkSigns) -> str:
+    """Return what a rank does that shows that it works, such as `writes 310 MB/s, last to /ckpt/rank-0.pt`."""
+    rates = [
+        ("writes", work.written_bytes_per_second, f", last to {work.file}" if work.file else ""),
+        ("reads", work.read_bytes_per_second, ""),
+        ("moves", work.network_bytes_per_second, " over TCP"),
+    ]
+    verb_, rate, where = max(rates, key=lambda each: each[1])
+    return f"{verb_} {size(rate)}/s{where}" if rate else "runs other functions from look to look"
 
 
 def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:

@@ -6,7 +6,6 @@ not wait for a lease. What only silence shows may be a pause. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from zmon.detectors.hangs import different_paths
 from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
+from zmon.detectors.hangs.early import awaited_by
 from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.hangs.overdue import overdue_ranks
 from zmon.detectors.hangs.rules import diagnose, finishing
@@ -24,7 +24,6 @@ from zmon.detectors.wording import ranks_text, verb
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
-from zmon.schema.rank import RankState
 
 
 def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
@@ -85,7 +84,7 @@ def silence_finding(snapshot: Snapshot, limits: HangLimits, gone: tuple[Severity
     patience = replace(limits, critical_seconds=limits.critical_at_most_seconds) if alone else limits
     (severity, outlook), reason = gone, ""
     if not diagnosis.proven and not any(not r.alive and r.activity != "done" for r in snapshot.ranks):
-        severity, silence = judge(snapshot, _awaited(diagnosis, moving), patience)
+        severity, silence = judge(snapshot, awaited_by(diagnosis, moving), patience)
         reason = f"; {silence.reason}"
         diagnosis = replace(diagnosis, evidence=msgspec.structs.replace(diagnosis.evidence, silence=silence))
     dead = [r.rank for r in snapshot.ranks if not r.alive]  # these cannot move
@@ -112,8 +111,3 @@ def _finding(
         detail=diagnosis.detail,
         evidence=diagnosis.evidence,
     )
-
-
-def _awaited(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:
-    """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
-    return diagnosis.culprits or [r for r in moving if r.in_flight is None] or moving

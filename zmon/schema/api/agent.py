@@ -14,6 +14,7 @@ from zmon.schema.limits import JobId, Seconds, Version, Whole
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState, quick_dataclass
+from zmon.schema.standing import ProcessWork
 from zmon.schema.steps import Steps
 from zmon.schema.thresholds import Threshold
 
@@ -102,6 +103,7 @@ class EvidenceRequest(msgspec.Struct, frozen=True):
     rank: str
     run: str | None = None  # the run uid of a rank; None: the newest
     stacks: bool = True
+    flights: bool = True
 
 
 class RankEvidence(msgspec.Struct, frozen=True):
@@ -124,6 +126,7 @@ class RankEvidence(msgspec.Struct, frozen=True):
     stderr_error: str | None = None
     stderr_path: str | UnsetType | None = UNSET  # left out if the agent did not look for it
     stderr_shared: bool | UnsetType = UNSET  # True: other ranks of the host write to the same file
+    work: ProcessWork | None = None  # of its process and its children; asked for with the stacks
     schema: int = SCHEMA
 
 

@@ -63,12 +63,8 @@ def names(results, outcome):
 def test_every_field_of_a_sample_is_compared_or_has_a_reason():
     listed = {pair.field for pair in PAIRS} | set(NOT_COMPARED) | set(COMPARED_WITH_LOAD)
     assert listed == {field.name for field in fields(GpuSample)}
-
-
-def test_every_throttle_reason_and_ecc_counter_of_the_source_is_compared():
     keys = {pair.field: {p.key for p in PAIRS if p.field == pair.field} for pair in PAIRS if pair.key}
-    assert keys["throttled"] == set(THROTTLES)
-    assert keys["ecc_errors"] == set(ECC)
+    assert (keys["throttled"], keys["ecc_errors"]) == (set(THROTTLES), set(ECC))
 
 
 def test_equal_values_pass_and_what_nobody_offers_is_not_checked(tmp_path, driver):
@@ -80,6 +76,8 @@ def test_equal_values_pass_and_what_nobody_offers_is_not_checked(tmp_path, drive
     assert results["ecc_errors[volatile_uncorrected]"].note == "this GPU does not offer it"
     assert results["max_clocks_hertz[video]"].note == "nvidia-smi does not show it"
     assert results["xid_errors"].outcome == NOT_CHECKED
+    tensor = results["tensor_active_ratio"]
+    assert (tensor.outcome, tensor.note) == (NOT_CHECKED, "this GPU does not measure it")
 
 
 @pytest.mark.parametrize(
@@ -108,11 +106,8 @@ def test_value_that_only_nvidia_smi_has_fails(tmp_path, driver):
     assert results["power_watts"].figure == "unknown"
 
 
-def test_process_that_only_one_side_has_fails(tmp_path, driver):
+def test_processes_that_only_one_side_has_fail_and_that_nobody_shows_are_not_checked(tmp_path, driver):
     assert names(compared(tmp_path, driver, apps=[*APPS, {"pid": "7"}]), FAILED) == {"pids"}
-
-
-def test_processes_that_nobody_shows_are_not_checked(tmp_path, driver):
     driver.reset_answers(("0", "pids"))
     result = compared(tmp_path, driver, apps=[])["pids"]
     assert (result.outcome, result.note) == (NOT_CHECKED, "the driver shows no process (PID namespace?)")
@@ -142,11 +137,6 @@ def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, ou
     source.read()
     result = nvml._compare_tensor(source.read().value[0], rounds, 1.0)
     assert (result.outcome, result.note) == (outcome, "SM clock 1,001 MHz: the peak is that of the datasheet's clock")
-
-
-def test_tensor_cores_that_are_not_measured_are_not_checked(tmp_path, driver):
-    result = compared(tmp_path, driver)["tensor_active_ratio"]
-    assert (result.outcome, result.note) == (NOT_CHECKED, "this GPU does not measure it")
 
 
 def test_missing_driver_is_a_failure_because_torch_sees_a_gpu(tmp_path, driver):

@@ -63,40 +63,76 @@ def test_parts_of_a_recorded_step_sum_to_it():
     assert slow.ops["all_reduce"].exposed_seconds < 0.01
 
 
-# -- a rank on CPU -----------------------------------------------------------------------------------------
+# -- phases and exposed operations of a step ---------------------------------------------------------------
 
 
-def test_communication_behind_operators_is_hidden(tmp_path):
-    phases, ops = step_of(tmp_path, mark("gloo:all_reduce", 10, 60, tid=9), event("aten::mm", 20, 50))
-    assert ops == {"all_reduce": 20.0}
-    assert phases == {"forward": 30.0, "other": 50.0}
+def launch(at, correlation, tid=1):
+    return event("cudaLaunchKernel", at, at + 0.01, "cuda_runtime", tid, correlation=correlation)
 
 
-def test_operator_that_waits_inside_hides_nothing(tmp_path):
-    """A collective within forward: the layer waits, and only the operators in it work."""
-    layer = mark("DistributedDataParallel.forward", 0, 80), event("aten::mm", 0, 10), event("c10d::allreduce_", 10, 60)
-    _, ops = step_of(tmp_path, *layer, mark("gloo:all_reduce", 10, 60, tid=9))
-    assert ops == {"all_reduce": 50.0}
+def kernel(name, begin, end, tid=7, **args):
+    return event(name, begin, end, "kernel", tid, **args)
 
 
-def test_wait_for_a_tensor_is_no_work(tmp_path):
-    waits = event("_c10d_functional::wait_tensor", 10, 60)
-    assert step_of(tmp_path, waits, mark("gloo:all_gather", 10, 60, tid=9))[1] == {"all_gather": 50.0}
+LAYER = mark("DistributedDataParallel.forward", 0, 80), event("aten::mm", 0, 10), event("c10d::allreduce_", 10, 60)
+ON_CPU = {
+    "communication behind operators is hidden": (
+        [mark("gloo:all_reduce", 10, 60, tid=9), event("aten::mm", 20, 50)],
+        {"forward": 30.0, "other": 50.0}, {"all_reduce": 20.0},
+    ),
+    "layer that waits inside hides nothing": (  # only the operators in it work
+        [*LAYER, mark("gloo:all_reduce", 10, 60, tid=9)], {"forward": 30.0, "other": 20.0}, {"all_reduce": 50.0},
+    ),
+    "wait for a tensor is no work": (
+        [event("_c10d_functional::wait_tensor", 10, 60), mark("gloo:all_gather", 10, 60, tid=9)],
+        {"other": 50.0}, {"all_gather": 50.0},
+    ),
+    "loader counts as data even while others communicate": (
+        [mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 40),
+         mark("gloo:broadcast", 0, 50, tid=9)],
+        {"data": 40.0, "other": 50.0}, {"broadcast": 10.0},
+    ),
+    "phases are those that the profiler marks": (
+        [event("aten::linear", 0, 30), event("autograd::engine::evaluate_function: Mm", 30, 70, tid=2),
+         mark("Optimizer.step#SGD.step", 70, 90), event("aten::add_", 72, 80)],
+        {"forward": 30.0, "backward": 40.0, "optimizer": 20.0, "other": 10.0}, {},
+    ),
+}  # fmt: skip
+ON_GPU = {
+    "kernels of NCCL are exposed where no other kernel runs": (
+        [kernel("sm90_gemm", 10, 50), kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 30, 90, 20),
+         mark("nccl:all_reduce", 5, 6), event("aten::mm", 0, 100)],
+        {"other": 60.0}, {"all_reduce": 40.0},
+    ),
+    "described kernel has the name of its collective": (  # an all-to-all runs as sends and receives
+        [kernel("ncclDevKernel_SendRecv", 0, 10, 20, **{"Collective name": "all_to_allv"}), kernel("gemm", 10, 90)],
+        {"other": 90.0}, {"all_to_all": 10.0},
+    ),
+    "kernel belongs to the phase in which it was launched": (
+        [launch(1, 1), kernel("gemm", 10, 30, correlation=1),
+         event("autograd::engine::evaluate_function: Mm", 2, 4, tid=2), launch(3, 2, tid=2), launch(3, 3, tid=1),
+         kernel("gemm", 30, 60, correlation=2), kernel("gemm", 60, 65, correlation=3),
+         mark("Optimizer.step#Adam.step", 5, 6), launch(5.5, 4), kernel("adam", 65, 75, correlation=4)],
+        {"forward": 25.0, "backward": 30.0, "optimizer": 10.0, "other": 35.0}, {},
+    ),
+    "kernel has the name of the operation that launched it": (  # an older torch does not describe the kernel
+        [mark("nccl:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
+         kernel("ncclKernel_SendRecv_RING", 10, 20, 20, correlation=1),
+         kernel("ncclKernel_AllReduce_RING", 20, 25, 20, correlation=2),
+         kernel("ncclKernel_SendRecv_RING", 30, 40, 20, correlation=3)],
+        {"other": 75.0}, {"all_to_all": 10.0, "all_reduce": 5.0, "send_recv": 10.0},
+    ),
+    "loader costs time only while the GPU has no work": (
+        [mark("enumerate(DataLoader)#_Iter.__next__", 0, 40), kernel("gemm", 0, 30)],
+        {"data": 10.0, "other": 90.0}, {},
+    ),
+}  # fmt: skip
+STEPS = ON_CPU | ON_GPU
 
 
-def test_loader_counts_as_data_even_while_others_communicate(tmp_path):
-    loader = mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 0, 40)
-    phases, ops = step_of(tmp_path, loader, mark("gloo:broadcast", 0, 50, tid=9))
-    assert phases["data"] == 40.0
-    assert ops == {"broadcast": 10.0}
-
-
-def test_phases_are_those_that_the_profiler_marks(tmp_path):
-    phases, _ = step_of(
-        tmp_path, event("aten::linear", 0, 30), event("autograd::engine::evaluate_function: Mm", 30, 70, tid=2),
-        mark("Optimizer.step#SGD.step", 70, 90), event("aten::add_", 72, 80),
-    )  # fmt: skip
-    assert phases == {"forward": 30.0, "backward": 40.0, "optimizer": 20.0, "other": 10.0}
+@pytest.mark.parametrize(("events", "phases", "ops"), STEPS.values(), ids=STEPS)
+def test_step_has_phases_and_exposed_operations(tmp_path, events, phases, ops):
+    assert step_of(tmp_path, *events) == (phases, ops)
 
 
 def test_bytes_are_those_of_the_described_collectives(tmp_path):
@@ -108,56 +144,6 @@ def test_bytes_are_those_of_the_described_collectives(tmp_path):
     )
     totals = by_step(kineto.read([trace(tmp_path, *events)]))[0, 0][1].measures.ops["all_reduce"]
     assert (totals.sent_bytes, totals.received_bytes) == (2000, 2000)
-
-
-# -- a rank on a GPU ---------------------------------------------------------------------------------------
-
-
-def test_kernels_of_nccl_are_exposed_where_no_other_kernel_runs(tmp_path):
-    phases, ops = step_of(
-        tmp_path, event("sm90_gemm", 10, 50, "kernel", 7),
-        event("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgs)", 30, 90, "kernel", 20),
-        mark("nccl:all_reduce", 5, 6), event("aten::mm", 0, 100),
-    )  # fmt: skip
-    assert ops == {"all_reduce": 40.0}
-    assert phases == {"other": 60.0}
-
-
-def test_described_kernel_has_the_name_of_its_collective(tmp_path):
-    """An all-to-all runs as sends and receives."""
-    kernel = event("ncclDevKernel_SendRecv", 0, 10, "kernel", 20, **{"Collective name": "all_to_allv"})
-    assert step_of(tmp_path, kernel, event("gemm", 10, 90, "kernel", 7))[1] == {"all_to_all": 10.0}
-
-
-def launch(at, correlation, tid=1):
-    return event("cudaLaunchKernel", at, at + 0.01, "cuda_runtime", tid, correlation=correlation)
-
-
-def test_kernel_belongs_to_the_phase_in_which_it_was_launched(tmp_path):
-    phases, _ = step_of(
-        tmp_path, launch(1, 1), event("gemm", 10, 30, "kernel", 7, correlation=1),
-        event("autograd::engine::evaluate_function: Mm", 2, 4, tid=2), launch(3, 2, tid=2), launch(3, 3, tid=1),
-        event("gemm", 30, 60, "kernel", 7, correlation=2), event("gemm", 60, 65, "kernel", 7, correlation=3),
-        mark("Optimizer.step#Adam.step", 5, 6), launch(5.5, 4), event("adam", 65, 75, "kernel", 7, correlation=4),
-    )  # fmt: skip
-    assert phases == {"forward": 25.0, "backward": 30.0, "optimizer": 10.0, "other": 35.0}
-
-
-def test_kernel_of_nccl_has_the_name_of_the_operation_that_launched_it(tmp_path):
-    """An older torch does not describe the kernel."""
-    _, ops = step_of(
-        tmp_path, mark("nccl:all_to_all", 1, 2), launch(1.5, 1), event("c10d::allreduce_", 3, 4), launch(3.5, 2),
-        event("ncclKernel_SendRecv_RING", 10, 20, "kernel", 20, correlation=1),
-        event("ncclKernel_AllReduce_RING", 20, 25, "kernel", 20, correlation=2),
-        event("ncclKernel_SendRecv_RING", 30, 40, "kernel", 20, correlation=3),
-    )  # fmt: skip
-    assert ops == {"all_to_all": 10.0, "all_reduce": 5.0, "send_recv": 10.0}
-
-
-def test_loader_costs_time_only_while_the_gpu_has_no_work(tmp_path):
-    loader = mark("enumerate(DataLoader)#_Iter.__next__", 0, 40)
-    phases, _ = step_of(tmp_path, loader, event("gemm", 0, 30, "kernel", 7))
-    assert phases == {"data": 10.0, "other": 90.0}
 
 
 def test_steps_of_the_device_count_if_the_trace_has_them(tmp_path):
@@ -203,21 +189,22 @@ def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
     assert "traces of 2 of 8 ranks: 2, 5; they are numbered 0 to 1" in table.notes[0]
 
 
-def test_two_traces_of_a_rank_are_refused(tmp_path):
-    events = [mark("ProfilerStep#1", 0, 10)]
-    with pytest.raises(UsageError, match="are of rank 0"):
-        kineto.read([trace(tmp_path, *events), trace(tmp_path, *events, name="again.json")])
+STEP = mark("ProfilerStep#1", 0, 10)
 
 
-def test_traces_of_two_jobs_are_refused(tmp_path):
-    events = [mark("ProfilerStep#1", 0, 10)]
-    with pytest.raises(UsageError, match="several jobs: 2 ranks, 4 ranks"):
-        kineto.read([trace(tmp_path, *events, rank=rank, world_size=2 * rank + 2) for rank in (0, 1)])
-
-
-def test_trace_without_steps_says_what_to_do(tmp_path):
-    with pytest.raises(UsageError, match=r"no ProfilerStep marks: call profiler\.step\(\)"):
-        kineto.read([trace(tmp_path, event("aten::mm", 0, 1))])
+@pytest.mark.parametrize(
+    ("traces", "message"),
+    [
+        ([{"event": STEP}, {"event": STEP, "name": "again.json"}], "are of rank 0"),
+        ([{"event": STEP, "rank": r, "world_size": 2 * r + 2} for r in (0, 1)], "several jobs: 2 ranks, 4 ranks"),
+        ([{"event": event("aten::mm", 0, 1)}], r"no ProfilerStep marks: call profiler\.step\(\)"),
+    ],
+    ids=["a rank twice", "two jobs", "no steps"],
+)
+def test_traces_that_are_no_job_are_refused(tmp_path, traces, message):
+    paths = [trace(tmp_path, one.pop("event"), **one) for one in map(dict, traces)]
+    with pytest.raises(UsageError, match=message):
+        kineto.read(paths)
 
 
 def test_trace_without_a_rank_among_others_is_refused(tmp_path):

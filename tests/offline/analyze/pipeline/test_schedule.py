@@ -13,19 +13,24 @@ def replayed(*operations, **seconds):
     )
 
 
-def test_operations_of_a_rank_follow_each_other():
-    assert replayed(Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)) == pytest.approx(3.0)
-    assert replayed(Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0), a=0.5) == pytest.approx(2.5)
+OVERLAPPING = Operation(0, "a", 0.0, 2.0), Operation(0, "b", 0.5, 1.0), Operation(0, "c", 2.0, 3.0)
 
 
-def test_pause_between_operations_is_left_out():
-    assert replayed(Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.5, 2.0)) == pytest.approx(1.5)
-
-
-def test_operations_that_overlap_do_not_wait_for_each_other():
-    operations = Operation(0, "a", 0.0, 2.0), Operation(0, "b", 0.5, 1.0), Operation(0, "c", 2.0, 3.0)
-    assert replayed(*operations) == pytest.approx(3.0)
-    assert replayed(*operations, b=2.5) == pytest.approx(3.5)  # c follows both
+@pytest.mark.parametrize(
+    ("operations", "changes", "seconds"),
+    [
+        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {}, 3.0),
+        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.0, 3.0)), {"a": 0.5}, 2.5),
+        ((Operation(0, "a", 0.0, 1.0), Operation(0, "b", 1.5, 2.0)), {}, 1.5),
+        ((Operation(0, "a", 0.0, 1.0001), Operation(0, "b", 1.0, 2.0)), {}, 2.0),
+        (OVERLAPPING, {}, 3.0),
+        (OVERLAPPING, {"b": 2.5}, 3.5),
+        ((), {}, 0.0),
+    ],
+    ids=["one after the other", "a is quicker", "pause left out", "rounding", "overlap", "c follows both", "nothing"],
+)
+def test_operations_of_a_rank_are_replayed(operations, changes, seconds):
+    assert replayed(*operations, **changes) == pytest.approx(seconds, abs=0.001)
 
 
 def test_group_starts_when_its_last_rank_is_ready():
@@ -36,10 +41,6 @@ def test_group_starts_when_its_last_rank_is_ready():
     schedule = Schedule(operations)
     assert schedule.seconds == pytest.approx([3.0, 1.0, 0.5, 0.5])
     assert replayed(*operations, a=1.5) == pytest.approx(2.0)
-
-
-def test_ends_and_starts_that_differ_by_rounding_stay_in_order():
-    assert replayed(Operation(0, "a", 0.0, 1.0001), Operation(0, "b", 1.0, 2.0)) == pytest.approx(2.0, abs=0.001)
 
 
 def test_send_and_receive_that_were_issued_together_overlap_however_short_they_are():
@@ -53,7 +54,3 @@ def test_operations_that_wait_for_each_other_are_refused():
     operations += [Operation(1, "b", 0, 1, "y"), Operation(1, "a", 1, 2, "x")]
     with pytest.raises(ValueError, match="wait for each other"):
         Schedule(operations)
-
-
-def test_step_without_operations_takes_no_time():
-    assert Schedule([]).replay([]) == 0.0

@@ -14,7 +14,4 @@ def test_rows_that_are_read_often_stay_in_memory_of_ranks() -> None:
     assert shares(32_000) == [1.0, 0.0]
     assert shares(320_000) == [0.0, 0.0]
     assert shares(0) == [1.0, 1.0]
-
-
-def test_one_table_is_divided() -> None:
     assert shares(32_000 + 144_000) == [0.5, 0.0]

@@ -1,0 +1,126 @@
+"""Tests of what an agent reads about a process that makes no progress, from real processes."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from tests.boxes import eventually
+from zmon.agent.process_work import process_work
+from zmon.agent.sources.sock_diag import Connection, Dump
+from zmon.process import children
+
+WRITER = """
+import os, subprocess, sys, time
+out = open(sys.argv[1], "wb", buffering=0)
+out.write(bytes(3 << 20))
+child = subprocess.Popen([sys.executable, "-c", "import time; open('/dev/zero', 'rb').read(2 << 20); time.sleep(60)"])
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def start():
+    """Return a function that starts Python code and waits for its first line."""
+    processes = []
+
+    def run(code, *arguments):
+        process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE, text=True)
+        processes.append(process)
+        assert process.stdout.readline()
+        return process
+
+    yield run
+    for process in processes:
+        for child in [*children(process.pid, generations=9)]:
+            os.kill(child, 9)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def test_work_of_a_process_includes_its_children(start, tmp_path):
+    process = start(WRITER, str(tmp_path / "rank.pt"))
+
+    def read():
+        work = process_work(process.pid, (process.pid,))
+        return work if (work.read_bytes or 0) > 2 << 20 and "" not in work.waits else None
+
+    work = eventually(read)
+    assert work.written_bytes >= 3 << 20
+    assert len(work.processes) == 2
+    assert work.waits == ("hrtimer_nanosleep", "hrtimer_nanosleep")
+    assert work.file == str(tmp_path / "rank.pt")
+    assert (work.network_bytes, work.switches > 0, work.cpu_seconds > 0) == (0, True, True)
+
+
+NESTED = """
+import subprocess, sys
+if int(sys.argv[1]):
+    print("ready", flush=True)
+    subprocess.run([sys.executable, __import__("os").environ["NESTED"], str(int(sys.argv[1]) - 1)])
+while True:
+    pass
+"""
+
+
+def test_compiler_that_a_build_started_counts(start, tmp_path, monkeypatch):
+    """All processes above it only wait for their children."""
+    (tmp_path / "nested.py").write_text(NESTED)
+    monkeypatch.setenv("NESTED", str(tmp_path / "nested.py"))
+    process = start(NESTED, "4")
+
+    def deepest():
+        work = process_work(process.pid, (process.pid,))
+        return work if len(work.processes) == 5 and "" in work.waits else None
+
+    before = eventually(deepest)
+    assert eventually(lambda: process_work(process.pid, ()).cpu_seconds > before.cpu_seconds + 0.1)
+
+
+def test_connections_of_an_old_kernel_move_unknown_bytes():
+    connection = Connection(1, "10.0.0.1", "10.0.0.2", 0, 0, 0, None, None)
+    with socket.create_server(("127.0.0.1", 0)):
+        work = process_work(os.getpid(), (), dump=lambda inodes: Dump([connection], set()))
+    assert work.network_bytes is None
+
+
+def test_lock_is_a_wait_of_its_thread(start):
+    process = start("import threading\nlock = threading.Lock()\nlock.acquire()\nprint(1, flush=True)\nlock.acquire()")
+    waits = eventually(lambda: [w for w in process_work(process.pid, (process.pid,)).waits if w])
+    assert waits[0].startswith("futex_")
+
+
+def test_bytes_of_tcp_count_in_both_directions():
+    """This process sends to itself; the kernel counts the bytes once they are acknowledged."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as ours:
+        theirs, _ = server.accept()
+        before = process_work(os.getpid(), ()).network_bytes
+        receiver = threading.Thread(target=lambda: theirs.recv(1 << 20, socket.MSG_WAITALL))
+        receiver.start()
+        ours.sendall(bytes(1 << 20))
+        receiver.join()
+        theirs.close()
+        assert eventually(lambda: process_work(os.getpid(), ()).network_bytes - before >= 1 << 20)
+
+
+def test_process_that_has_ended_has_no_work(start):
+    process = start("print(1, flush=True)")
+    process.wait()
+    assert process_work(process.pid, ()) is None
+
+
+def test_what_may_not_be_read_is_unknown(tmp_path):
+    """The /proc of a process of another user, as an agent without privileges sees it."""
+    folder = tmp_path / "7"
+    (folder / "task" / "7").mkdir(parents=True)
+    (folder / "task" / "7" / "children").write_text("")
+    (folder / "task" / "7" / "wchan").write_text("0")
+    (folder / "stat").write_bytes(b"7 (python) S 1 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 500 9 90" + b" 0" * 28)
+    work = process_work(7, (7,), tmp_path)
+    assert (work.read_bytes, work.written_bytes, work.network_bytes, work.switches) == (None, None, None, None)
+    assert (work.waits, work.file, work.cpu_seconds) == (("",), None, 3.4)

@@ -1,0 +1,105 @@
+"""Rows about what looks at a rank show: it works, it waits for its own host, or it waits for a server."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tests.build import waiting
+from tests.detectors.stalls import Row, job, outside, stopped
+from zmon.schema.standing import Standing, WorkSigns
+
+LOCK = ("futex_wait_queue", "futex_do_wait")
+SAVES = Standing(waits=("",), work=WorkSigns(written_bytes_per_second=310e6, file="/ckpt/rank-2.pt"))
+DOWNLOADS = Standing(waits=("",), work=WorkSigns(network_bytes_per_second=9e5))
+TOKENIZES = Standing(waits=("",), work=WorkSigns(in_other_code=True))
+SPINS = Standing(waits=("",))
+SLEEPS = Standing(60.0, 60.0, ("hrtimer_nanosleep",), "hrtimer_nanosleep")
+HUNG = "compute_hang, {}, rank 2"
+
+
+def locked(seconds, waits=LOCK, **changes):
+    """Return what looks show at a rank in which nothing changes for so long."""
+    return Standing(**{"unchanged_seconds": seconds, "waits": waits, **changes})
+
+
+def served(asleep, channel="request_wait_answer"):
+    """Return what looks show at a rank that waits for the answer of a server."""
+    return Standing(0.0, asleep, (channel,), channel)
+
+
+def awaited(standing, seconds=5.0, lease=1.5, steps=300, **changes):
+    """Return a job that waits for rank 2 in a collective, and what the hub saw of that rank."""
+    times = {
+        "step_seconds": seconds, "state_seconds": seconds, "lease_seconds": lease,
+        "overdue_seconds": max(0.0, seconds - lease), "steps": steps,
+    }  # fmt: skip
+    rest = partial(waiting, seconds=seconds, lease_seconds=lease, overdue_seconds=times["overdue_seconds"], steps=steps)
+    return job(outside(2, **{**times, **changes}), rest=rest, standing={2: standing} if standing else {})
+
+
+def starting(standing, seconds):
+    """Return a job that waits for rank 2 in its first steps."""
+    return awaited(standing, seconds, 1800.0, steps=3)
+
+
+WORKING = (
+    Row("the rank saves for 25 s", HUNG.format("warning"), awaited(SAVES, 25.0),
+        "it is not critical yet, because rank 2 writes 310 MB/s, last to /ckpt/rank-2.pt"),
+    Row("it moves data over TCP", HUNG.format("warning"), awaited(DOWNLOADS, 600.0), "rank 2 moves 900 kB/s over TCP"),
+    Row("it gets into other functions", HUNG.format("warning"), awaited(TOKENIZES, 600.0),
+        "rank 2 runs other functions from look to look"),
+    Row("it still saves half an hour after its lease", HUNG.format("critical"), awaited(SAVES, 1802.0)),
+    Row("it uses the processor in the same functions", HUNG.format("critical"), awaited(SPINS, 25.0),
+        "critical after 20 s", "a spin and an endless loop do that too"),
+    Row("it prepares for longer than its lease", "lease_overrun, warning, rank 2",
+        awaited(SAVES, 1860.0, 1800.0, activity="init", activity_seconds=1860.0), "rank 2 writes 310 MB/s"),
+    Row("it prepares, and nothing shows that it works", "lease_overrun, critical, rank 2",
+        awaited(None, 1860.0, 1800.0, activity="init", activity_seconds=1860.0)),
+)  # fmt: skip
+WAITING_FOR_ITS_HOST = (
+    Row("the rank waits for a lock for 4.9 s", HUNG.format("warning"), awaited(locked(4.9), 7.0)),
+    Row("the rank waits for a lock for 5 s", HUNG.format("critical"), awaited(locked(5.0), 7.0),
+        "critical, because it waits for a lock, a pipe or a child, and nothing in it has changed for 5.0 s"),
+    Row("it waits for the other end of a pipe", HUNG.format("critical"), awaited(locked(6.0, ("wait_for_partner",)))),
+    Row("a thread of it sleeps", HUNG.format("warning"), awaited(locked(6.0, ("futex_do_wait", "hrtimer_nanosleep"))),
+        note="a clock wakes it, and it may then release the lock"),
+    Row("a thread of it waits for the network", HUNG.format("warning"),
+        awaited(locked(6.0, ("futex_do_wait", "poll_schedule_timeout.constprop.0"))), note="an upload may be answered"),
+    Row("what its threads wait for is unknown", HUNG.format("warning"), awaited(locked(6.0, ()))),
+    Row("it sleeps", HUNG.format("warning"), awaited(SLEEPS, 19.0)),
+    Row("steps take 2 s, and it waits for a lock within its lease", HUNG.format("warning"),
+        awaited(locked(1.0), 12.0, 33.0)),
+    Row("it waits for a lock less than a third of its lease", "quiet", awaited(locked(1.0), 10.0, 33.0)),
+    Row("it waits for a lock since a moment ago", "quiet", awaited(locked(0.5), 12.0, 33.0)),
+    Row("it sleeps within its lease", "quiet", awaited(SLEEPS, 20.0, 33.0), note="a pause of ten steps is ordinary"),
+    Row("all ranks wait for locks within their lease", "quiet",
+        job(rest=partial(outside, step_seconds=12.0, state_seconds=12.0, lease_seconds=33.0, overdue_seconds=0.0),
+            standing=dict.fromkeys(range(4), locked(1.0))), note="none waits for another"),
+    Row("all ranks wait for locks", "unknown, warning, nobody",
+        job(rest=outside, standing=dict.fromkeys(range(4), locked(60.0))), note="none waits for another"),
+    Row("it waits for a lock in the first steps, for 130 s", HUNG.format("critical"), starting(locked(60.0), 130.0)),
+    Row("it waits for a lock in the first steps, unchanged for 59 s", "quiet", starting(locked(59.0), 130.0)),
+    Row("it compiles in the first steps", "quiet", starting(SPINS, 1700.0)),
+)  # fmt: skip
+WAITING_FOR_A_SERVER = (
+    Row("it sleeps in the kernel for 5 s, for an answer of FUSE", "rank_frozen, critical, rank 2",
+        awaited(served(5.0), 7.0, process_state="D", blocked_seconds=6.0),
+        "critical, because a server or driver has not answered for 5.0 s"),
+    Row("for 4.9 s", "rank_frozen, warning, rank 2",
+        awaited(served(4.9), 7.0, process_state="D", blocked_seconds=6.0)),
+    Row("it sleeps for its disk", "rank_frozen, warning, rank 2",
+        awaited(served(9.0, "folio_wait_bit_common"), 12.0, process_state="D", blocked_seconds=11.0),
+        note="a disk answers, however late"),
+)  # fmt: skip
+SUSPENDED = (
+    Row("all processes of a host were stopped at once", "rank_frozen, warning, ranks 0, 1, 2, 3", job(rest=stopped),
+        "stopped at once, as a scheduler or Ctrl-Z suspends them"),
+    Row("they have been stopped for half an hour", "rank_frozen, critical, ranks 0, 1, 2, 3",
+        job(rest=partial(stopped, seconds=1800.0))),
+    Row("they were stopped one after the other", "rank_frozen, critical, ranks 0, 1, 2, 3",
+        job(stopped(0, 5.0), rest=stopped)),
+    Row("a debugger holds a process", "rank_frozen, warning, rank 2",
+        job(outside(2, process_state="t", stopped_seconds=2.0)), "a debugger or tracer holds it"),
+    Row("a debugger holds it for 300 s", "rank_frozen, critical, rank 2",
+        job(outside(2, process_state="t", stopped_seconds=300.0))),
+)  # fmt: skip

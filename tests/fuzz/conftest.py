@@ -1,0 +1,49 @@
+"""A fixture that checks many random items, or few: `make test` has few items of each kind, `make test-all` many."""
+
+import time
+import tracemalloc
+
+import pytest
+
+from tests.fuzz.draw import NUM_LONG, NUM_QUICK, draws, seed_of_long_run
+
+QUICK_SEED = 19
+MAX_SECONDS = 10.0  # of one item, on a busy machine
+MAX_BYTES = 64 << 20  # that one item may allocate at a time
+_TRACED = 50  # memory is traced for one item of so many, because tracing is slow
+
+
+@pytest.fixture(params=["few", pytest.param("many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
+def amount(request, capsys):
+    """Return a seed and a number of items. The seed of the many is new, or that of the environment, and printed."""
+    if request.param == "few":
+        return QUICK_SEED, NUM_QUICK
+    seed = seed_of_long_run()
+    with capsys.disabled():
+        print(f"FUZZ_SEED={seed}, {NUM_LONG:,} items")
+    return seed, NUM_LONG
+
+
+@pytest.fixture
+def check_random(amount):
+    """Return a function that calls a check with sources of chance, few or many."""
+    return lambda check: check_items(check, *amount)
+
+
+def check_items(check, seed, number):
+    """Call the check with many sources of chance. Its error names the seed and the item."""
+    for index, (name, chance) in enumerate(draws(seed, number)):
+        begin = time.process_time()
+        is_traced = index % _TRACED == 0
+        if is_traced:
+            tracemalloc.start()
+        try:
+            check(chance)
+            peak = tracemalloc.get_traced_memory()[1] if is_traced else 0
+        except Exception as error:
+            raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+        finally:
+            if is_traced:
+                tracemalloc.stop()
+        assert peak < MAX_BYTES, f"{name}: {peak:,} bytes"
+        assert time.process_time() - begin < MAX_SECONDS, name

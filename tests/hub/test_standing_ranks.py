@@ -1,0 +1,50 @@
+"""Tests of the looks at ranks that others wait for."""
+
+from tests.build import rank_state, waiting
+from tests.hub.fakes import FakeAgent, healthy, poll
+
+STACK = 'Thread 7 (idle): "MainThread"\n    step (/home/ann/train.py:40)\n'
+IDLE = {
+    "cpu_seconds": 3.0, "read_bytes": 10, "written_bytes": 10, "network_bytes": 10, "processes": [7], "switches": 5,
+    "waits": ["futex_wait_queue"],
+}  # fmt: skip
+
+
+def stall(seconds, lease=30.0):
+    """Return ranks that wait for rank 2, within their lease."""
+    times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": lease, "overdue_seconds": 0.0}
+    return [rank_state(2, **times), *(waiting(rank, seconds, **times) for rank in (0, 1, 3))]
+
+
+async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(start_hub):
+    agent = FakeAgent(*stall(11.0))
+    agent.stack, agent.work = STACK, IDLE
+    hub_client = await start_hub(agent)
+    (finding,) = await poll(hub_client.findings)
+    assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
+    assert "rank 2 stands in train.py:40, step" in finding["summary"]
+    assert set(agent.looks()) == {2}
+
+
+async def test_rank_of_which_nothing_is_known_is_not(start_hub):
+    agent = FakeAgent(*stall(11.0))
+    hub_client = await start_hub(agent)
+
+    async def is_looked_at():
+        return len(agent.looks()) > 2
+
+    assert await poll(is_looked_at)
+    assert not await hub_client.findings()
+
+
+async def test_looks_end_when_the_job_goes_on(start_hub):
+    agent = FakeAgent(*stall(11.0))
+    agent.stack, agent.work = STACK, IDLE
+    hub_client = await start_hub(agent)
+    assert await poll(hub_client.findings)
+    agent.ranks = healthy()
+    await hub_client.passes(2)
+    assert not hub_client.hub.snapshots[0].standing
+    before = len(agent.looks())
+    await hub_client.passes(5)
+    assert len(agent.looks()) == before

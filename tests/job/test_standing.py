@@ -1,0 +1,118 @@
+"""Two looks at a rank, a second apart, and what they show about it."""
+
+from dataclasses import asdict
+
+import msgspec
+import pytest
+
+from zmon.job.standing import CODE_SECONDS, RECENT_SECONDS, look, looks
+from zmon.schema.api import RankEvidence
+from zmon.schema.standing import ProcessWork, Standing
+
+MAIN = 'Thread 7 (idle): "MainThread"\n    save (/home/ann/train.py:{})\n    main (/home/ann/train.py:9)\n'
+BUSY = MAIN.replace("idle", "active+gil")
+OTHER = 'Thread 7 (idle): "MainThread"\n    encode (/home/ann/tokens.py:3)\n    main (/home/ann/train.py:9)\n'
+THREAD = '{}Thread 8 (idle): "feed"\n    feed (/home/ann/feed.py:{})\n'
+PROCESS = ProcessWork(100.0, 1 << 30, 1 << 30, 1 << 30, (7, 8), 500, ("futex_wait_queue",), "/ckpt/a.pt")
+MIB = 1 << 20
+
+
+def evidence(stack, wchan="futex_wait_queue", **work):
+    return RankEvidence("job", 2, stack=stack, wchan=wchan, work=msgspec.structs.replace(PROCESS, **work))
+
+
+def standing_after(*answers, every=1.0):
+    """Return what looks at these answers, so many seconds apart, show."""
+    history = None
+    for number, answer in enumerate(answers):
+        history = looks(history, look(answer, 50.0 + number * every))
+    return history.standing
+
+
+AT_FIRST = evidence(MAIN.format(8))
+CHANGES = {  # the second look; then unchanged, asleep
+    "nothing": (AT_FIRST, True, True),
+    "py-spy guesses another state": (evidence(BUSY.format(8)), True, True),
+    "another line": (evidence(MAIN.format(12)), False, True),
+    "another function": (evidence(OTHER), False, True),
+    "another thread": (evidence(THREAD.format(MAIN.format(8), 1)), False, True),
+    "no stack": (evidence(None), False, True),
+    "a heartbeat": (evidence(MAIN.format(8), cpu_seconds=100.04, network_bytes=(1 << 30) + 900), True, True),
+    "processor time": (evidence(MAIN.format(8), cpu_seconds=100.2), False, True),
+    "reads": (evidence(MAIN.format(8), read_bytes=2 << 30), False, True),
+    "writes": (evidence(MAIN.format(8), written_bytes=2 << 30), False, True),
+    "sends": (evidence(MAIN.format(8), network_bytes=2 << 30), False, True),
+    "reads that may not be seen": (evidence(MAIN.format(8), read_bytes=None), False, True),
+    "connections that are in another namespace": (evidence(MAIN.format(8), network_bytes=None), False, True),
+    "a child ended": (evidence(MAIN.format(8), processes=(7,)), False, True),
+    "it woke and sleeps again": (evidence(MAIN.format(8), switches=501), True, False),
+    "it waits elsewhere": (evidence(MAIN.format(8), wchan="pipe_read"), True, False),
+    "it runs": (evidence(MAIN.format(8), wchan=None), True, False),
+    "switches are unknown": (evidence(MAIN.format(8), switches=None), True, False),
+}
+
+
+@pytest.mark.parametrize(("second", "unchanged", "asleep"), CHANGES.values(), ids=CHANGES)
+def test_times_go_on_while_nothing_changes(second, unchanged, asleep):
+    standing = standing_after(AT_FIRST, second)
+    times = (standing.unchanged_seconds, standing.asleep_seconds)
+    assert times == tuple(float(each) for each in (unchanged, asleep))
+
+
+WORK = {  # what differs after two seconds; what shows that the rank works
+    "it waits": ({}, {}),
+    "it writes": ({"written_bytes": (1 << 30) + 600 * MIB}, {"written_bytes_per_second": 300.0 * MIB}),
+    "it reads": ({"read_bytes": (1 << 30) + 4 * MIB}, {"read_bytes_per_second": 2.0 * MIB}),
+    "it uploads": ({"network_bytes": (1 << 30) + MIB}, {"network_bytes_per_second": MIB / 2}),
+    "a monitor reads /proc": ({"read_bytes": (1 << 30) + MIB}, {}),
+    "a log grows": ({"written_bytes": (1 << 30) + 9000}, {}),
+    "heartbeats": ({"network_bytes": (1 << 30) + 9000}, {}),
+    "it spins": ({"cpu_seconds": 102.0}, {}),
+    "a child that had read ended": ({"read_bytes": 5}, {}),
+}
+
+
+@pytest.mark.parametrize(("changes", "shown"), WORK.values(), ids=WORK)
+def test_bytes_show_work_and_processor_time_does_not(changes, shown):
+    work = standing_after(AT_FIRST, evidence(MAIN.format(8), **changes), every=2.0).work
+    if not shown:
+        assert work is None
+    else:
+        assert {name: value for name, value in asdict(work).items() if value} == {**shown, "file": "/ckpt/a.pt"}
+
+
+def test_other_functions_show_work_and_other_lines_do_not():
+    """An endless loop is in the same functions at each look."""
+    assert standing_after(AT_FIRST, evidence(MAIN.format(9))).work is None
+    later = [evidence(OTHER)] * int(CODE_SECONDS + 1)
+    assert standing_after(AT_FIRST, *later).work.in_other_code
+    assert standing_after(AT_FIRST, *later, evidence(OTHER)).work is None
+
+
+def test_work_of_a_while_ago_shows_nothing_about_now():
+    answers = [AT_FIRST, *[evidence(MAIN.format(8), written_bytes=9 << 30)] * int(RECENT_SECONDS + 2)]
+    assert standing_after(*answers).work is None
+    assert standing_after(*answers).unchanged_seconds == RECENT_SECONDS + 1
+
+
+def test_agent_of_an_older_version_shows_nothing():
+    assert look(RankEvidence("job", 2, stack=MAIN.format(8)), 50.0) is None
+
+
+WAITS = {
+    "a lock": (("futex_do_wait",), True),
+    "locks of two kernels": (("futex_wait_queue_me", "futex_wait_queue"), True),
+    "a pipe without a writer": (("wait_for_partner",), True),
+    "a pipe": (("pipe_read", "anon_pipe_read"), True),
+    "a child": (("do_wait",), True),
+    "a clock": (("futex_do_wait", "hrtimer_nanosleep"), False),
+    "a packet": (("wait_woken",), False),
+    "several files": (("poll_schedule_timeout.constprop.0",), False),
+    "a thread that runs": (("futex_do_wait", ""), False),
+    "unknown": ((), False),
+}
+
+
+@pytest.mark.parametrize(("waits", "local"), WAITS.values(), ids=WAITS)
+def test_waits_that_no_clock_and_no_packet_ends(waits, local):
+    assert Standing(waits=waits).waits_for_its_host is local

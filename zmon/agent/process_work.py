@@ -1,0 +1,123 @@
+"""Read what the process of a rank and its children have done so far, and what their threads wait for.
+
+Two such looks tell a pause that is work from a hang (zmon/job/standing.py). Sources: proc(5) for `stat`, `io`, `status`
+and `fdinfo` of a process and `wchan` of a thread; the kernel's socket monitor for TCP. RDMA and UDP are not counted. It
+is read only about ranks that make no progress.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Collection, Container, Iterator
+from itertools import islice
+from operator import itemgetter
+from pathlib import Path
+
+from zmon.agent.redaction import redacted
+from zmon.agent.sources import sock_diag
+from zmon.agent.sources.sock_diag import Dump
+from zmon.agent.sources.tcp import socket_inodes
+from zmon.format import plain
+from zmon.process import children, process_stat
+from zmon.schema.standing import ProcessWork
+
+_MAX_PROCESSES = 256  # of one rank; of more its bytes are unknown
+_GENERATIONS = 16  # a build has six: rank → ninja → shell → compiler driver → compiler, and a launcher before
+_MAX_FILES = 1024  # open files of the rank that are looked at
+_WRITABLE = os.O_WRONLY | os.O_RDWR
+
+
+def process_work(
+    pid: int,
+    threads: Collection[int],
+    proc: Path = Path("/proc"),
+    dump: Callable[[Container[int]], Dump] = sock_diag.dump,
+) -> ProcessWork | None:
+    """Return the work of a process with its children; None if it has ended. `threads`: those that run Python code."""
+    below = list(islice(children(pid, proc, _GENERATIONS), _MAX_PROCESSES))
+    stat = process_stat(pid, proc)
+    if stat is None:
+        return None
+    stats = {child: child_stat for child in below if (child_stat := process_stat(child, proc))}
+    pids = (pid, *stats)
+    counts = [_io(proc / str(each)) for each in pids]
+    known = [count for count in counts if count is not None]
+    complete = len(known) == len(pids) <= _MAX_PROCESSES
+    return ProcessWork(
+        cpu_seconds=stat.cpu_seconds + sum(each.cpu_seconds for each in stats.values()),
+        read_bytes=sum(map(itemgetter(0), known)) if complete else None,
+        written_bytes=sum(map(itemgetter(1), known)) if complete else None,
+        network_bytes=_network_bytes(pids, proc, dump),
+        processes=pids,
+        switches=_switches(proc / str(pid) / "status"),
+        waits=(*(_wait(proc, pid, thread) for thread in threads), *(_wait(proc, child, child) for child in stats)),
+        file=_written_file(proc / str(pid)),
+    )
+
+
+def _io(folder: Path) -> tuple[int, int] | None:
+    """Return the bytes that one process has read and written; None if they may not be read.
+
+    `rchar` has what went through system calls, `read_bytes` what came from a disk: of a mapped file, only the latter.
+    """
+    try:
+        text = (folder / "io").read_text()
+        count = {name: int(value) for name, value in re.findall(r"^(\w+): (\d+)$", text, re.M)}
+        return max(count["rchar"], count["read_bytes"]), max(count["wchar"], count["write_bytes"])
+    except (OSError, KeyError):
+        return None
+
+
+def _network_bytes(pids: Collection[int], proc: Path, dump: Callable[[Container[int]], Dump]) -> int | None:
+    """Return the bytes that the processes' open TCP connections have sent and received; None if they are unknown."""
+    try:
+        namespace = (proc / "self/ns/net").readlink()
+        if any((proc / str(pid) / "ns/net").readlink() != namespace for pid in pids):
+            return None
+        inodes = {inode for pid in pids for inode in socket_inodes(proc / str(pid) / "fd")}
+        connections = dump(inodes).connections if inodes else ()
+    except OSError:
+        return None
+    counts = [count for c in connections for count in (c.acked_bytes, c.received_bytes)]
+    return None if None in counts else sum(count for count in counts if count is not None)
+
+
+def _switches(status: Path) -> int | None:
+    try:
+        counts = re.findall(r"^(?:non)?voluntary_ctxt_switches:\s*(\d+)", status.read_text(), re.M)
+    except OSError:
+        return None
+    return sum(map(int, counts)) if counts else None
+
+
+def _wait(proc: Path, pid: int, thread: int) -> str:
+    """Return the kernel function in which a thread waits; "" if it runs, or if that may not be read."""
+    try:
+        name = (proc / str(pid) / "task" / str(thread) / "wchan").read_text()
+    except OSError:
+        return ""
+    return "" if name == "0" else name
+
+
+def _written_file(folder: Path) -> str | None:
+    """Return the path of the regular file that the process has open for writing and that was changed last."""
+    changed: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError):
+        for descriptor in list(_descriptors(folder / "fd"))[:_MAX_FILES]:
+            with contextlib.suppress(OSError, ValueError):
+                path = os.readlink(folder / "fd" / descriptor)  # noqa: PTH115  # twice as fast as Path
+                if not path.startswith("/") or path.startswith(("/dev/", "/proc/", "/memfd:")):
+                    continue
+                info = (folder / "fdinfo" / descriptor).read_text()
+                flags = re.search(r"^flags:\s*([0-7]+)$", info, re.M)
+                if flags and int(flags[1], 8) & _WRITABLE:
+                    changed.append(((folder / "fd" / descriptor).stat().st_mtime, path))
+    return redacted(plain(max(changed)[1])) if changed else None
+
+
+def _descriptors(folder: Path) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            yield entry.name

@@ -1,0 +1,91 @@
+"""Find what a job that stands still shows before its leases end: what its ranks wait for, and whether they work. Pure.
+
+A lease must outlast every ordinary pause, so it is long where steps are long. A rank that waits for a lock or a pipe
+while nothing changes in it is in no ordinary pause, so it is reported earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zmon.detectors.hangs.awaited_ranks import movers
+from zmon.detectors.hangs.diagnosis import Diagnosis
+from zmon.detectors.hangs.limits import HangLimits
+from zmon.detectors.hangs.rules import diagnose
+from zmon.job.lease import Leases
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+from zmon.schema.standing import Standing
+
+_LEARNED_STEPS = Leases.learned_after_steps
+# In training the hub looks once no rank has moved for this share of its lease: five times the p99 of the step time.
+_LOOK_RATIO = 1 / 3
+# The shortest time without movement after which it looks; and the time for which nothing must have changed in a rank
+# that is reported ahead of its lease: two looks.
+_LOOK_SECONDS = 1.0
+
+
+def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
+    """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
+    moving = movers(snapshot)
+    return bool(moving) and all(_seconds(r) >= _look_seconds(r, limits) for r in moving)
+
+
+def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
+    """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves."""
+    if not stands_still(snapshot, limits):
+        return ()
+    moving = movers(snapshot)
+    return [r for r in awaited_by(diagnose(snapshot, limits), moving) if r.in_flight is None]
+
+
+def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[RankState]:
+    """Return the ranks whose place shows which pause this may be: the culprits, or else the ranks in no collective."""
+    return diagnosis.culprits or [r for r in moving if r.in_flight is None] or moving
+
+
+def is_shown(snapshot: Snapshot, limits: HangLimits) -> bool:
+    """Return True if evidence shows that a job will not go on, although not all leases have ended.
+
+    The rank that the others wait for waits itself, for something on its own host, and nothing has changed in it. In
+    training one look is enough. At a start, in an evaluation and in a save others may come to its help for a while.
+    """
+    if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
+        return False
+    moving = movers(snapshot)
+    diagnosis = diagnose(snapshot, limits)
+    if diagnosis.proven and all(map(_has_learned, moving)):
+        return min(map(_seconds, moving)) >= limits.conflict_seconds
+    awaited = [r for r in awaited_by(diagnosis, moving) if r.in_flight is None]
+    if not awaited or (len(awaited) == len(moving) and all(map(_has_learned, moving))):
+        return False  # nobody waits for them
+    known = looked_at(snapshot, awaited)
+    return bool(known) and all(
+        standing.waits_for_its_host and standing.unchanged_seconds >= _unchanged_seconds(r, limits)
+        for r, standing in known
+    )
+
+
+def looked_at(snapshot: Snapshot, awaited: Sequence[RankState]) -> list[tuple[RankState, Standing]]:
+    """Return the awaited ranks that the hub has looked at, with what it saw."""
+    return [(r, snapshot.standing[r.rank]) for r in awaited if r.rank in snapshot.standing]
+
+
+def _has_learned(state: RankState) -> bool:
+    return state.activity == "train" and state.steps >= _LEARNED_STEPS
+
+
+def _seconds(state: RankState) -> float:
+    """Return for how long a rank has done nothing that zmon sees."""
+    since = state.step_seconds if state.activity == "train" else state.activity_seconds
+    return min(since, state.state_seconds) - state.unobserved_seconds
+
+
+def _look_seconds(state: RankState, limits: HangLimits) -> float:
+    if not _has_learned(state):
+        return limits.start_look_seconds
+    return max(_LOOK_SECONDS, _LOOK_RATIO * (state.lease_seconds or 0.0))
+
+
+def _unchanged_seconds(state: RankState, limits: HangLimits) -> float:
+    return _LOOK_SECONDS if _has_learned(state) else limits.start_look_seconds

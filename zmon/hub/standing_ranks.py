@@ -1,0 +1,81 @@
+"""The looks at ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
+
+Two looks tell a pause that is work from a hang (zmon/job/standing.py). They begin before the leases end, so that the
+first diagnosis has them, and go on until a rank moves. Only a few ranks are looked at: each takes an agent about 10 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+import aiohttp
+
+from zmon.detectors.stall import Stall
+from zmon.hub.agent_link import AgentLink
+from zmon.hub.config import HubConfig
+from zmon.hub.job_state import JobState, JobStates, SeenStanding
+from zmon.hub.stall_evidence import standing_frame
+from zmon.job.standing import Looks, look, looks
+from zmon.schema.api import RankEvidence
+from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.rank import RankState
+from zmon.web import client
+
+_FAST_SECONDS = 1.0  # between looks at first, when they decide whether a finding opens and how severe it is
+_FAST_LOOKS = 15
+_SLOW_SECONDS = 4.0  # between later looks
+
+
+class StandingRanks:
+    """The observer of ranks that stand still; the stall detector knows which ones matter."""
+
+    def __init__(
+        self,
+        config: HubConfig,
+        links: Sequence[AgentLink],
+        job_states: JobStates,
+        stall: Stall,
+    ) -> None:
+        self._config, self._links, self._job_states, self._stall = config, links, job_states, stall
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by job, while its ranks stand still
+
+    def update(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
+        """Look at the ranks of this job that the others wait for, if it is time to; forget them when they go on."""
+        launch, task = self._job_states.state_of(snapshot), self._tasks.get(snapshot.job_id)
+        if not self._stall.stands_still(snapshot):
+            launch.looks = {}
+        elif task is None or task.done():
+            ranks = self._stall.ranks_to_look_at(snapshot)[: self._config.max_stacks]
+            if ranks:
+                self._tasks[snapshot.job_id] = asyncio.create_task(self._look(session, launch, ranks))
+        if task is not None and task.done() and self._tasks[snapshot.job_id] is task:
+            del self._tasks[snapshot.job_id]
+
+    def cancel(self) -> None:
+        """Stop looking."""
+        for task in self._tasks.values():
+            task.cancel()
+
+    async def _look(self, session: aiohttp.ClientSession, launch: JobState, ranks: Sequence[RankState]) -> None:
+        """Look once at each rank, and wait until the next look is due."""
+        urls = {link.report.host: link.url for link in self._links if link.report}
+        targets = [(r, urls[r.host]) for r in ranks if r.host in urls]
+        seconds, numbers = self._config.evidence_seconds, [r.rank for r in ranks]
+        began = time.monotonic()
+        answers = await client.evidence(session, targets, numbers, seconds, self._config.max_requests, flights=False)
+        histories: dict[int, SeenStanding[Looks]] = {}
+        for state in ranks:
+            answer = answers.get(state.rank)
+            if not isinstance(answer, RankEvidence) or (now := look(answer, began)) is None:
+                continue
+            earlier = launch.looks.get(state.rank)
+            before = earlier.value if earlier and earlier.holds(state) else None
+            histories[state.rank] = SeenStanding.of(state, looks(before, now))
+            if frame := standing_frame(state, answer):
+                launch.frames[state.rank] = frame
+        launch.looks = histories
+        fewest = min((s.value.number for s in histories.values()), default=0)
+        pause = _FAST_SECONDS if fewest < _FAST_LOOKS else _SLOW_SECONDS
+        await asyncio.sleep(max(0.0, began + pause - time.monotonic()))

@@ -1,0 +1,77 @@
+"""The work of a rank that makes no progress, as its agent sees it. Frozen data only.
+
+A hang and a pause look the same from outside. They differ in what the process does: one that saves moves bytes, one
+that waits for a lock does nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from zmon.schema.limits import Seconds, Whole
+
+# Kernel functions in which a thread waits for something on this host that another thread or process must do: a lock
+# (futex(2)), the other end of a pipe (pipe(7)), the end of a child (wait(2)). Names may have a suffix, as in
+# `futex_wait_queue` or `do_wait.part.0`. No clock and no packet ends these waits.
+_LOCAL_WAITS = ("futex_", "pipe_", "anon_pipe_", "wait_for_partner", "fifo_open", "do_wait", "kernel_wait4")
+# Kernel functions in which a process waits for the answer of a file system's server or of a driver. A local disk is not
+# among them: it answers, however late.
+_SERVER_WAITS = (
+    "request_wait_answer", "fuse_", "__fuse_",  # FUSE
+    "rpc_", "nfs", "__nfs",  # NFS
+    "ceph_", "cl_", "ldlm_", "ptlrpc_", "osc_", "ll_",  # Ceph, Lustre
+    "cifs_", "smb2_", "p9_", "cxiWait",  # SMB, 9p, GPFS
+    "nv_", "nvidia_", "uvm_", "os_acquire_", "mlx5_", "ib_",  # drivers of GPUs and of InfiniBand
+)  # fmt: skip
+
+
+class ProcessWork(msgspec.Struct, frozen=True):
+    """The work of a process and its children so far, and the places where their threads wait now."""
+
+    cpu_seconds: Seconds
+    # Read and written by system calls or through mapped files, and by TCP; None: the agent may not read it.
+    read_bytes: Whole | None
+    written_bytes: Whole | None
+    network_bytes: Whole | None
+    processes: tuple[Whole, ...]  # pids of the process and its children
+    switches: Whole | None  # how often the main thread has begun or ended to wait
+    # The kernel functions in which each thread that runs Python, and the main thread of each child, waits. "": it runs,
+    # or the agent may not know.
+    waits: tuple[str, ...]
+    file: str | None = None  # the open file that was written last
+
+
+@dataclass(frozen=True, slots=True)
+class WorkSigns:
+    """The signs that a rank works, although it makes no progress."""
+
+    read_bytes_per_second: float = 0.0
+    written_bytes_per_second: float = 0.0
+    network_bytes_per_second: float = 0.0
+    file: str | None = None  # the open file that was written last
+    in_other_code: bool = False  # its main thread is in other functions than a moment ago
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The behaviour of a rank that makes no progress, since the hub looked at it first."""
+
+    # For so long all its stacks have been the same, and it and its children have used hardly any processor time and
+    # moved no data.
+    unchanged_seconds: float = 0.0
+    asleep_seconds: float = 0.0  # for so long its main thread has been in one sleep
+    waits: tuple[str, ...] = ()  # see `ProcessWork`
+    wait_channel: str | None = None  # the kernel function in which its main thread waits
+    work: WorkSigns | None = None  # what it did in the last seconds; None: nothing shows that it works
+
+    @property
+    def waits_for_its_host(self) -> bool:
+        """True if all its threads and children wait for locks, pipes and each other, so that nothing will end it."""
+        return bool(self.waits) and all(wait.startswith(_LOCAL_WAITS) for wait in self.waits)
+
+    @property
+    def waits_for_server(self) -> bool:
+        """True if its main thread waits for the answer of a file system's server or of a driver."""
+        return bool(self.wait_channel) and (self.wait_channel or "").startswith(_SERVER_WAITS)
