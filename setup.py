@@ -19,7 +19,8 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import BaseError, CCompilerError
 
 STABLE_ABI = sys.version_info >= (3, 12)
-WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-cast-function-type"]
+# Python gives the signatures of its callbacks: not each of them needs all parameters.
+WARNINGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wno-cast-function-type", "-Wno-unused-parameter"]
 EDGE = Extension(
     "zmon.probe.edge.native",
     ["zmon/probe/edge/edge.c"],

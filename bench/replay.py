@@ -21,7 +21,7 @@ from typing import BinaryIO
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
 from bench.rows import table_line
 from zmon.hub import Hub, HubConfig
-from zmon.hub.cycles import search_seldom
+from zmon.hub.memory import search_seldom
 from zmon.schema.api.packed import Resting, unpack
 
 _HEADS = ("ranks", "agents", "recorded", "MB", "decode", "evaluate", "pass", "÷ real time", "resident")

@@ -142,6 +142,10 @@ def _with_prometheus(glance: Glance, prometheus: Prometheus) -> Glance:
         if not prometheus.query(AGENTS):
             blind.append("Prometheus reaches no agent: the charts get no new points. Is `zmon agent` running?")
         intervals = prometheus.query(INTERVALS, _intervals)
+        if prometheus.query(f"absent_over_time(up[{intervals.agents.window(60)}s])"):
+            blind.insert(
+                0, "Prometheus stores no samples, so no finding pages and charts stand still. Is its disk full?"
+            )
         if glance.hub_answers and not prometheus.query(heartbeat(intervals)):
             silence = f"{intervals.chart_window('hub')} s"
             blind.append(f"The hub has finished no pass for {silence}: its state may be old. See its log.")

@@ -18,8 +18,7 @@ import zmon
 from bench.dashboard import hub_answers
 from bench.dashboard.scene import JOB, OPS, SAMPLES, SIMULATED_SECONDS, SLOW, STEP_SECONDS, Scene, sources
 from zmon import detectors
-from zmon.hub.api.evidence_rows import with_few_rows
-from zmon.hub.api.rank_page import rank_page
+from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import curve_point
 from zmon.job.headline import with_headline
 from zmon.scaling.fit import Model, fit

@@ -18,11 +18,9 @@ from bench.dashboard.scene import (
 from zmon.detectors.new_finding import rank_row
 from zmon.schema.curve import WEAK, Efficiency, Point, ScalingCurve
 from zmon.schema.evidence import Evidence
-from zmon.schema.expected import RECORDED, ExpectedStep
 from zmon.schema.finding import Finding
 from zmon.schema.gathered import RankStack
-from zmon.schema.job import JobView
-from zmon.schema.utilization import Utilization
+from zmon.schema.job import RECORDED, ExpectedStep, JobView, Utilization
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 SELF_SECONDS, PER_DOUBLING = 0.14, 0.011  # seconds of self time of a step, and those that each doubling of ranks adds

@@ -73,7 +73,7 @@ def _run(
             problem = _train(job, boxes, steps, seconds, start_seconds)
         boxes.scan()
         devices = {box.identity.device for box, _ in boxes.ranks()}
-        steps.append(boxes.files())
+        steps.append(boxes.files)
     finally:
         boxes.close()
         steps.close()
@@ -96,7 +96,7 @@ def _train(job: StartedCommand, boxes: Boxes, steps: StepLog, seconds: float, st
     while True:
         code = job.exit_code()
         boxes.scan()
-        steps.append(boxes.files())
+        steps.append(boxes.files)
         states = [state for _, state in boxes.ranks()]
         if trained_since is None and states and all(state.steps for state in states):
             trained_since = time.monotonic()

@@ -15,7 +15,7 @@ from aiohttp import web
 from tests.boxes import eventually
 from tests.build import snapshot, waiting
 from zmon.agent import evidence
-from zmon.agent.stacks import PY_SPY
+from zmon.agent.evidence import PY_SPY
 from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall

@@ -10,8 +10,7 @@ from tests.build import agent_report, rank_state
 from tests.metrics.scene import FULL_HOST
 from zmon.agent.sources import all_sources
 from zmon.hub.agent_link import AgentLink
-from zmon.metrics.names import SPECS
-from zmon.metrics.spec import Subject
+from zmon.metrics.names import SPECS, Subject
 from zmon.schema.host import HostSample
 
 PARTS = [field.name for field in fields(HostSample)]

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.boxes import eventually
-from zmon.agent import stacks
+from zmon.agent import evidence
 from zmon.process import process_stat
 
 
@@ -24,8 +24,8 @@ def process():
     started.stdout.close()
 
 
-def read(pid, command=stacks.PY_SPY):
-    stack, reason = asyncio.run(stacks.read(pid, command))
+def read(pid, command=evidence.PY_SPY):
+    stack, reason = asyncio.run(evidence.read_stacks(pid, command))
     return stack and stack.decode(), reason
 
 
@@ -56,8 +56,8 @@ def test_stack_does_not_contain_the_command_line(process, tmp_path):
     ("pid", "command", "expected"),
     [
         (1, None, "py-spy is not installed"),
-        (0, stacks.PY_SPY, "in another PID namespace"),
-        (2**22 + 1, stacks.PY_SPY, "py-spy cannot read it"),
+        (0, evidence.PY_SPY, "in another PID namespace"),
+        (2**22 + 1, evidence.PY_SPY, "py-spy cannot read it"),
         (1, "/nowhere/py-spy", "cannot run /nowhere/py-spy: No such file"),
         (1, "/bin/true", "py-spy cannot read it"),
     ],
@@ -73,5 +73,5 @@ def test_hanging_py_spy_is_reported_after_its_timeout(tmp_path, monkeypatch):
     hangs = tmp_path / "py-spy"
     hangs.write_text("#!/bin/sh\nexec sleep 60\n")
     hangs.chmod(0o755)
-    monkeypatch.setattr(stacks, "TIMEOUT_SECONDS", 0.2)
+    monkeypatch.setattr(evidence, "PY_SPY_SECONDS", 0.2)
     assert "did not end within 0.2 s" in read(1, str(hangs))[1]

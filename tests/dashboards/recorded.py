@@ -29,6 +29,7 @@ SILENT_SELDOM = SILENT + APART_SECONDS  # the same, and the rules are made for s
 UNUSABLE = tuple(SILENT_SELDOM + number * APART_SECONDS for number in (1, 2, 3))  # the rules say no usable intervals
 ALERTS = UNUSABLE[-1] + APART_SECONDS  # like EMPTY, and alerts fire
 LARGE = ALERTS + APART_SECONDS  # a job on NUM_HOSTS hosts
+STORES_NOTHING = EMPTY - APART_SECONDS  # not one sample
 NUM_HOSTS = 2_048
 STANDS_OUT = "node-0007"
 HISTORY_SECONDS = 1200  # before NOW: the range of the views and the windows of their charts

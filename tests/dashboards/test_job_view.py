@@ -8,7 +8,7 @@ from dashboards.panels.scaling import EFFICIENCY
 from dashboards.views import banner
 from dashboards.views.pauses import MAX_PAUSES
 from tests.build import ended_job
-from tests.dashboards.recorded import EMPTY, NOW, SILENT, SILENT_SELDOM, UNUSABLE
+from tests.dashboards.recorded import EMPTY, NOW, SILENT, SILENT_SELDOM, STORES_NOTHING, UNUSABLE
 from tests.dashboards.world import JOB, STALL, banner_value, changed, page_text, selectbox
 from tests.http_server import FakeServer
 from zmon.job.headline import with_headline
@@ -102,6 +102,12 @@ def test_stopped_heartbeat_shows_blind_later_if_the_hub_is_scraped_seldom(open_p
     assert "BLIND" in page
     assert f"no pass for {seconds} s" in page
     assert any(f"zmon_hub_last_pass_timestamp_seconds[{seconds}s]" in promql for promql in world.queries)
+
+
+def test_prometheus_that_stores_nothing_is_shown_first(open_page, world):
+    world.moment = STORES_NOTHING
+    page = page_text(open_page())
+    assert 0 <= page.index("Prometheus stores no samples") < page.index("finished no pass")
 
 
 @pytest.mark.parametrize("moment", [EMPTY, *UNUSABLE])

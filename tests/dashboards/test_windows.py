@@ -76,8 +76,8 @@ def test_alert_is_pending_for_two_scrapes_and_an_evaluation(intervals):
             names = re.findall(r"\b(?:zmon[_:][\w:]+|up\b)", without_strings(rule["expr"]))
             pauses[rule["alert"]] = duration_seconds(rule["for"]), 2 * max(seconds[name] for name in names) + evaluation
     assert set(pauses) == {
-        "ZmonLeaseOverdue", "ZmonBoxUnreadable", "ZmonConfigReloadFailed", "ZmonJobsLeftOut", "ZmonAgentDown",
-        "ZmonAgentsAbsent", "ZmonHubDown", "ZmonShardDown",
+        "ZmonLeaseOverdue", "ZmonBoxUnreadable", "ZmonConfigReloadFailed", "ZmonJobsLeftOut", "ZmonSeriesLeftOut",
+        "ZmonAgentDown", "ZmonAgentsAbsent", "ZmonSamplesMissing", "ZmonHubDown", "ZmonShardDown",
     }  # fmt: skip
     assert {alert: pause for alert, pause in pauses.items() if pause[0] < pause[1]} == {}
 

@@ -1,6 +1,6 @@
 """Tests of the check of what ranks get: files of one distribution alone, and the C edge."""
 
-from zmon.doctor.package import installed_distributions, package, probe_edge
+from zmon.doctor.installation import installed_distributions, package, probe_edge
 
 
 def test_two_distributions_with_the_same_files_are_inert():

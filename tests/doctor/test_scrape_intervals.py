@@ -6,15 +6,15 @@ import yaml
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
 from tests.doctor.scene import healthy, rules, target
+from zmon.doctor.prometheus import recorded_rules, scrape_intervals
 from zmon.doctor.prometheus_state import Rule
-from zmon.doctor.scrape_intervals import checks, recorded_rules
 from zmon.schema.scraping import MADE_FOR, made_for
 
 
 def scraped(agent="2s", hub="2s", **changes):
     """Return the checks of a Prometheus that scrapes an agent and a hub at these intervals."""
     targets = (target(scrape_interval=agent), target("zmon-hub", scrape_interval=hub))
-    return checks(healthy(targets=targets, **changes))
+    return scrape_intervals(healthy(targets=targets, **changes))
 
 
 @pytest.mark.parametrize("intervals", [ONE_MACHINE, CLUSTER])
@@ -34,7 +34,7 @@ def test_scrapes_that_are_often_enough_are_quiet(interval):
     assert scraped(agent=interval, hub=interval) == []
     assert scraped(agent="15s", groups=rules(15, 2)) == []
     other, down = target("zmon-alertmanager", scrape_interval="1m"), target(scrape_interval="1m", health="down")
-    assert checks(healthy(targets=(target(), other, down))) == []
+    assert scrape_intervals(healthy(targets=(target(), other, down))) == []
 
 
 def test_agents_every_15_s_are_inert_with_the_rules_of_one_machine():
@@ -71,7 +71,7 @@ SLOW = {  # changes of a healthy Prometheus, and parts of the result and of the 
 
 @pytest.mark.parametrize(("changes", "parts"), SLOW.values(), ids=SLOW)
 def test_scrapes_that_are_too_rare_are_one_check_with_one_command(changes, parts):
-    (check,) = checks(healthy(**changes))
+    (check,) = scrape_intervals(healthy(**changes))
     assert all(part in f"{check.result} {check.next_step}" for part in parts)
 
 

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from tests.doctor.test_node import UNUSED_URLS
 from tests.places import REPOSITORY
 from zmon.cli.main import cli
-from zmon.doctor import torch_versions
-from zmon.doctor.torch_versions import TRIED, installed_torch, torch_version
+from zmon.doctor import installation
+from zmon.doctor.installation import TRIED, installed_torch, torch_version
 
 UNTRIED = ("2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly", None)
 
@@ -44,7 +44,7 @@ def test_environment_without_torch_has_no_version(monkeypatch):
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(torch_versions, "version", missing)
+    monkeypatch.setattr(installation, "version", missing)
     assert installed_torch() is None
 
 

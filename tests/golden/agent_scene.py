@@ -51,15 +51,16 @@ class Kernel:
         (folder / "stat").write_text(f"{pid} (python) {' '.join(fields)}\n")
 
 
+@dataclass
 class Interface:
-    """The network interface of a job."""
+    """The network interface of a job, which is read at the end of each step."""
 
-    def end_step(self, _: int) -> tuple[int, int, int]:
+    ledger: Any
+
+    def since_last(self) -> tuple[int, int]:
         """Return the bytes sent and received since the last step."""
-        return 500, 600, 1
-
-    def turn(self, _: int) -> None:
-        """Return nothing."""
+        self.ledger._interface_read_at = 0
+        return 500, 600
 
 
 def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
@@ -70,9 +71,9 @@ def rank_box(root: Path, rank: int, socket: str = "", **identity: Any) -> Box:
         "socket": socket, "start_ns": BEGIN, "start_unix": NOW - 40, **identity,
     }  # fmt: skip
     box = Box(root, Clock(BEGIN), who)
-    interface: Any = Interface()
-    box.timeline = box.edge.make_timeline(box.writer, interface, box.clock, unix_clock=time.time_ns)
+    box.timeline = box.edge.make_timeline(box.writer, None, box.clock, unix_clock=time.time_ns)
     box.ledger = box.timeline.ledger
+    box.ledger._interface = Interface(box.ledger)
     box.ledger.memory_reader = lambda: (1_000, 2_000, 3_000)
     box.timeline.overhead_ns, box.ledger.dropped = 5_000_000, 2
     box.clock.sleep(1.5)

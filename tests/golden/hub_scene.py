@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -176,6 +177,7 @@ def hub(data_dir: Path) -> Hub:
     new_hub.snapshots = (trained(new_hub), with_job_id("fresh", young), stalled())
     new_hub.errors = {("straggler", JOB): "ValueError: it fails"}
     new_hub.pass_seconds, new_hub.last_pass_time = 0.01, NOW - 1
+    new_hub._passed_at = time.monotonic()
     return new_hub
 
 

@@ -214,8 +214,8 @@ def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(run_scenario
 def test_hub_that_cannot_write_is_not_healthy(run_scenario, tmp_path):
     hub = full_hub(tmp_path)
     hub.journal.errors.error, hub.incidents.error = FULL, READ_ONLY
-    hub.job_states.accounts.files.errors.error = f"cannot write accounts/job.json: {FULL}"
-    hub.last_pass_time = NOW - 60.0  # and its passes are late
+    hub.job_states.accounts.errors.error = f"cannot write accounts/job.json: {FULL}"
+    hub._passed_at -= 60.0  # and its passes are late
     run_scenario(lambda client: check_rows(client, UNWRITTEN), hub)
 
 
@@ -226,7 +226,9 @@ def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
         page = answer["body"].replace(f'version="{zmon.__version__}"', 'version="<version>"')
         check_text("hub_page.txt", "".join(map(rounded, page.splitlines(keepends=True))))
 
-    run_scenario(scenario, full_hub(tmp_path))
+    hub = full_hub(tmp_path)
+    hub.job_states.accounts.save()
+    run_scenario(scenario, hub)
 
 
 def test_every_golden_of_the_hub_is_compared():

@@ -25,8 +25,8 @@ from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.hub.journal import Journal
+from zmon.hub.json_folder import RETRY_SECONDS
 from zmon.hub.pause_store import PauseStore
-from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.schema.pause import Place
 from zmon.steplog import StepLog, files
 
@@ -84,7 +84,7 @@ STORES = {
     "end of a job": Store(
         EndedJobs,
         lambda store: record_end(store, "job"),
-        lambda store: store.prune(NOW + RETRY_SECONDS, ["job"]),
+        lambda store: store.forget_old(NOW + RETRY_SECONDS, ["job"]),
         lambda store: store.ended("job", NOW) is not None,
     ),
     "pause": Store(
@@ -153,6 +153,7 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         await hub.passes(2)
         assert (await health())["unwritten"] == {}
         disk.full = True
+        counted = await hub.metric("zmon_job_time_seconds_total")
         agent.ranks = frozen()
         (fault,) = await poll(hub.findings)
         assert fault["cause"] == "rank_frozen"
@@ -160,6 +161,7 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         assert shown["healthy"]
         for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
             assert "No space left" in part
+        assert await hub.metric("zmon_job_time_seconds_total") == counted, "the next hub would not have more"
         await hub.passes(20)
         disk.full = False
         assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])

@@ -5,12 +5,17 @@ import asyncio
 import pytest
 
 from tests.hub.fakes import contexts, hub_over
+from zmon.hub import accounts
 from zmon.hub.journal import Journal
 
 
 @pytest.fixture
-def start_hub(opened, tmp_path):
-    """Return a coroutine function that starts these agents and a hub that asks them; both end after the test."""
+def start_hub(opened, tmp_path, monkeypatch):
+    """Return a coroutine function that starts these agents and a hub that asks them; both end after the test.
+
+    The counters of the hub show each pass.
+    """
+    monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
 
     async def start(*agents, **config):
         await opened.enter_async_context(contexts(agents))
@@ -36,8 +41,9 @@ def resolves_soon(monkeypatch):
 
 
 @pytest.fixture
-def run_scenario(tmp_path):
-    """Run a scenario with a hub that asks these agents."""
+def run_scenario(tmp_path, monkeypatch):
+    """Run a scenario with a hub that asks these agents, and whose counters show each pass."""
+    monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
 
     def run(scenario, *agents, **config):
         async def main():

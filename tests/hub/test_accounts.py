@@ -35,6 +35,30 @@ def test_next_hub_continues_the_account(folder):
     assert again.causes == {"init": 3.0}
 
 
+def test_counters_show_what_the_next_hub_reads(folder, monkeypatch):
+    monkeypatch.setattr(accounts, "SAVE_SECONDS", 3600.0)
+    stored = Accounts(folder)
+    account = observed(stored)
+    assert stored.on_disk(JOB) is None
+    stored.maintain([JOB])  # a new account is written at once
+    account.update(job(), (), 0.02, False)
+    account.causes["init"] = 9.0
+    stored.maintain([JOB])
+    shown, restored = stored.on_disk(JOB), Accounts(folder)
+    assert shown.causes == {"init": 3.0}
+    assert restored.account_of(job()).causes == shown.causes == restored.on_disk(JOB).causes
+    stored.save()
+    assert stored.on_disk(JOB).causes == {"init": 9.0}
+
+
+def test_counters_of_another_job_with_the_same_id_begin_at_0(folder):
+    stored = Accounts(folder)
+    observed(stored).start.done = True
+    stored.save()
+    assert stored.account_of(job(run_uid="again")).causes == {}
+    assert stored.on_disk(JOB) is None
+
+
 def test_account_of_an_unreported_job_leaves_memory_but_stays_on_disk(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
     stored = Accounts(folder)

@@ -74,4 +74,5 @@ async def test_hub_of_a_shard_asks_for_its_jobs_and_judges_no_others(tmp_path):
     async with contexts([node_a, node_b]), hub_over(tmp_path, node_a, node_b, shard=Shard(1, 4)) as hub_client:
         await hub_client.passes(2)
         assert [snapshot.job_id for snapshot in hub_client.hub.snapshots] == ["b"]
+        assert len(await hub_client.metric('zmon_hub_last_pass_timestamp_seconds{shard="1/4"}')) == 1
         assert all("shard=1%2F4" in path or "shard=1/4" in path for path in node_a.requests if "snapshot" in path)

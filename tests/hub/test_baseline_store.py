@@ -30,7 +30,7 @@ def test_damaged_file_is_never_replaced(tmp_path, caplog):
     store = BaselineStore(tmp_path)
     assert store.curve("ranker").points == ()
     assert "no recorded baseline" in caplog.text
-    assert store.unusable("ranker")
+    assert store.unusable.get("ranker")
     with pytest.raises(ZmonError, match="Move the file away"):
         store.record("ranker", ALONE)
     assert (tmp_path / "ranker.json").read_text() == damage
@@ -54,10 +54,10 @@ def rewrite(path, change, time=1):
 )  # fmt: skip
 def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
     store = BaselineStore(tmp_path)
-    assert (store.curve("ranker").points, store.unusable("ranker")) == ((), None)  # there is no file
+    assert (store.curve("ranker").points, store.unusable.get("ranker")) == ((), None)  # there is no file
     rewrite(store.record("ranker", ALONE), lambda content: content["points"][0].update(wrong))
     assert store.curve("ranker").points == ()
-    assert store.unusable("ranker")
+    assert store.unusable.get("ranker")
 
 
 def test_edited_file_is_sorted_and_one_of_another_version_is_not_used(tmp_path):
@@ -66,7 +66,7 @@ def test_edited_file_is_sorted_and_one_of_another_version_is_not_used(tmp_path):
     rewrite(path, lambda content: content["points"].reverse())
     assert [p.ranks for p in store.curve("ranker").points] == [1, 2]
     rewrite(path, lambda content: content.update(schema=2), time=2)
-    assert (store.curve("ranker").points, "another version" in store.unusable("ranker")) == ((), True)
+    assert (store.curve("ranker").points, "another version" in store.unusable.get("ranker")) == ((), True)
 
 
 def test_folder_that_cannot_be_created_raises_an_error(tmp_path):

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from bench.replay import record, replay
-from zmon.hub.cycles import search_seldom
+from zmon.hub.memory import search_seldom
 
 
 @pytest.fixture(autouse=True)

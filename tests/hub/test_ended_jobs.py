@@ -164,7 +164,7 @@ def test_number_of_records_is_bounded(tmp_path, monkeypatch):
     store = EndedJobs(tmp_path / "ended")
     for number in range(5):
         record_end(store, f"job-{number}", NOW + number)
-    store.prune(NOW + 10, ())
+    store.forget_old(NOW + 10, ())
     assert [view.job_id for view in store.views(NOW + 10, ())] == ["job-2", "job-3", "job-4"]
     assert len([*(tmp_path / "ended").iterdir()]) == 3
 
@@ -172,7 +172,7 @@ def test_number_of_records_is_bounded(tmp_path, monkeypatch):
 def test_records_are_deleted_after_a_day(tmp_path):
     store = EndedJobs(tmp_path / "ended", SteadyClock(hold_seconds=0.0))
     record_end(store, JOB)
-    store.prune(NOW + 86_500, ())
+    store.forget_old(NOW + 86_500, ())
     assert [*(tmp_path / "ended").iterdir()] == []
 
 

@@ -4,7 +4,7 @@ import msgspec
 
 from tests.build import dead, rank_state, snapshot
 from tests.job.test_flight import NOW, dump, entry
-from zmon.hub.flight_table import flight_table
+from zmon.hub.stall_evidence import flight_table
 from zmon.job import flight
 from zmon.schema.api import RankEvidence
 from zmon.schema.unknown import Unknown

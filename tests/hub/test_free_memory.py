@@ -5,7 +5,7 @@ import ctypes
 import psutil
 import pytest
 
-from zmon.hub.free_memory import FreeMemory, trim_of_libc
+from zmon.hub.memory import FreeMemory, trim_of_libc
 
 BLOCK = 100_000  # below the size that glibc maps on its own, which it gives back at once
 

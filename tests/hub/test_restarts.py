@@ -38,6 +38,24 @@ async def test_restarted_hub_resolves_nothing_for_an_hour_before_every_source_ha
             assert await poll(hub_client.no_findings)
 
 
+@pytest.mark.usefixtures("resolves_soon")
+@pytest.mark.parametrize("had_job", [True, False], ids=["may have the job", "never had the job"])
+async def test_restarted_hub_waits_only_for_agents_that_may_have_the_job(tmp_path, monkeypatch, had_job):
+    monkeypatch.setattr("zmon.hub.job_agents._SAVE_SECONDS", 0.0)
+    agent, dead = FakeAgent(*frozen()), FakeAgent(host="node-b")
+    if had_job:
+        agent.ranks, dead.ranks = agent.ranks[:2], agent.ranks[2:]
+    async with agent.serve(), dead.serve():
+        async with hub_over(tmp_path, agent, dead) as hub_client:
+            await poll(hub_client.findings)
+            await hub_client.passes(2)
+        agent.ranks, dead.down = [rank_state(0, job_id="other", world_size=1)], True
+        async with hub_over(tmp_path, agent, dead) as hub_client:
+            await hub_client.passes(10)
+            left = {finding["job_id"] for finding in await hub_client.findings()}
+            assert left == ({"job"} if had_job else set())
+
+
 @pytest.mark.parametrize("agents", [[FakeAgent(*healthy())], [*two_agents()]], ids=["its only agent", "one of two"])
 async def test_hub_is_quiet_while_an_agent_restarts(start_hub, agents):
     hub_client = await start_hub(*agents)

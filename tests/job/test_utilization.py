@@ -21,8 +21,8 @@ from zmon.job.utilization import (
 )
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.host import GpuSample, HostSample, HostWindow
+from zmon.schema.job import GpuActivity
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import GpuActivity
 
 MEASURED = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12, "bfloat16": 4e12}, 2e10)}
 FLOAT32 = {"float32": 1.0}

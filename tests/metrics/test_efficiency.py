@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.metrics.scene import JOB_VIEW, hub, series, value
 from zmon.schema.curve import Efficiency, Point
-from zmon.schema.expected import ExpectedStep
+from zmon.schema.job import ExpectedStep
 
 ALONE = Point(ranks=1, samples=512, seconds=0.02, by="zmon scaling", recorded=1.8e9)
 EFFICIENCY = Efficiency(ratio=0.8, scaling="weak", name="ranker", reference=ALONE, recorded=0.95)

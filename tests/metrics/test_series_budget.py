@@ -7,14 +7,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.agent.sources.nvml import Stub
 from tests.agent.sources.trees import BNXT_RE, MLX5_ROCE, PORT_COUNTERS, FakeSys
-from tests.build import measures
-from tests.metrics.scene import FULL_HOST, FULL_RANK, page, value
+from tests.build import agent_report, measures
+from tests.metrics.scene import FULL_HOST, FULL_RANK, SOURCES, page, series, value
 from tests.steps import totals_of
 from zmon.agent.sources.gpu import ECC, FIELDS, GpuSource
 from zmon.agent.sources.nic import ERROR_COUNTERS as INTERFACE_COUNTERS
 from zmon.agent.sources.nic import NicSource
 from zmon.agent.sources.rdma import ERROR_COUNTERS as PORT_ERRORS
 from zmon.agent.sources.rdma import RdmaSource
+from zmon.metrics import agent_page
+from zmon.metrics.agent import least_needed
 from zmon.metrics.names import shown_errors
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
@@ -52,6 +54,24 @@ def test_each_further_op_of_a_rank_is_five_series():
         per_rank[number] = num_series(page(replace(FULL_RANK, totals=totals)), rank="1")
     assert per_rank[7] - per_rank[6] == 5
     assert per_rank[len(OPS)] - per_rank[6] == 5 * (len(OPS) - 6)
+
+
+def many_ranks(number):
+    return [replace(FULL_RANK, rank=rank, local_rank=rank, run_uid=f"uid-{rank}") for rank in range(number)]
+
+
+@pytest.mark.parametrize("limit", [20_000, 12_000, 5_000, 2_000, 1_000])
+def test_page_of_many_ranks_keeps_within_a_limit_and_loses_whole_metrics(limit):
+    report = agent_report(*many_ranks(256), sample=FULL_HOST, sources=SOURCES)
+    text = agent_page(report, 1.0, 2, max_series=limit).decode()
+    whole = agent_page(report, 1.0, 2).decode()
+    assert num_series(text) <= limit
+    assert value(text, "zmon_series_left_out") == num_series(whole) - num_series(text)
+    for name in least_needed():
+        assert len(series(text, name)) in (0, len(series(whole, name))), name
+    assert len(series(text, "zmon_lease_overdue_seconds")) == 256
+    assert len(series(text, "zmon_nic_up")) == len(series(whole, "zmon_nic_up"))
+    assert len(series(text, "zmon_steps_total")) == 256
 
 
 def test_gpu_that_answers_everything_is_within_the_budget(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 
-from zmon.probe.autoload import AUTOLOAD
+from zmon.probe.autoload.sitecustomize import AUTOLOAD
 
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 BECOME = (
@@ -17,7 +17,7 @@ BECOME = (
 )
 WATCH = """
 import os
-from zmon.probe.autoload import attaches_at_once, restore_environment
+from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
 def watch():
     with open(os.environ["WATCHED"], "a") as log:
         print(os.getpid(), file=log)

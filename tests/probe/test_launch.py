@@ -47,14 +47,14 @@ LAUNCHES = {  # the environment of a rank, the arguments of its process group â†
     "torchrun on one node": ({**TORCHRUN, "LOCAL_WORLD_SIZE": "8"}, {}, {"one_host": True}),
     "Slurm": (
         SLURM, {},
-        {"job_id": "slurm-991", "attempt": 0, "max_restarts": -1, "one_host": False} | place(6, 2, 8, 4),
+        {"job_id": "slurm-991", "attempt": 0, "max_restarts": None, "one_host": False} | place(6, 2, 8, 4),
     ),
     "Slurm on one node": ({**SLURM, "SLURM_JOB_NUM_NODES": "1"}, {}, {"one_host": True}),
-    "Open MPI": (OPEN_MPI, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
-    "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
-    "MPICH": (HYDRA, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
-    "MPICH in Slurm": ({**SLURM_AROUND, **HYDRA}, {}, {"max_restarts": -1} | place(5, 1, 8, 4)),
-    "no launcher: a single rank": ({}, {}, {"attempt": 0, "max_restarts": -1, "one_host": True} | place(0, 0, 1, 1)),
+    "Open MPI": (OPEN_MPI, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
+    "Open MPI in Slurm": ({**SLURM_AROUND, **OPEN_MPI}, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
+    "MPICH": (HYDRA, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
+    "MPICH in Slurm": ({**SLURM_AROUND, **HYDRA}, {}, {"max_restarts": None} | place(5, 1, 8, 4)),
+    "no launcher: a single rank": ({}, {}, {"attempt": 0, "max_restarts": None, "one_host": True} | place(0, 0, 1, 1)),
     "by hand: unknown whether on one node": (BY_HAND, {}, {"one_host": False}),
     "by hand, with a local master": ({**BY_HAND, "MASTER_ADDR": "127.0.0.1"}, {}, {"one_host": True}),
     # The environment of a rank started by torch.multiprocessing.spawn describes its parent, if anything.
@@ -90,7 +90,7 @@ def test_launch_environment_is_read(env, arguments, fields):
     assert {name: getattr(result, name) for name in fields} == fields
     assert result.job_id
     parent = process_stat(os.getppid())
-    assert (result.launcher_pid, result.launcher_start_ticks) == (os.getppid(), parent.start_ticks if parent else 0)
+    assert (result.launcher_pid, result.launcher_start) == (os.getppid(), parent.start_ticks if parent else 0)
 
 
 def test_process_group_equal_to_the_launcher_changes_no_field():
@@ -184,5 +184,3 @@ def test_invalid_job_id_is_refused(job_id):
 @pytest.mark.parametrize("job_id", ["x" * 64, "A.b-c_9", "17"])
 def test_valid_job_id_is_unchanged(job_id):
     assert check_job_id(job_id) == job_id
-
-

@@ -140,7 +140,6 @@ class FakeInterface(JobInterface):
     def __init__(self):
         self.counters = [1000, 2000]
         self._last = self.read()
-        self._num_steps = self._read_at = 0
 
     def read(self):
         return tuple(self.counters) if self.counters else None

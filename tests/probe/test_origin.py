@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from zmon.probe.origin import origin_of
+from zmon.probe.last_words import origin_of
 
 
 def caught(function):

@@ -18,7 +18,7 @@ import pytest
 from tests.places import REPOSITORY
 from tests.probe.run_job import RANK, Job, python
 from zmon.errors import UsageError
-from zmon.probe.autoload import AUTOLOAD, RUN_PID
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
 from zmon.probe.run import environment
 
 

@@ -113,7 +113,7 @@ def test_only_the_process_that_the_launcher_started_is_a_rank_before_it_trains(j
     job.write(
         job.zmon / "probe/hooks/__init__.py",
         """
-        from zmon.probe.autoload import attaches_at_once
+        from zmon.probe.autoload.sitecustomize import attaches_at_once
         def watch():
             print(attaches_at_once(), flush=True)
     """,

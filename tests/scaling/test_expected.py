@@ -7,7 +7,7 @@ import pytest
 from tests.scaling.test_fit import point
 from zmon.scaling.expected import SELF_TIME, JobSize, expected_step, in_parts
 from zmon.schema.curve import IMBALANCE, ScalingCurve
-from zmon.schema.expected import PREDICTED, RECORDED
+from zmon.schema.job import PREDICTED, RECORDED
 
 CURVE = ScalingCurve("ranker", [replace(point(n, s), ranks_per_host=4) for n, s in ((1, 512), (2, 512), (2, 1024))])
 NOW = {"data": 0.001, "forward": 0.010, IMBALANCE: 0.002, "all_to_all": 0.004}

@@ -1,6 +1,6 @@
 """Tests of the limits of a job's labels."""
 
-from zmon.schema.labels import MAX_LABEL_BYTES, MAX_LABELS, bounded_labels
+from zmon.schema.names import MAX_LABEL_BYTES, MAX_LABELS, bounded_labels
 
 
 def test_labels_within_the_limits_are_kept():

@@ -118,7 +118,7 @@ def test_incidents_outlive_a_jump_of_the_clock(tmp_path, clocks, monkeypatch):
 def test_ended_jobs_outlive_a_jump_of_the_clock(tmp_path, clocks):
     store = EndedJobs(tmp_path, clocks.steady)
     record_end(store, JOB)
-    assert outlives(clocks, lambda: store.prune(NOW + YEAR, ()), (tmp_path / f"{JOB}.json").exists)
+    assert outlives(clocks, lambda: store.forget_old(NOW + YEAR, ()), (tmp_path / f"{JOB}.json").exists)
 
 
 def test_pauses_outlive_a_jump_of_the_clock(tmp_path, clocks):

@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from zmon.web.shared_page import SharedPage
+from zmon.web.work_queue import SharedPage
 
 
 def counted(seconds):

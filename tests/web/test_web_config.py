@@ -50,7 +50,7 @@ def test_every_key_is_read_and_paths_are_relative_to_the_file(read, tmp_path):
     assert tls.client_ca_file == tmp_path / "ca.pem"
     assert (tls.min_version, tls.client_allowed_sans) == ("TLS13", ("hub.example.org",))
     assert config.http_server_config.headers.frame_options == "deny"
-    assert [principal.name for principal in config.zmon_roles] == [
+    assert [principal.user or principal.client_san or str(principal.token_file) for principal in config.zmon_roles] == [
         "prometheus", "hub.example.org", str(tmp_path / "token"),
     ]  # fmt: skip
     assert config.authenticates

@@ -5,8 +5,8 @@ of a source are shown only while it answers. While the boxes cannot be read, the
 then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
-only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence`, `rank_evidence` and
-`stacks` collect evidence.
+only while a job stands still. `poller` reads the sources, `snapshot` answers the hub, `evidence` and `rank_evidence`
+collect evidence.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ import zmon
 from zmon import metrics
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
-from zmon.agent.devices import Devices
 from zmon.agent.exported import exported
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import NodeRanks, check, is_history, node_ranks, with_history
+from zmon.agent.snapshot import Devices, NodeRanks, check, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
@@ -59,8 +58,7 @@ from zmon.steplog import FOLDER, StepLog
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, application, route
-from zmon.web.shared_page import SharedPage
-from zmon.web.work_queue import WorkQueue
+from zmon.web.work_queue import SharedPage, WorkQueue
 
 log = logging.getLogger("zmon.agent")
 
@@ -94,14 +92,14 @@ class Agent:
         self._pollers = [self._box_poller, *self._sources.values()]
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
-            self._stderr = StderrTails(self._boxes.runs, config.source_timeout_seconds)
+            self._stderr = StderrTails(lambda: self._boxes.runs, config.source_timeout_seconds)
             self._pollers.append(self._stderr.poller)
         self._step_log: Poller | None = None
         if config.data_dir is not None and _STEPS not in config.without:
             steps = StepLog(config.data_dir / FOLDER, config.host)
 
             def append() -> Reading:
-                return Reading(None, steps.append(self._boxes.files(), self._boxes.renamed()))
+                return Reading(None, steps.append(self._boxes.files, self._boxes.renamed))
 
             self._step_log = Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
             self._pollers.append(self._step_log)
@@ -129,7 +127,7 @@ class Agent:
 
         Empty while the boxes cannot be read: a rank may have ended unnoticed, and its pid may be another process's.
         """
-        return {} if self._box_failure() else self._boxes.pids()
+        return {} if self._box_failure() else self._boxes.pids
 
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""
@@ -199,6 +197,7 @@ class Agent:
             self._process.memory_info().rss,
             reload_success(self._config.web),
             shown.num_left_out,
+            self._config.max_series,
         )
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
@@ -237,9 +236,11 @@ class Agent:
             raise Refusal(503, str(error)) from error
         if target is None:
             raise Refusal(404, f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks")
-        local = (0, os.geteuid(), target.owner, *self._config.hub_users)
+        local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
         if not asker.may_read_evidence and asker.uid not in local:
-            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {target.owner}: see --hub-user")
+            raise Refusal(
+                403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
+            )
         return RankEvidence(
             job_id, int(rank), **await rank_evidence(target, self._stderr, request.stacks, request.flights)
         )

@@ -31,6 +31,7 @@ class AgentConfig:
     answer_seconds: float = 1.0  # how long a request waits for a scan in progress
     history_answer_seconds: float = 10.0  # how long a history waits for one rank, behind scans and other requests
     max_evidence: int = 8  # requests for evidence at the same time: each runs py-spy; a node has eight ranks
+    max_series: int | None = None  # on the page /metrics; None: no limit
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this agent, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
     # Two for each rank (its box is read for the hub and for the step log), and those of sources.

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
+import re
+import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
+from subprocess import DEVNULL
 from typing import Any
 
 import aiohttp
 
 from zmon.agent.process_work import process_work
-from zmon.agent.stacks import PY_SPY, read
+from zmon.agent.sources.reading import text_of
 from zmon.agent.worker_socket import NoSocket, WorkerSocket
 from zmon.format import plain, plain_lines
 from zmon.job import flight
@@ -24,6 +30,9 @@ from zmon.schema.flight import FlightRecord
 
 TIMEOUT_SECONDS = 2.0
 MAX_STACK_BYTES = 16384
+PY_SPY = shutil.which("py-spy", path=os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""))))
+PY_SPY_SECONDS = 2.0  # it takes about 20 ms
+_HEADER = re.compile(rb"\AProcess \d+: .*^(?=Python v)", re.MULTILINE | re.DOTALL)  # of its answer
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
 _ABSENT = "this torch does not offer it"
 # Flight records of gloo and other backends, and NCCL's own where torch is built with it.
@@ -54,7 +63,7 @@ async def gather(
     )
     return {
         "pid": pid,
-        "wchan": _wchan(pid, proc),
+        "wchan": text_of(proc / str(pid) / "wchan") or None,
         "stack": stack[0],
         "stack_error": stack[1],
         "flight": record[0],
@@ -68,7 +77,7 @@ async def _not_requested() -> tuple[None, str]:
 
 
 async def _stacks(pid: int, socket: WorkerSocket, py_spy: str | None) -> tuple[str | None, str | None]:
-    stack, reason = await read(pid, py_spy)
+    stack, reason = await read_stacks(pid, py_spy)
     if stack is None:
         # The handler takes the interpreter lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
         silent_when = "stopped, or in a native call that holds the interpreter lock"
@@ -123,8 +132,36 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
     return bytes(body), None
 
 
-def _wchan(pid: int, proc: Path) -> str | None:
+async def read_stacks(pid: int, command: str | None = PY_SPY) -> tuple[bytes | None, str | None]:
+    """Return the Python stacks of all threads out of a process's memory, or None and the reason in one line.
+
+    The process need not answer, run, or release its interpreter lock. It is not stopped either (`--nonblocking`,
+    process_vm_readv(2)), so what changes during the read may come out wrong; a rank that hangs does not change. Reading
+    needs the right to trace the process (ptrace(2)): the same user where Yama allows that, else CAP_SYS_PTRACE.
+
+    Paths are complete: they show which frames are the job's own (zmon/job/job_frame.py).
+
+    py-spy begins with the command line of the process. It is cut off, since people pass tokens on command lines.
+    """
+    if command is None:
+        return None, "py-spy is not installed beside the agent"
+    if pid <= 0:
+        return None, "its process is in another PID namespace: run the agent in the host's (hostPID)"
+    return await asyncio.to_thread(_run_py_spy, pid, command)
+
+
+def _run_py_spy(pid: int, command: str) -> tuple[bytes | None, str | None]:
+    arguments = [command, "dump", "--nonblocking", "--full-filenames", "--pid", str(pid)]
     try:
-        return (proc / str(pid) / "wchan").read_text() or None
-    except OSError:
-        return None
+        result = subprocess.run(arguments, stdin=DEVNULL, capture_output=True, timeout=PY_SPY_SECONDS, check=False)
+    except OSError as error:
+        return None, f"cannot run {command}: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return None, f"py-spy did not end within {PY_SPY_SECONDS:g} s"
+    if result.returncode != 0 or not result.stdout:
+        error_line = result.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        return None, plain(f"py-spy cannot read it: {error_line.removeprefix('Error: ')}")
+    stacks, num_headers = _HEADER.subn(b"", result.stdout)
+    if not num_headers:
+        return None, "py-spy's answer has an unknown format: check `py-spy --version` on that host"
+    return stacks, None

@@ -24,6 +24,7 @@ from zmon.schema.host import SourceStatus
 T = TypeVar("T")
 _MAX_DROPPED = 8  # things that a source left out, listed by name; the others are only counted
 _MAX_ERROR = 300  # characters
+_NOTHING = Reading(None)
 ABSENT_SECONDS = 10.0  # time between two reads of a source that is absent from this machine
 LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive source
 
@@ -113,7 +114,9 @@ class Poller:
     def _current(self) -> _Outcome | None:
         begun_at, last = self._begun_at, self._last
         seconds = 0.0 if begun_at is None else time.monotonic() - begun_at
-        return self._next_outcome(last, seconds, self._timeout_error(), ()) if seconds > self._timeout_seconds else last
+        return (
+            last if seconds <= self._timeout_seconds else self._next_outcome(seconds, self._timeout_error(), _NOTHING)
+        )
 
     def _timeout_error(self) -> TimeoutError:
         return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")
@@ -123,24 +126,22 @@ class Poller:
         while running:
             begun_at, cpu_begun_at = time.monotonic(), time.thread_time()
             self._begun_at = begun_at
-            value, dropped, error = self._outcome()
+            error: BaseException | None = None
+            reading = _NOTHING
+            try:
+                reading = Reading(*self.read())
+            except BaseException as failure:  # also SystemExit: a library that calls sys.exit() must not end the thread
+                error = failure
             seconds = time.monotonic() - begun_at
             if error is None and seconds > self._timeout_seconds:
-                value, dropped, error = None, (), self._timeout_error()
-            self._last = self._next_outcome(self._last, seconds, error, dropped, value)
+                reading, error = _NOTHING, self._timeout_error()
+            self._last = self._next_outcome(seconds, error, reading)
             self._begun_at = None
             if error is None:
-                self._on_value(value)
+                self._on_value(reading.value)
             pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
             cheap_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
             running = self._answer(time.monotonic() + max(pause, min(cheap_pause, LONGEST_PAUSE_SECONDS)))
-
-    def _outcome(self) -> tuple[Any, tuple[str, ...], BaseException | None]:
-        try:
-            value, dropped = self.read()
-        except BaseException as error:  # also SystemExit: a library that calls sys.exit() must not end the thread
-            return None, (), error
-        return value, dropped, None
 
     def _answer(self, until: float) -> bool:
         """Answer questions until the monotonic time `until`; return False if `stop` was called."""
@@ -154,14 +155,8 @@ class Poller:
                 self._begun_at = None
         return True
 
-    def _next_outcome(
-        self,
-        last: _Outcome | None,
-        seconds: float,
-        error: BaseException | None,
-        dropped: tuple[str, ...],
-        value: Any = None,
-    ) -> _Outcome:
+    def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
+        last = self._last
         absent = isinstance(error, SourceUnavailable)
         failed = error is not None and not absent
         previous = last.status if last else SourceStatus(self.name, True, False, 0.0, None, 0, None)
@@ -175,10 +170,10 @@ class Poller:
                 last_success_time=time.time() if error is None else previous.last_success_time,
                 num_errors=previous.num_errors + failed,
                 error=None if error is None else one_line(error),
-                num_dropped=previous.num_dropped + len(dropped),
-                dropped=tuple(map(plain, dropped[:_MAX_DROPPED])),
+                num_dropped=previous.num_dropped + len(reading.dropped),
+                dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
             ),
-            value,
+            reading.value,
             (since or time.time() - seconds) if failed else None,
         )
 

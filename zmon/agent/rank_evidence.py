@@ -27,11 +27,6 @@ class RankLocation(NamedTuple):
     socket: WorkerSocket
     alive: bool
 
-    @property
-    def owner(self) -> int:
-        """The uid of the user whose job it is."""
-        return self.socket.owner
-
 
 def locate_rank(boxes: Boxes, job_id: str, rank: str, run_uid: str | None) -> RankLocation | None:
     """Return the rank with this run uid, or its newest start if that is None. None if it is not on this node.

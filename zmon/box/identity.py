@@ -109,10 +109,7 @@ LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The rank that wrote the box.
-
-    The fields are those of the identity cell, in this order and with these encodings.
-    """
+    """The rank that wrote the box: the fields of the identity cell, in this order and with these encodings."""
 
     pid: Annotated[int, _LONG]
     run_uid: Annotated[str, _UID]

@@ -89,9 +89,8 @@ BEFORE = 6  # the collective before that: a rank with a wrong size may leave it 
 SEQUENCE = 8  # the first sequence number; one for each group follows
 NUM_LIVE = SEQUENCE + 2 * MAX_GROUPS
 
-SENDER_LINE = (
-    b"SIGTERM from process "  # begins the tail if the sender is known: its pid follows, then ` at ` and the unix time
-)
+# Begins the tail if the sender is known: its pid follows, then ` at ` and the unix time.
+SENDER_LINE = b"SIGTERM from process "
 
 WORDS_KINDS = ("", *names.WORDS_KINDS)  # kind by number; 0: no last words
 

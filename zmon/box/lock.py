@@ -1,4 +1,4 @@
-"""The lock on a box, which shows whether its rank is alive.
+"""The lock on a box, which shows whether its rank is alive, and how boxes and their folders are opened.
 
 `fcntl(F_GETLK)` asks the kernel which process holds a POSIX record lock (fcntl_locking(2)). This works across PID
 namespaces and needs no answer from the rank. Unlike a flock, such a lock is not inherited by forked workers. The kernel
@@ -7,9 +7,12 @@ releases it when the process ends, for whatever reason.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, len, pid
 
@@ -22,3 +25,16 @@ def holder(fd: int) -> int | None:
     request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, request))
     return None if kind == fcntl.F_UNLCK else max(pid, 0)
+
+
+@contextlib.contextmanager
+def opened(path: Path | str, flags: int = os.O_NONBLOCK) -> Iterator[int]:
+    """Open a file or a folder of a user, but no link, and close it. Raises OSError.
+
+    Closing it releases no lock of another process.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

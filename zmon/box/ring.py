@@ -41,10 +41,7 @@ def boundaries(raw: bytes, first: int, seed: int, layout: Layout) -> Iterator[Ro
 
 
 def available(after: int, latest: int) -> range:
-    """Return the numbers above `after` that are still in the ring.
-
-    The oldest one is left out, because the rank may be overwriting it.
-    """
+    """Return the numbers above `after` in the ring, without the oldest one, which the rank may be overwriting."""
     return range(max(after + 1, latest - RING_CAPACITY + 2), latest + 1)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from zmon.box.lock import opened
 from zmon.errors import BoxUnavailable
 
 VARIABLE = "ZMON_BOX_DIR"
@@ -87,11 +88,8 @@ def prepare_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
 def check_owner(folder: Path) -> None:
     """Raise BoxUnavailable unless this folder is a real one and belongs to this user."""
     try:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
+        with opened(folder, os.O_DIRECTORY) as fd:
             owner = os.fstat(fd).st_uid
-        finally:
-            os.close(fd)
     except OSError as error:
         owner = folder.lstat().st_uid
         if owner == os.geteuid():

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from zmon.box import layout
 from zmon.box.identity import Identity, field, packed_identity
-from zmon.box.lock import holder
+from zmon.box.lock import holder, opened
 from zmon.box.roots import check_owner
 from zmon.box.versions import CURRENT, Cell
 from zmon.errors import BoxUnavailable
@@ -88,13 +88,10 @@ class BoxWriter:
         directory makes this safe if two jobs with the same job id start at the same moment.
         """
         try:
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            with opened(self.path.parent, os.O_DIRECTORY) as folder:
                 _lock(folder, self.path)
                 _refuse_if_held(self.path)
                 self._unpublished.rename(self.path)
-            finally:
-                os.close(folder)
         except OSError as error:
             raise _unavailable(self.path, error) from error
 
@@ -148,12 +145,9 @@ def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
 
 
 def _refuse_if_held(path: Path) -> None:
-    try:
-        old = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    pid = holder(old)
-    os.close(old)
+    pid = None
+    with contextlib.suppress(FileNotFoundError), opened(path) as old:
+        pid = holder(old)
     if pid is not None:
         raise BoxUnavailable(
             f"process {pid} holds the black box {path}",

@@ -9,35 +9,17 @@ import click
 
 from zmon.agent import Agent, AgentConfig
 from zmon.box.roots import POD_VOLUME
-from zmon.cli.daemon import Listening, serve
-from zmon.cli.options import (
-    allowed_hosts_option,
-    bind_option,
-    box_dir_option,
-    check_config_option,
-    comma_separated,
-    data_dir_option,
-    host_option,
-    insecure_public_option,
-    port_option,
-    systemd_socket_option,
-    web_config_option,
-)
+from zmon.cli.daemon import Listening, listening_options, serve
+from zmon.cli.options import allowed_hosts_option, box_dir_option, comma_separated, data_dir_option, host_option
 from zmon.cli.thresholds import leases_option
 from zmon.errors import UsageError
 from zmon.job.lease import Leases
 from zmon.schema.limits import host_name
 from zmon.stack import StackConfig
-from zmon.web.live_config import LiveConfig
 
 
 @click.command()
-@bind_option
-@web_config_option
-@insecure_public_option
-@systemd_socket_option
-@check_config_option
-@port_option(StackConfig.agent_port)
+@listening_options(StackConfig.agent_port)
 @box_dir_option
 @click.option(
     "--pods-dir",
@@ -64,21 +46,24 @@ from zmon.web.live_config import LiveConfig
     metavar="NAME,…",
     help="Users who may read the stacks and the stderr of all ranks, beside root and the user of the agent.",
 )
+@click.option(
+    "--max-series",
+    envvar="ZMON_MAX_SERIES",
+    type=click.IntRange(1000),
+    metavar="N",
+    help="Series in /metrics, if the sample_limit of Prometheus is N: metrics of ranks are left out above that.",
+)
 @leases_option
 @allowed_hosts_option
 def agent(
-    bind: str,
-    live: LiveConfig | None,
-    insecure_public: bool,
-    systemd_socket: bool,
-    check_config: bool,
-    port: int,
+    listening: Listening,
     box_dir: Path | None,
     pods_dir: Path | None,
     host: str,
     data_dir: Path,
     without: str,
     hub_users: str,
+    max_series: int | None,
     leases: Leases,
     allowed_hosts: tuple[str, ...],
 ) -> None:
@@ -91,10 +76,10 @@ def agent(
         without=frozenset(comma_separated(without)),
         hub_users=frozenset(map(_uid, comma_separated(hub_users))),
         leases=leases,
+        max_series=max_series,
         allowed_hosts=allowed_hosts,
-        web=live,
+        web=listening.live,
     )
-    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
     serve("agent", listening, lambda: Agent(config).app(), config.reserved_files)
 
 

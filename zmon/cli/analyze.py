@@ -6,20 +6,18 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console, RenderableType
+from rich.console import Console
 
 from zmon.cli.options import json_option
-from zmon.cli.render.analysis import caveats, report
-from zmon.cli.render.flight_analysis import flight_document, flight_report
-from zmon.cli.render.pipeline_what_ifs import what_if_document, what_if_table
+from zmon.cli.render import show
+from zmon.cli.render.analysis import caveats, flight_document, flight_report, report, what_if_document, what_if_table
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
 from zmon.format import plain
 from zmon.offline.analyze import Attempt, StepTable, is_conclusive, play, read
-from zmon.offline.analyze.collectives import FlightAnalysis, analyze_dumps
-from zmon.offline.analyze.formats import Chosen, Format, choose, flight_recorder, kineto, straggler_analysis
+from zmon.offline.analyze.collectives import analyze_dumps
+from zmon.offline.analyze.formats import Format, choose, flight_recorder, kineto, straggler_analysis
 from zmon.offline.analyze.pipeline import with_replayed_saving
 from zmon.schema.names import JOB_ID
 
@@ -62,8 +60,10 @@ def analyze(
     if form is not Format.STEPS and (job is not None or attempt is not None):
         raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
     if form is Format.FLIGHT_RECORDER:
-        analysis = _stuck(selected)
-        _print(flight_document(analysis) if as_json else None, flight_report(analysis))
+        dumps, name = flight_recorder.read(files), files[0].absolute().parent.name
+        notes = [*map(plain, (*selected.notes, *dumps.notes))]
+        analysis = analyze_dumps(dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", notes)
+        show(as_json, flight_document(analysis), flight_report(analysis))
         sys.exit(1 if analysis.findings else 0 if analysis.conclusive else 3)
     what_ifs = None
     if form is Format.STRAGGLER_ANALYSIS:
@@ -83,23 +83,8 @@ def analyze(
     extra = [] if what_ifs is None else [what_if_table(what_ifs, trace.workers)]
     if what_ifs is not None:
         answer["what_if"] = what_if_document(what_ifs, trace.workers)
-    _print(answer if as_json else None, report(log, attempts, Console().width, extra))
+    show(as_json, answer, report(log, attempts, Console().width, extra))
     sys.exit(1 if any(replayed.spans for replayed in attempts) else 0 if is_conclusive(log, attempts) else 3)
-
-
-def _stuck(selected: Chosen) -> FlightAnalysis:
-    dumps = flight_recorder.read(selected.files)
-    name = selected.files[0].absolute().parent.name
-    return analyze_dumps(
-        dumps.ranks, name if JOB_ID.fullmatch(name) else "unnamed", [*map(plain, (*selected.notes, *dumps.notes))]
-    )
-
-
-def _print(answer: object | None, text: RenderableType) -> None:
-    if answer is not None:
-        click.echo(msgspec.json.encode(answer).decode())
-    else:
-        Console().print(text, soft_wrap=False)
 
 
 def document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]:

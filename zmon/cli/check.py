@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from zmon.cli.options import AGENT_URL, http_config_option
+from zmon.cli.options import AGENT_URL, http_config_option, url_option
 from zmon.doctor.host_state import LETTERS, HostState, State, host_state
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.api import SnapshotRequest, endpoints
@@ -19,14 +19,7 @@ _SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the 
 
 @click.command()
 @click.option("--host", "of_host", is_flag=True, help="Check the hardware of this host.")
-@click.option(
-    "--agent",
-    envvar="ZMON_AGENT_URL",
-    default=AGENT_URL,
-    show_default=True,
-    metavar="URL",
-    help="URL of the agent of this host.",
-)
+@url_option("--agent", "ZMON_AGENT_URL", "the agent of this host", AGENT_URL, of_stack=False)
 @http_config_option
 def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
     """Check this host, as node-problem-detector and Slurm's HealthCheckProgram want it: one line, within two seconds.

@@ -16,30 +16,25 @@ import click
 
 from zmon.errors import UsageError
 
+_NAMESAKES = (
+    "agent",
+    "analyze",
+    "check",
+    "dashboard",
+    "demo",
+    "doctor",
+    "hub",
+    "incident",
+    "status",
+    "steps",
+    "top",
+    "up",
+)
 _PLACES = {  # name → module in this room, and the command in it
-    "run": "run:run_command",
-    "demo": "demo:demo",
-    "up": "up:up",
-    "agent": "agent:agent",
-    "hub": "hub:hub",
-    "dashboard": "dashboard:dashboard",
-    "status": "status:status",
-    "top": "top:top",
-    "incident": "incident:incident",
-    "doctor": "doctor:doctor",
-    "check": "check:check",
-    "steps": "steps:steps",
-    "analyze": "analyze:analyze",
-    "compare": "compare:compare_command",
-    "predict": "predict:predict_command",
+    **{name: f"{name}:{name}" for name in _NAMESAKES},
+    **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run")},
 }
-_LABORATORY = "zmon-lab"
-_DISTRIBUTIONS = {  # name → the distribution that has the command
-    "scaling": _LABORATORY,
-    "bench-comm": _LABORATORY,
-    "bench-peak": _LABORATORY,
-    "drill": _LABORATORY,
-}
+_DISTRIBUTIONS = dict.fromkeys(("scaling", "bench-comm", "bench-peak", "drill"), "zmon-lab")  # by name of the command
 _GROUP = "zmon.commands"  # of entry points
 
 
@@ -52,7 +47,8 @@ class Commands(Mapping[str, click.Command]):
     def __getitem__(self, name: str) -> click.Command:
         """Return a command, and import its module if this is the first use.
 
-        Raises UsageError, which names the distribution, if the command is that of one that is not installed.
+        Raises UsageError, which names the distribution, if the command is that of one that is not installed, and
+        KeyError if zmon has no such command.
         """
         if name not in self._loaded:
             if self.is_missing(name):
@@ -61,7 +57,8 @@ class Commands(Mapping[str, click.Command]):
                     f"the package {_DISTRIBUTIONS[name]} has this command",
                     f"Install it with {sys.executable} -m pip install, as in docs/deploy/packages.md",
                 )
-            module, _, attribute = self._place(name).partition(":")
+            place = f"zmon.cli.{_PLACES[name]}" if name not in _DISTRIBUTIONS else _entry_points()[name]
+            module, _, attribute = place.partition(":")
             command: click.Command = getattr(import_module(module), attribute)
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
@@ -79,10 +76,6 @@ class Commands(Mapping[str, click.Command]):
     def is_missing(self, name: str) -> bool:
         """Return True if the command exists, and the distribution that has it is not installed."""
         return name in _DISTRIBUTIONS and name not in _entry_points()
-
-    def _place(self, name: str) -> str:
-        """Return the module of a command, and the command in it. Raises KeyError if zmon has no such command."""
-        return f"zmon.cli.{_PLACES[name]}" if name not in _DISTRIBUTIONS else _entry_points()[name]
 
 
 @cache

@@ -10,15 +10,7 @@ from pathlib import Path
 
 import click
 
-from zmon.cli.options import (
-    HTTP_CONFIG_HELP,
-    HUB_URL,
-    PROMETHEUS_URL,
-    bind_option,
-    file_option,
-    insecure_public_option,
-    port_option,
-)
+from zmon.cli import options
 from zmon.errors import UsageError, need
 from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
@@ -36,19 +28,12 @@ def _checked(path: Path) -> Path:
 
 
 @click.command()
-@bind_option
-@insecure_public_option
-@port_option(StackConfig.dashboard_port)
-@click.option("--hub", envvar="ZMON_HUB_URL", default=HUB_URL, show_default=True, metavar="URL", help="URL of the hub.")
-@click.option(
-    "--prometheus",
-    envvar="ZMON_PROMETHEUS_URL",
-    default=PROMETHEUS_URL,
-    show_default=True,
-    metavar="URL",
-    help="URL of Prometheus.",
-)
-@file_option("--http-config", "http_config", VARIABLE, _checked, HTTP_CONFIG_HELP)
+@options.bind_option
+@options.insecure_public_option
+@options.port_option(StackConfig.dashboard_port)
+@options.url_option("--hub", "ZMON_HUB_URL", "the hub", options.HUB_URL, of_stack=False)
+@options.url_option("--prometheus", "ZMON_PROMETHEUS_URL", "Prometheus", options.PROMETHEUS_URL, of_stack=False)
+@options.file_option("--http-config", "http_config", VARIABLE, _checked, options.HTTP_CONFIG_HELP)
 @click.option(
     "--certificate",
     envvar="ZMON_DASHBOARD_CERTIFICATE",

@@ -14,8 +14,7 @@ from rich.console import Console
 
 from zmon.box.roots import own_root
 from zmon.cli.demo_progress import follow
-from zmon.cli.one_machine import announcer, stop_event, unless_stopped
-from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
+from zmon.cli.one_machine import announcer, stack_options, stop_event, unless_stopped
 from zmon.cli.render.demo import summary, url_table
 from zmon.errors import PartFailed, UsageError, need
 from zmon.stack import Stack, StackConfig
@@ -23,11 +22,7 @@ from zmon.stack.demo import DemoConfig, trainer_part
 
 
 @click.command()
-@data_dir_option
-@box_dir_option
-@host_option
-@webhook_option
-@warnings_option
+@stack_options
 @click.option("--seconds", type=click.FloatRange(min=1), help="Stop after this many seconds. Default: at Ctrl-C.")
 @click.option("--ranks", type=click.IntRange(1, 64), default=4, show_default=True, help="Number of ranks.")
 @click.option(
@@ -35,18 +30,7 @@ from zmon.stack.demo import DemoConfig, trainer_part
     type=click.Path(path_type=Path),
     help="Path of a Criteo-Kaggle TSV file to train on. Default: synthetic data.",
 )
-@click.pass_obj
-def demo(
-    config_file: Path | None,
-    data_dir: Path,
-    box_dir: Path | None,
-    host: str,
-    webhook: str | None,
-    webhook_warnings: str | None,
-    seconds: float | None,
-    ranks: int,
-    data: Path | None,
-) -> None:
+def demo(config: StackConfig, seconds: float | None, ranks: int, data: Path | None) -> None:
     """Start all parts of zmon and a training on this machine.
 
     The training is a synchronous DLRM. Ctrl-C stops everything and prints a summary.
@@ -58,13 +42,12 @@ def demo(
         raise UsageError(f"cannot train on {data}", why, "Give the path of a Criteo-Kaggle TSV file")
     need("torch", "the trainer", "trainer")
     console = Console()
-    config = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data)
+    job, data_dir = DemoConfig(f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}", ranks, seconds, data), config.data_dir
 
     async def run() -> bool:
         started_at, stop = time.monotonic(), stop_event()
-        stack_config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
-        stack = Stack(stack_config, announcer(console))
-        trainer = trainer_part(config, data_dir / "logs" / "trainer.log", box_dir, host)
+        stack = Stack(config, announcer(console))
+        trainer = trainer_part(job, data_dir / "logs" / "trainer.log", config.box_dir, config.host)
         try:
             await stack.start()
             stack.add(trainer)
@@ -73,15 +56,14 @@ def demo(
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return True
-            healthy, job, findings = await follow(stack, trainer, config, console, stop, started_at)
-            console.print(summary(job, findings))
-            complete = job is not None and bool(job.step) and job.ranks_seen == job.world_size
+            healthy, view, findings = await follow(stack, trainer, job, console, stop, started_at)
+            console.print(summary(view, findings))
+            complete = view is not None and bool(view.step) and view.ranks_seen == view.world_size
             return healthy and (complete or stop.is_set())
         finally:
             await stack.stop()
-            shutil.rmtree(
-                (box_dir or own_root(os.environ)) / config.job_id, ignore_errors=True
-            )  # no agent is left to read it
+            boxes = (config.box_dir or own_root(os.environ)) / job.job_id
+            shutil.rmtree(boxes, ignore_errors=True)  # no agent is left to read them
 
     if not asyncio.run(run()):
         raise PartFailed(

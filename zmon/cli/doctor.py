@@ -7,22 +7,9 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
 
-from zmon.cli.options import (
-    AGENT_URL,
-    HUB_URL,
-    PROMETHEUS_URL,
-    agents_kubernetes_option,
-    box_dir_option,
-    data_dir_option,
-    http_config_option,
-    hub_option,
-    json_option,
-    stack_url,
-    url_help,
-)
+from zmon.cli import options
+from zmon.cli.render import show
 from zmon.cli.render.status import doctor_table
 from zmon.doctor import Login, examine, examine_kubernetes
 from zmon.errors import UsageError
@@ -33,20 +20,20 @@ from zmon.web.kubernetes.api_server import in_cluster
 
 
 @click.command()
-@data_dir_option
-@box_dir_option
-@click.option("--agent", envvar="ZMON_AGENT_URL", metavar="URL", help=url_help("the agent of this node", AGENT_URL))
-@hub_option
-@http_config_option
-@click.option("--prometheus", envvar="ZMON_PROMETHEUS_URL", metavar="URL", help=url_help("Prometheus", PROMETHEUS_URL))
+@options.data_dir_option
+@options.box_dir_option
+@options.url_option("--agent", "ZMON_AGENT_URL", "the agent of this node", options.AGENT_URL)
+@options.hub_option
+@options.http_config_option
+@options.url_option("--prometheus", "ZMON_PROMETHEUS_URL", "Prometheus", options.PROMETHEUS_URL)
 @click.option(
     "--kubernetes",
     is_flag=True,
     help="Check pods, DaemonSets, monitors and rules of the Kubernetes cluster, and not this node. It works in a pod, "
     "such as that of the hub; what the service account of the pod may not read is unknown.",
 )
-@agents_kubernetes_option
-@json_option
+@options.agents_kubernetes_option
+@options.json_option
 def doctor(
     data_dir: Path,
     box_dir: Path | None,
@@ -64,20 +51,17 @@ def doctor(
 
     Exit codes: 0 nothing is inert, 1 something is inert, 2 misuse.
     """
-    agent = agent or stack_url(data_dir, "agent") or AGENT_URL
-    hub = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
-    prometheus = (prometheus or stack_url(data_dir, "prometheus") or PROMETHEUS_URL).rstrip("/")
-    alertmanager = stack_url(data_dir, "alertmanager")
+    agent = agent or options.stack_url(data_dir, "agent") or options.AGENT_URL
+    hub = (hub or options.stack_url(data_dir, "hub") or options.HUB_URL).rstrip("/")
+    prometheus = (prometheus or options.stack_url(data_dir, "prometheus") or options.PROMETHEUS_URL).rstrip("/")
+    alertmanager = options.stack_url(data_dir, "alertmanager")
     login = Login(alertmanager, password.USER, data_dir / password.FILE) if alertmanager else None
     if kubernetes:
         agents = _pods(agents_kubernetes) if agents_kubernetes else None
         checks = asyncio.run(examine_kubernetes(in_cluster(), agents, hub, prometheus, http))
     else:
         checks = asyncio.run(examine(box_dir, agent.rstrip("/"), hub, prometheus, login, http))
-    if as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "checks": checks}).decode())
-    else:
-        Console().print(doctor_table(checks))
+    show(as_json, {"schema": 1, "checks": checks}, doctor_table(checks))
     sys.exit(1 if any(check.armed is False for check in checks) else 0)
 
 

@@ -8,51 +8,32 @@ from pathlib import Path
 
 import click
 
-from zmon.cli.daemon import Listening, serve
-from zmon.cli.options import (
-    AGENT_URL,
-    agents_kubernetes_option,
-    allowed_hosts_option,
-    bind_option,
-    check_config_option,
-    comma_separated,
-    data_dir_option,
-    http_config_option,
-    insecure_public_option,
-    port_option,
-    systemd_socket_option,
-    web_config_option,
-)
+from zmon.cli import options
+from zmon.cli.daemon import Listening, listening_options, serve
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
-from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.target import TargetSource
+from zmon.hub.memory import search_seldom
 from zmon.offline.measured_files import read_peaks
 from zmon.schema.http_config import HttpConfig
-from zmon.schema.labels import MAX_LABELS
+from zmon.schema.names import MAX_LABELS
 from zmon.schema.shard import Shard, parse
 from zmon.stack import StackConfig
 from zmon.steplog.files import lock_directory
-from zmon.web.live_config import LiveConfig
 
 
 @click.command()
-@bind_option
-@web_config_option
-@insecure_public_option
-@systemd_socket_option
-@check_config_option
-@port_option(StackConfig.hub_port)
+@listening_options(StackConfig.hub_port)
 @click.option(
     "--agents",
     envvar="ZMON_AGENTS",
     default="",
     metavar="URL,…",
     help="The agents: URLs, file:PATH (a file_sd file of Prometheus), dns:NAME:PORT, srv:NAME, prometheus:URL or "
-    f"kubernetes:NAMESPACE/SELECTOR. Those that are no URLs may come and go. Default: {AGENT_URL}.",
+    f"kubernetes:NAMESPACE/SELECTOR. Those that are no URLs may come and go. Default: {options.AGENT_URL}.",
 )
 @click.option(
     "--agents-file",
@@ -61,9 +42,9 @@ from zmon.web.live_config import LiveConfig
     metavar="PATH,…",
     help="The same as file:PATH in --agents. A pattern such as /etc/zmon/agents-*.json is allowed.",
 )
-@agents_kubernetes_option
-@http_config_option
-@data_dir_option
+@options.agents_kubernetes_option
+@options.http_config_option
+@options.data_dir_option
 @click.option(
     "--max-job-labels",
     envvar="ZMON_MAX_JOB_LABELS",
@@ -86,14 +67,9 @@ from zmon.web.live_config import LiveConfig
     help="File with peak rates of devices, as zmon bench-peak --out writes it. The datasheets of GPUs are built in.",
 )
 @detectors_option
-@allowed_hosts_option
+@options.allowed_hosts_option
 def hub(
-    bind: str,
-    live: LiveConfig | None,
-    insecure_public: bool,
-    systemd_socket: bool,
-    check_config: bool,
-    port: int,
+    listening: Listening,
     agents: str,
     agents_file: str,
     agents_kubernetes: str,
@@ -107,16 +83,18 @@ def hub(
 ) -> None:
     """Run the hub: diagnose the jobs and publish findings."""
     scheme = "https" if http is not None and http.tls_config is not None else "http"
-    words = [*comma_separated(agents), *(f"file:{path}" for path in comma_separated(agents_file))]
+    words = [*options.comma_separated(agents), *(f"file:{path}" for path in options.comma_separated(agents_file))]
     if agents_kubernetes:
         words.append(f"kubernetes:{agents_kubernetes}")
     if not (words or agents or agents_file):
-        words = [AGENT_URL]
+        words = [options.AGENT_URL]
     urls, sources = discovery.agents(words, scheme)
-    if check_config:
+    if listening.check_config:
         _check(sources)
     else:
-        _lock(data_dir)
+        with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
+            next_step = "End it first, or choose another one with --data-dir"
+            lock_directory(data_dir, "hub.lock", "another zmon hub is running", next_step)
     search_seldom()
     config = HubConfig(
         urls,
@@ -127,10 +105,9 @@ def hub(
         max_job_labels=max_job_labels,
         shard=_shard(shard),
         peaks=read_peaks(peaks) if peaks else {},
-        web=live,
+        web=listening.live,
         http=http,
     )
-    listening = Listening(bind, port, live, insecure_public, check_config, systemd_socket)
     serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
 
 
@@ -150,11 +127,3 @@ def _check(sources: Iterable[TargetSource]) -> None:
                 source.check()
             except ZmonError as error:
                 raise UsageError(str(error)) from error
-
-
-def _lock(data_dir: Path) -> None:
-    """Keep other hubs away from the data directory. Raises UsageError if one has it."""
-    with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
-        lock_directory(
-            data_dir, "hub.lock", "another zmon hub is running", "End it first, or choose another one with --data-dir"
-        )

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import click
 import msgspec
-from rich.console import Console
 
 from zmon.cli.options import HUB_URL, data_dir_option, http_config_option, hub_option, json_option, stack_url
 from zmon.cli.render import incident as render
-from zmon.errors import NotServed, Unreachable, UsageError
+from zmon.cli.render import show
+from zmon.cli.render.incident import by_host
+from zmon.errors import Unreachable, UsageError
 from zmon.hub.incidents import CapsuleStore
 from zmon.hub.incidents.capsule_store import REPORT
-from zmon.hub.incidents.offenders import by_host
 from zmon.schema.api import Endpoint, IncidentRequest, IncidentsRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.schema.incident import Capsule, IncidentSummary
@@ -27,49 +26,6 @@ T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 _TIMEOUT_SECONDS = 5.0
 _MAX_LISTED = 8  # IDs in an error line
-
-
-@dataclass(frozen=True)
-class _Hub:
-    """The incidents that a hub serves."""
-
-    url: str
-    http: HttpConfig | None
-
-    def summaries(self) -> list[IncidentSummary]:
-        """Return all incidents, newest first. Raises Unreachable."""
-        return [*self._ask(endpoints.INCIDENTS, IncidentsRequest()).incidents]
-
-    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and the location of its report."""
-        request = IncidentRequest(summary.id)
-        url = self.url + endpoints.INCIDENT.path_of(request)
-        return self._ask(endpoints.INCIDENT, request), f"{url}/{REPORT}, on the hub's machine in {summary.path}"
-
-    def _ask(self, endpoint: Endpoint[Request, T], request: Request) -> T:
-        async def ask() -> T:
-            async with http_client.session(self.http) as session:
-                return await client.ask(session, self.url, endpoint, request, _TIMEOUT_SECONDS)
-
-        return asyncio.run(ask())
-
-
-@dataclass(frozen=True)
-class _Disk:
-    """The incidents in the data directory, used if no hub answers."""
-
-    folder: CapsuleStore
-
-    def summaries(self) -> list[IncidentSummary]:
-        """Return all incidents, newest first."""
-        return self.folder.summaries()
-
-    def capsule(self, summary: IncidentSummary) -> tuple[Capsule, str]:
-        """Return the capsule of an incident, and the location of its report. Raises UsageError."""
-        capsule = self.folder.read(summary.id)
-        if capsule is None:
-            raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
-        return capsule, f"{summary.path}/{REPORT}"
 
 
 @click.command()
@@ -90,38 +46,50 @@ def incident(
     """
     if incident_id and by:
         raise UsageError(f"cannot count {incident_id} by {by}", "it is a single incident", "Leave out the ID or --by")
-    source, summaries, origin = _source(hub, http, data_dir)
-    console = Console(soft_wrap=False)
+    summaries, read, origin = _all_incidents(hub, http, data_dir)
     click.echo(f"zmon: {origin}", err=True)
     if incident_id:
-        capsule, report_location = source.capsule(_matching(incident_id, summaries))
-        if as_json:
-            click.echo(msgspec.json.encode(capsule).decode())
-        else:
-            console.print(render.incident(capsule, report_location))
+        capsule, report_location = read(_matching(incident_id, summaries))
+        show(as_json, capsule, render.incident(capsule, report_location))
     elif by:
         hosts = by_host(summaries)
-        if as_json:
-            click.echo(msgspec.json.encode({"schema": 1, "hosts": hosts}).decode())
-        else:
-            console.print(render.offenders(hosts))
-    elif as_json:
-        click.echo(msgspec.json.encode({"schema": 1, "incidents": summaries}).decode())
+        show(as_json, {"schema": 1, "hosts": hosts}, render.offenders(hosts))
     else:
-        console.print(render.incidents(summaries))
+        show(as_json, {"schema": 1, "incidents": summaries}, render.incidents(summaries))
 
 
-def _source(
+def _all_incidents(
     hub: str | None, http: HttpConfig | None, data_dir: Path
-) -> tuple[_Hub | _Disk, list[IncidentSummary], str]:
-    """Return the source of incidents, all incidents, and a description of the source."""
-    url = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/")
+) -> tuple[list[IncidentSummary], Callable[[IncidentSummary], tuple[Capsule, str]], str]:
+    """Return all incidents, newest first, a function that reads one, and a description of the source.
+
+    The function returns the capsule of an incident, and the location of its report. If no hub answers, the source is
+    the data directory.
+    """
+    url, stored = (hub or stack_url(data_dir, "hub") or HUB_URL).rstrip("/"), CapsuleStore(data_dir)
+
+    def ask(endpoint: Endpoint[Request, T], request: Request) -> T:
+        async def answer() -> T:
+            async with http_client.session(http) as session:
+                return await client.ask(session, url, endpoint, request, _TIMEOUT_SECONDS)
+
+        return asyncio.run(answer())
+
+    def from_hub(summary: IncidentSummary) -> tuple[Capsule, str]:
+        request = IncidentRequest(summary.id)
+        page = f"{url}{endpoints.INCIDENT.path_of(request)}/{REPORT}"
+        return ask(endpoints.INCIDENT, request), f"{page}, on the hub's machine in {summary.path}"
+
+    def from_disk(summary: IncidentSummary) -> tuple[Capsule, str]:
+        capsule = stored.read(summary.id)
+        if capsule is None:
+            raise UsageError(f"cannot read the capsule of {summary.id}", f"capsule.json in {summary.path} is damaged")
+        return capsule, f"{summary.path}/{REPORT}"
+
     try:
-        served = _Hub(url, http)
-        return served, served.summaries(), f"from the hub at {url}"
-    except (Unreachable, NotServed) as error:
-        stored = _Disk(CapsuleStore(data_dir))
-        return stored, stored.summaries(), f"{error}; read from {stored.folder.root} instead"
+        return [*ask(endpoints.INCIDENTS, IncidentsRequest()).incidents], from_hub, f"from the hub at {url}"
+    except Unreachable as error:
+        return stored.summaries(), from_disk, f"{error}; read from {stored.root} instead"
 
 
 def _matching(incident_id: str, summaries: Sequence[IncidentSummary]) -> IncidentSummary:

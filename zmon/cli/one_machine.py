@@ -1,13 +1,43 @@
-"""Functions that `zmon up` and `zmon demo` share: they handle stop signals and print messages of the stack."""
+"""The options and functions that `zmon up` and `zmon demo` share: stop signals, and messages of the stack."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
+
+from zmon.cli.options import box_dir_option, data_dir_option, gathered, host_option
+from zmon.stack import StackConfig
+
+
+def _stack_config(
+    data_dir: Path, box_dir: Path | None, host: str, webhook: str | None, webhook_warnings: str | None
+) -> StackConfig:
+    config_file = click.get_current_context().obj  # of `zmon --config`
+    return StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
+
+
+stack_options = gathered(
+    "config",
+    _stack_config,
+    data_dir_option,
+    box_dir_option,
+    host_option,
+    click.option(
+        "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
+    ),
+    click.option(
+        "--webhook-warnings",
+        envvar="ZMON_WEBHOOK_WARNINGS",
+        metavar="URL",
+        help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
+    ),
+)
 
 
 def stop_event() -> asyncio.Event:

@@ -5,24 +5,40 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Callable
+from functools import wraps
+from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import click
 import platformdirs
+from click.decorators import FC
 
 from zmon.schema.http_config import VARIABLE
 from zmon.stack import StackConfig
 from zmon.web.http_client import read_http_config
-from zmon.web.live_config import LiveConfig
 
 AGENT_URL = f"http://127.0.0.1:{StackConfig.agent_port}"
 HUB_URL = f"http://127.0.0.1:{StackConfig.hub_port}"
 PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 
 
-def url_help(part: str, default: str) -> str:
-    """Return the help text of an option that takes the URL of a part of the stack."""
-    return f"URL of {part}. Default: the URL that zmon up with this --data-dir uses, otherwise {default}."
+def gathered(
+    name: str, make: Callable[..., object], *options: Callable[[Any], Any]
+) -> Callable[[Any], Callable[..., None]]:
+    """Return a decorator with options whose values a command gets as one argument: what `make` returns for them."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_gathered(**values: Any) -> None:
+            taken = {parameter: values.pop(parameter) for parameter in signature(make).parameters}
+            command(**values, **{name: make(**taken)})
+
+        for option in reversed(options):
+            with_gathered = option(with_gathered)
+        return with_gathered
+
+    return decorate
 
 
 data_dir_option = click.option(
@@ -61,9 +77,7 @@ insecure_public_option = click.option(
 )
 
 
-def file_option(
-    flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str
-) -> Callable[[click.decorators.FC], click.decorators.FC]:
+def file_option(flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str) -> Callable[[FC], FC]:
     """Return an option that takes the path of a file, whose value is what `read` returns for it."""
     return click.option(
         flag,
@@ -74,24 +88,6 @@ def file_option(
         metavar="FILE",
         help=help_,
     )
-
-
-web_config_option = file_option(
-    "--web.config.file",
-    "live",
-    "ZMON_WEB_CONFIG_FILE",
-    LiveConfig,
-    "TLS, users and roles, with the keys of Prometheus' exporters (docs/deploy/security.md). SIGHUP reads it again.",
-)
-systemd_socket_option = click.option(
-    "--web.systemd-socket",
-    "systemd_socket",
-    is_flag=True,
-    help="Listen on the socket that systemd passes, instead of --bind and --port.",
-)
-check_config_option = click.option(
-    "--check-config", is_flag=True, help="Check the options and the files that they name, and exit."
-)
 
 
 agents_kubernetes_option = click.option(
@@ -119,21 +115,22 @@ allowed_hosts_option = click.option(
     help="Names with a dot under which clients may ask this daemon, beside the name of this host and names in its "
     "search domains. Addresses and names without a dot are always allowed; others could be web sites.",
 )
-webhook_option = click.option(
-    "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
-)
-warnings_option = click.option(
-    "--webhook-warnings",
-    envvar="ZMON_WEBHOOK_WARNINGS",
-    metavar="URL",
-    help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
-)
-hub_option = click.option(
-    "--hub",
-    envvar="ZMON_HUB_URL",
-    metavar="URL",
-    help=url_help("the hub", HUB_URL),
-)
+
+
+def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Callable[[FC], FC]:
+    """Return an option with the URL of a part. `of_stack`: without a value the command looks it up with `stack_url`."""
+    otherwise = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
+    return click.option(
+        flag,
+        envvar=variable,
+        default=None if of_stack else default,
+        show_default=not of_stack,
+        metavar="URL",
+        help=f"URL of {part}.{otherwise}",
+    )
+
+
+hub_option = url_option("--hub", "ZMON_HUB_URL", "the hub", HUB_URL)
 HTTP_CONFIG_HELP = (
     "Password, token or certificate with which servers are asked, with the keys of Prometheus' http_config."
 )
@@ -141,7 +138,7 @@ http_config_option = file_option("--http-config", "http", VARIABLE, read_http_co
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-def port_option(default: int) -> Callable[[click.decorators.FC], click.decorators.FC]:
+def port_option(default: int) -> Callable[[FC], FC]:
     """Return the option `--port` of a daemon."""
     return click.option(
         "--port", type=click.IntRange(1, 65535), default=default, show_default=True, help="Port to listen on."

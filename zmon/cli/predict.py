@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
 
 from zmon.cli.options import data_dir_option, json_option
+from zmon.cli.render import show
 from zmon.cli.render.prediction import prediction_table
 from zmon.errors import UsageError
 from zmon.hub.baseline_store import FOLDER, BaselineStore
@@ -69,7 +68,7 @@ def predict_command(
     baselines = BaselineStore(data_dir / FOLDER)
     curve = baselines.curve(check_job_id(name))
     if not curve.points:
-        why = baselines.unusable(name) or f"{data_dir / FOLDER} has no baseline of this name"
+        why = baselines.unusable.get(name) or f"{data_dir / FOLDER} has no baseline of this name"
         raise UsageError(f"cannot predict {name}", why, "Record one with zmon scaling --baseline NAME")
     measured = links(read_links(links_file)) if links_file else None
     model = fit(curve.points, OPS, measured, ranks_per_host)
@@ -77,10 +76,6 @@ def predict_command(
         raise UsageError(f"cannot predict {name}", model.reason, "Record more sizes with zmon scaling --baseline NAME")
     per_rank = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
     sizes = predict_sizes(model, [(n, batch or n * per_rank) for n in parse_sizes("--ranks", ranks)], what_ifs)
-    if as_json:
-        click.echo(
-            msgspec.json.encode({"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}).decode()
-        )
-    else:
-        Console().print(prediction_table(curve, sizes, what_ifs, model))
+    answer = {"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}
+    show(as_json, answer, prediction_table(curve, sizes, what_ifs, model))
     sys.exit(3 if any(isinstance(size.step, Unknown) for size in sizes) else 0)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import time
 from pathlib import Path
 
-import aiohttp
 import click
 import msgspec
 from rich.console import Console
@@ -49,11 +49,12 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
     async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
         async with http_client.session(http) as session:
             jobs = await client.ask(session, base, endpoints.JOBS, JobsRequest(), 3.0)
-            return (
-                jobs,
-                await client.ask(session, base, endpoints.FINDINGS, FindingsRequest(job_id, active=True), 3.0),
-                await _plan(session, base, job_id) if job_id else None,
-            )
+            request = FindingsRequest(job_id, active=True)
+            findings, plan = await client.ask(session, base, endpoints.FINDINGS, request, 3.0), None
+            if job_id:
+                with contextlib.suppress(NotServed):  # the hub knows no ranks of it
+                    plan = await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0)
+            return jobs, findings, plan
 
     try:
         jobs, findings, plan = asyncio.run(ask())
@@ -78,14 +79,6 @@ def status(data_dir: Path, hub: str | None, http: HttpConfig | None, job_id: str
         if job_id:
             Console().print(*map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
     sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
-
-
-async def _plan(session: aiohttp.ClientSession, base: str, job_id: str) -> PlanTable | None:
-    """Return the plan of a job; None if the hub knows no ranks of it."""
-    try:
-        return await client.ask(session, base, endpoints.PLAN, PlanRequest(job_id), 3.0)
-    except NotServed:
-        return None
 
 
 def _unknown_job(job_id: str, base: str, is_blind: bool) -> ZmonError:

@@ -13,11 +13,11 @@ import click
 
 from zmon.cli.options import data_dir_option
 from zmon.errors import UsageError, ZmonError
+from zmon.format import listed
 from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.table import Table, write_json_lines, write_parquet
 
 WRITERS = {".jsonl": write_json_lines, ".parquet": write_parquet}
-_MAX_LISTED = 8  # jobs or ranks named in one line
 
 
 @click.command()
@@ -62,17 +62,18 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
 def _runs(directory: Path, job: str, attempt: int | None, rank: int | None) -> list[RunSteps]:
     jobs = sorted(path.name for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else []
     if job not in jobs:
-        why = f"it has the jobs {_listed(jobs)}" if jobs else "it has no jobs"
+        why = f"it has the jobs {listed(jobs)}" if jobs else "it has no jobs"
         raise UsageError(f"no steps of job {job} in {directory}", why, "Does the agent run with this --data-dir?")
     runs, unusable = read_runs(directory / job)
     for line in unusable:
         _print(line)
     selected = [run for run in runs if attempt in (None, run.run.attempt) and rank in (None, run.run.rank)]
     if not selected:
-        attempts, ranks = sorted({run.run.attempt for run in runs}), sorted({run.run.rank for run in runs})
+        attempts = [*map(str, sorted({run.run.attempt for run in runs}))]
+        ranks = [*map(str, sorted({run.run.rank for run in runs}))]
         raise UsageError(
             f"job {job} has no steps of this attempt and rank",
-            f"the log has attempt {_listed(attempts)}, rank {_listed(ranks)}" if runs else "its files are damaged",
+            f"the log has attempt {listed(attempts)}, rank {listed(ranks)}" if runs else "its files are damaged",
         )
     return selected
 
@@ -96,13 +97,7 @@ def _print_lost(description: str, lost: Iterable[tuple[RunSteps, int]]) -> None:
         by_rank[run.run.rank] += number
     parts = [f"{number:,} steps of rank {rank}" for rank, number in sorted(by_rank.items()) if number]
     if parts:
-        _print(f"{_listed(parts)} {description}")
-
-
-def _listed(names: Iterable[object]) -> str:
-    words = [str(name) for name in names]
-    others = f" and {len(words) - _MAX_LISTED} more" if len(words) > _MAX_LISTED else ""
-    return ", ".join(words[:_MAX_LISTED]) + others
+        _print(f"{listed(parts)} {description}")
 
 
 def _print(line: str) -> None:

@@ -14,10 +14,7 @@ from zmon.schema.thresholds import PAGE, build
 
 
 class Settings(click.ParamType[Any]):
-    """A click type that builds an object with thresholds from the settings of a site.
-
-    Raises UsageError with the dotted key of a wrong setting.
-    """
+    """A click type that builds an object with the thresholds of a site. Raises UsageError with a dotted key."""
 
     name = "yaml"
 

@@ -11,34 +11,20 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from zmon.cli.one_machine import announcer, stop_event, unless_stopped
-from zmon.cli.options import box_dir_option, data_dir_option, host_option, warnings_option, webhook_option
+from zmon.cli.one_machine import announcer, stack_options, stop_event, unless_stopped
 from zmon.cli.render.demo import url_table
 from zmon.errors import UsageError
 from zmon.stack import Stack, StackConfig
 
 
 @click.command()
-@data_dir_option
-@box_dir_option
-@host_option
-@webhook_option
-@warnings_option
+@stack_options
 @click.option(
     "--ready-file",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Path of a file to write the URLs to, as JSON, once all parts are ready.",
 )
-@click.pass_obj
-def up(
-    config_file: Path | None,
-    data_dir: Path,
-    box_dir: Path | None,
-    host: str,
-    webhook: str | None,
-    webhook_warnings: str | None,
-    ready_file: Path | None,
-) -> None:
+def up(config: StackConfig, ready_file: Path | None) -> None:
     """Start all parts of zmon on this machine.
 
     The parts are Prometheus, Alertmanager, agent, hub and dashboard. Ctrl-C stops them.
@@ -52,14 +38,13 @@ def up(
 
     async def run() -> None:
         stop = stop_event()
-        config = StackConfig(data_dir, box_dir, host, webhook, webhook_warnings, config_file=config_file)
         stack = Stack(config, announcer(console))
         try:
             await stack.start()
             await unless_stopped(stack.ready(), stop)
             if stop.is_set():
                 return
-            console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
+            console.print(url_table(stack.urls, config.data_dir, stack.has_dashboard))
             if ready_file is not None:
                 partial = ready_file.with_suffix(".partial")
                 partial.write_text(json.dumps(asdict(stack.urls)))

@@ -25,23 +25,15 @@ from zmon.schema.thresholds import Threshold, build, mapping, unknown
 class Detector(Protocol):
     """A detector: its fields are its thresholds, and `detect` returns its findings about one Snapshot."""
 
-    @property
-    def name(self) -> str:
-        """The name, as in the field `detector` of its findings."""
+    name: str  # as in the field `detector` of its findings
+    separate: bool  # True: each finding about a job is a separate fault; False: a later finding updates the open one
 
     @property
     def causes(self) -> tuple[str, ...]:
         """All causes that its findings can have; each has a heading in docs/runbooks.md."""
 
-    @property
-    def separate(self) -> bool:
-        """True if each finding about a job is a separate fault. If False, a later finding updates the open one."""
-
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True if the hub may resolve the finding once the detector stops reporting it.
-
-        If False, the finding stays open.
-        """
+        """Return True if the hub may resolve the finding once it is not reported any more; else it stays open."""
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return why the detector cannot judge this job, or None if it can."""

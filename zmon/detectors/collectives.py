@@ -54,7 +54,10 @@ def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
             continue
         (usual, count), *_ = kinds.most_common()
         minority = [c.rank for c in entered if c.kind != usual] if 2 * count > len(entered) else []
-        parts = [f"{_kind_text(kind)}: {_ranks_of(entered, kind)}" for kind, _ in kinds.most_common()]
+        parts = [
+            f"{_kind_text(kind)}: {ranks_text(sorted(c.rank.rank for c in entered if c.kind == kind))}"
+            for kind, _ in kinds.most_common()
+        ]
         return Mismatch(group, sequence, minority, "; ".join(parts))
     return None
 
@@ -62,10 +65,6 @@ def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
 def _kind_text(kind: tuple[str, int | None]) -> str:
     op, num_bytes = kind
     return op if num_bytes is None else f"{op} of {num_bytes} bytes"
-
-
-def _ranks_of(contributions: Sequence[Contribution], kind: tuple[str, int | None]) -> str:
-    return ranks_text(sorted(c.rank.rank for c in contributions if c.kind == kind))
 
 
 def even_ops(steps: Sequence[AlignedStep]) -> tuple[str, ...]:

@@ -59,11 +59,9 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="agent_unreachable",
             severity="warning",
-            culprits=(),
             hosts=[agent.host or agent.url for agent in silent],
             seconds_ago=first.silent_seconds,
             confidence=1.0,
-            stalled=False,
             summary=f"the agent on {first.host or first.url} has not answered for {first.silent_seconds:.0f} s "
             f"(threshold {self.silent_seconds:.0f} s); ranks {numbers(ranks)} are not watched: {first.error}",
             detail=f"Is the host up (`ping {first.host}`)? Does the agent run (`curl {first.url}/healthz`)? "
@@ -80,10 +78,8 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="ranks_missing",
             severity="warning",
-            culprits=(),
             seconds_ago=min(training),
             confidence=1.0,
-            stalled=False,
             summary=f"no agent reports ranks {numbers(snapshot.missing, snapshot.num_missing)} of "
             f"{snapshot.world_size}, although the job has been training for {min(training):.0f} s "
             f"(threshold {self.missing_seconds:.0f} s)",
@@ -104,11 +100,9 @@ class Coverage(Thresholds):
             detector=self.name,
             cause="job_id_shared",
             severity="warning",
-            culprits=(),
             hosts=hosts,
             seconds_ago=0.0,
             confidence=1.0,
-            stalled=False,
             summary=f"uid {first.owner} started ranks of a job {first.wanted_job_id} on {', '.join(hosts[:4])}, where "
             f"another user has a job with this id; they are watched as {snapshot.job_id}",
             detail="Start it with another id (`zmon run --job-id` or ZMON_JOB_ID). On its other hosts the metrics and "

@@ -60,10 +60,8 @@ class Divergence(Thresholds):
             detector=self.name,
             cause="divergence",
             severity="critical",
-            culprits=(),
             seconds_ago=seconds_ago,
             confidence=0.95,
-            stalled=False,
             lost_ratio=1.0,
             summary=f"{key} has been NaN or infinite for {num_steps[key]} steps (threshold {self.num_steps}) on "
             f"{len(affected)} of {snapshot.world_size} ranks; the last number was at step {last_finite_step}, and all "

@@ -77,11 +77,9 @@ class Hardware(Thresholds):
             detector=self.name,
             cause=first.cause,
             severity="warning",  # if the job stalls because of it, the finding of `stall` is critical
-            culprits=(),
             hosts=(first.host,),
             seconds_ago=0.0,  # the fault is newer than the hub's last poll
             confidence=1.0,
-            stalled=False,
             summary=f"{first.device} on {first.host}{affected}: {first.says}{more}",
             detail=_NEXT[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
             evidence=HardwareEvidence(faults=tuple(faults)),

@@ -14,6 +14,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState, RankStatus
+from zmon.schema.row import row_of
 
 MAX_ROWS = 1024  # ranks in the table of a finding; 16,384 rows have 5 MB, and a finding is written at each change
 
@@ -29,14 +30,14 @@ def new_finding(
     detector: str,
     cause: str,
     severity: Severity,
-    culprits: Sequence[RankState],
     seconds_ago: float,
     confidence: float,
     summary: str,
     detail: str,
     evidence: Evidence,
+    culprits: Sequence[RankState] = (),
     hosts: Sequence[str] = (),
-    stalled: bool = True,
+    stalled: bool = False,
     lost_ratio: float | None = None,
     lasting_fault: str = "",
 ) -> Finding:
@@ -82,9 +83,7 @@ def new_finding(
         sequence=op.sequence if op else None,
         lost_gpu_hours=seconds_ago * num_gpus * lost / 3600 if num_gpus and lost is not None else None,
         evidence=msgspec.structs.replace(
-            evidence,
-            ranks=tuple(map(rank_row, rows)),
-            num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET,
+            evidence, ranks=tuple(map(rank_row, rows)), num_ranks_left_out=len(snapshot.ranks) - len(rows) or UNSET
         ),
         as_of=snapshot.time,
     )
@@ -109,26 +108,14 @@ def _checkpoint_text(seconds: float | None) -> str:
 
 
 def rank_row(state: RankState) -> RankStatus:
-    """Return the row of one rank in the table that goes with every finding."""
-    return RankStatus(
-        rank=state.rank,
-        host=state.host,
-        pid=state.pid,
-        alive=state.alive,
-        process_state=state.process_state,
-        exit_status=state.exit_status,
-        activity=state.activity,
-        phase=state.phase,
-        step=state.step,
+    """Return the row of one rank in the table that goes with every finding; its last words are one line."""
+    words = state.last_words  # empty if it ended normally
+    return row_of(
+        RankStatus,
+        state,
         op=state.in_flight.op if state.in_flight else None,
         sequence=state.in_flight.sequence if state.in_flight else None,
         state_seconds=round(state.state_seconds, 3),
         overdue_seconds=round(state.overdue_seconds, 3),
-        last_words=_last_words_line(state),
+        last_words=f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None,
     )
-
-
-def _last_words_line(state: RankState) -> str | None:
-    """Return the last words of a rank in one line; None if it has left none, or ended normally."""
-    words = state.last_words
-    return f"{words.type}: {words.message[:200]}" if words and (words.type or words.message) else None

@@ -16,9 +16,8 @@ import aiohttp
 from zmon.box.roots import own_root
 from zmon.doctor import cluster, kubernetes, node, paging, prometheus, rules
 from zmon.doctor.check import Check
-from zmon.doctor.package import installed_distributions, package, probe_edge
+from zmon.doctor.installation import installed_distributions, installed_torch, package, probe_edge, torch_version
 from zmon.doctor.paging import Login
-from zmon.doctor.torch_versions import installed_torch, torch_version
 from zmon.schema.http_config import HttpConfig
 from zmon.web import http_client
 from zmon.web.kubernetes.agent_pods import PodSelection
@@ -28,12 +27,7 @@ __all__ = ["Check", "Login", "examine", "examine_cluster", "examine_kubernetes"]
 
 
 async def examine(
-    box_dir: Path | None,
-    agent: str,
-    hub: str,
-    history: str,
-    login: Login | None = None,
-    http: HttpConfig | None = None,
+    box_dir: Path | None, agent: str, hub: str, history: str, login: Login | None = None, http: HttpConfig | None = None
 ) -> list[Check]:
     """Run every check, in the order in which parts depend on each other.
 

@@ -15,16 +15,8 @@ from zmon.doctor import thresholds
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import NotServed, Unreachable
 from zmon.format import counted, listed
-from zmon.schema.api import (
-    DetectorList,
-    DetectorsRequest,
-    DetectorState,
-    HubHealth,
-    HubHealthRequest,
-    JobList,
-    JobsRequest,
-    endpoints,
-)
+from zmon.schema import api
+from zmon.schema.api import endpoints
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.web import client
 
@@ -38,9 +30,9 @@ class ClusterView:
     """The answers of the hub. If the hub does not answer a request, the error is in place of the answer."""
 
     hub: str
-    health: HubHealth | Unreachable
-    job_list: JobList | Unreachable
-    detectors: DetectorList | Unreachable
+    health: api.HubHealth | Unreachable
+    job_list: api.JobList | Unreachable
+    detectors: api.DetectorList | Unreachable
 
     @property
     def jobs(self) -> list[str]:
@@ -71,10 +63,10 @@ async def ask(session: aiohttp.ClientSession, hub: str) -> ClusterView:
         hub,
         *await asyncio.gather(
             answer_or_error(
-                client.ask(session, hub, endpoints.HUB_HEALTH, HubHealthRequest(), TIMEOUT_SECONDS, accepted=(503,))
+                client.ask(session, hub, endpoints.HUB_HEALTH, api.HubHealthRequest(), TIMEOUT_SECONDS, accepted=(503,))
             ),
-            answer_or_error(client.ask(session, hub, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS)),
-            answer_or_error(client.ask(session, hub, endpoints.DETECTORS, DetectorsRequest(), TIMEOUT_SECONDS)),
+            answer_or_error(client.ask(session, hub, endpoints.JOBS, api.JobsRequest(), TIMEOUT_SECONDS)),
+            answer_or_error(client.ask(session, hub, endpoints.DETECTORS, api.DetectorsRequest(), TIMEOUT_SECONDS)),
         ),
     )
 
@@ -94,7 +86,7 @@ def checks(view: ClusterView) -> list[Check]:
     return [hub, *health, *detectors(view.detectors)]
 
 
-def _health(hub: str, health: HubHealth) -> list[Check]:
+def _health(hub: str, health: api.HubHealth) -> list[Check]:
     checks = []
     if health.findings_unwritten is not None:
         result = f"cannot write findings to disk ({health.findings_unwritten}); a restart would lose them"
@@ -138,7 +130,7 @@ def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
     return checks
 
 
-def detectors(answer: DetectorList | Unreachable) -> list[Check]:
+def detectors(answer: api.DetectorList | Unreachable) -> list[Check]:
     """Return one check per detector, with the reason for each job that it cannot judge."""
     if isinstance(answer, NotServed):
         result = "this hub does not report which jobs its detectors can judge"
@@ -148,7 +140,7 @@ def detectors(answer: DetectorList | Unreachable) -> list[Check]:
     return [_detector(state) for state in answer.detectors]
 
 
-def _detector(state: DetectorState) -> Check:
+def _detector(state: api.DetectorState) -> Check:
     name = f"detector {state.name}"
     if state.failed is not None:
         return Check(name, False, f"fails: {state.failed}", "It reports no findings. See the hub's log.")

@@ -18,7 +18,6 @@ from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
 from zmon.format import counted
 from zmon.schema.api import SnapshotRequest, endpoints
-from zmon.schema.host import SourceStatus
 from zmon.web import client
 
 _UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up; if the agent runs, see its /healthz."
@@ -109,11 +108,8 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
         )
     for source in report.sources:
         armed = None if source.absent else source.up
-        result = "nothing to read on this machine" if source.absent else _reads(source)
+        dropped = f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"
+        result = "nothing to read on this machine" if source.absent else dropped
         next_step = "" if armed is not False else "See the agent's log."
         checks.append(Check(f"source {source.name}", armed, source.error or result, next_step))
     return checks
-
-
-def _reads(source: SourceStatus) -> str:
-    return f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,15 @@ import aiohttp
 import msgspec
 import yaml
 
-from zmon.doctor import scrape_intervals
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.doctor.prometheus_state import PrometheusState, RuleGroup, Target, recorded
 from zmon.doctor.rules import inputs
-from zmon.doctor.scrape_intervals import AGENT_JOB, is_agent
 from zmon.errors import Unreachable
 from zmon.format import counted, listed
+from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, RecordedRule, duration_seconds, made_for
 from zmon.web import client
 
+AGENT_JOB = "zmon-agent"  # the alert rules find agents by scrape jobs whose name ends in this
 LATE_INTERVALS = 3  # a rule group is late after this many intervals without an evaluation
 _LABELS = {"zmon_dashboard": "dashboard", "zmon_docs": "runbooks"}
 
@@ -108,7 +110,7 @@ def _scrapes(state: PrometheusState) -> list[Check]:
     if not state.hubs:
         result = "Prometheus has no series of a hub, so no finding can page"
         checks.append(Check("scrape hub", False, result, "Add a scrape_config with job_name: zmon-hub."))
-    checks += scrape_intervals.checks(state)
+    checks += scrape_intervals(state)
     agents = sum(map(is_agent, up))
     if agents:
         every = listed(sorted({target.scrape_interval or "unknown" for target in up}))
@@ -131,7 +133,9 @@ def _evaluation(state: PrometheusState) -> Check:
     if not ours:
         result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
-    waiting = [group for group in ours if group.last_evaluation.year == 1 and _not_due(group, state.up_seconds)]
+    # The first evaluation of a group has an offset of its own.
+    up_seconds = 0.0 if state.up_seconds is None else state.up_seconds
+    waiting = [group for group in ours if group.last_evaluation.year == 1 and up_seconds < group.interval]
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
@@ -150,11 +154,6 @@ def _evaluation(state: PrometheusState) -> Check:
     return Check("rule evaluation", True, f"{len(due)} groups, the oldest result is {oldest:.1f} s old{not_due}")
 
 
-def _not_due(group: RuleGroup, up_seconds: float | None) -> bool:
-    """Return True if Prometheus may not have evaluated a group yet: its first evaluation has an offset of its own."""
-    return up_seconds is None or up_seconds < group.interval
-
-
 def _links(state: PrometheusState) -> list[Check]:
     if missing := [label for label in _LABELS if not state.external_labels.get(label)]:
         targets = " and ".join(_LABELS[label] for label in missing)
@@ -165,3 +164,50 @@ def _links(state: PrometheusState) -> list[Check]:
         result = f"{docs}/docs/runbooks.md does not exist on this machine, so links to runbooks in pages lead nowhere"
         return [Check("links in pages", False, result, "Set external label zmon_docs to the URL that serves docs/.")]
     return [Check("links in pages", True, " and ".join(state.external_labels[label] for label in _LABELS))]
+
+
+def is_agent(target: Target) -> bool:
+    """Return True if the alert rules take the target for an agent."""
+    return target.labels.get("job", "").endswith(AGENT_JOB)
+
+
+def recorded_rules(groups: Iterable[RuleGroup]) -> Iterator[RecordedRule]:
+    """Yield the rules that Prometheus has loaded."""
+    return (RecordedRule(rule.name, rule.labels, rule.query) for group in groups for rule in group.rules)
+
+
+def scrape_intervals(state: PrometheusState) -> list[Check]:
+    """Return an inert check if agents or hubs are scraped too seldom for the loaded rules.
+
+    A window with fewer than two samples has no rate, and a heartbeat that is read too seldom looks like none. So rules
+    are made for scrape intervals, which they record (`zmon/schema/scraping.py`). Shorter intervals work as well.
+    """
+    rules = made_for(recorded_rules(state.groups))
+    up = [target for target in state.targets if target.health == "up"]
+    scraped = {
+        AGENT: _longest(target for target in up if is_agent(target)),
+        HUB: _longest(t for t in up if (t.labels.get("job"), t.labels.get("instance")) in state.hubs),
+    }
+    slow = {daemon: seconds for daemon, seconds in scraped.items() if seconds > rules.get(daemon, seconds)}
+    if not slow:
+        return []
+    result = ", ".join(
+        f"{daemon}s every {seconds:g} s, but the loaded rules are made for {rules[daemon]} s"
+        for daemon, seconds in slow.items()
+    )
+    if max(slow.values()) > LONGEST_SECONDS:
+        next_step = f"Set scrape_interval to {' and '.join(f'{rules[daemon]}s ({daemon}s)' for daemon in slow)}."
+    else:
+        agents, hub = (f"{ceil(scraped[daemon]) or rules.get(daemon, LONGEST_SECONDS)}s" for daemon in (AGENT, HUB))
+        command = f"`python -m dashboards.rules --agents {agents} --hub {hub} --out DIR`"
+        next_step = f"Load the rules that {command} makes, in place of these, or scrape more often."
+    return [Check("scrape interval", False, result, next_step)]
+
+
+def _longest(targets: Iterable[Target]) -> float:
+    """Return the longest scrape interval in seconds; 0 if there is no target, or none tells its interval."""
+    seconds = [0.0]
+    for target in targets:
+        if target.scrape_interval:  # Prometheus tells it since 2.31
+            seconds.append(duration_seconds(target.scrape_interval))
+    return max(seconds)

@@ -5,7 +5,7 @@ answers it, which starts a pass at once. The hub keeps no history except the fin
 
 `agent_poller` asks the agents, `agent_link` keeps the last answer of each, `job_state` keeps what is known about one
 launch, `journal` opens and resolves findings, `stall_evidence` gathers evidence about stalls. `accounts`,
-`baseline_store`, `pause_store` and `ended_jobs` keep their records on disk.
+`baseline_store`, `pause_store`, `ended_jobs` and `job_agents` keep their records on disk.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -26,22 +27,24 @@ from zmon.detectors import Detector
 from zmon.detectors.stall import Stall
 from zmon.detectors.suppression import Remaining, suppress
 from zmon.detectors.unread import UNREAD, Unread
+from zmon.hub import job_agents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
 from zmon.hub.api.answers import Answers
 from zmon.hub.api.incidents import IncidentAnswers
 from zmon.hub.api.view import job_state, view
 from zmon.hub.config import HubConfig
-from zmon.hub.cycles import search_seldom
 from zmon.hub.discovery import Discovery
 from zmon.hub.ended_jobs import FOLDER, EndedJobs
-from zmon.hub.free_memory import FreeMemory, trim_of_libc
 from zmon.hub.incidents.collector import Incidents
+from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.memory import FreeMemory, search_seldom, trim_of_libc
 from zmon.hub.stall_evidence import EvidenceGatherer
 from zmon.hub.standing_ranks import StandingRanks
 from zmon.hub.unread_jobs import UnreadJobs
+from zmon.hub.wall_clock import WallClock
 from zmon.job.headline import with_headline
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
@@ -51,7 +54,6 @@ from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web import http_client
-from zmon.web.live_config import reload_success
 from zmon.web.server import application
 from zmon.web.work_queue import WorkQueue
 
@@ -62,7 +64,7 @@ class Hub:
     """The hub of a cluster: its state, its loops and its HTTP application."""
 
     def __init__(self, config: HubConfig) -> None:
-        self._config = config
+        self.config = config
         self.detectors = config.detectors
         self._agents = AgentPoller(config)
         self.links = self._agents.links
@@ -77,22 +79,15 @@ class Hub:
         self.last_pass_time: float | None = None
         self._unread_jobs = UnreadJobs(self.journal, Unread())
         self._shared_ids = SharedIds()
+        self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
         stall = next((detector for detector in self.detectors if isinstance(detector, Stall)), Stall())
         self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states, stall.stands_still)
         self._standing_ranks = StandingRanks(config, self.links, self.job_states, stall)
         self.incidents = Incidents(config, self.links, self.journal, self._stall_evidence)
         self._free_memory = FreeMemory(trim_of_libc())
         self._began = time.monotonic()
-
-    @property
-    def max_job_labels(self) -> int:
-        """The most labels of a job in /metrics."""
-        return self._config.max_job_labels
-
-    @property
-    def reload_success(self) -> float | None:
-        """1 if `--web.config.file` is used as it is now, 0 if not; None without it."""
-        return reload_success(self._config.web)
+        self._clock = WallClock()
+        self._passed_at = -math.inf  # monotonic seconds
 
     @property
     def blind(self) -> bool:
@@ -116,29 +111,41 @@ class Hub:
             stalled = any(finding.is_stall for finding in self.journal.active())
             alert = stalled or any(link.suspects for link in self.links)
             self._agents.suspected.clear()
-            interval = self._config.alert_interval_seconds if alert else self._config.interval_seconds
+            interval = self.config.alert_interval_seconds if alert else self.config.interval_seconds
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
                     await self._agents.suspected.wait()
             if alert:
-                await asyncio.sleep(self._config.alert_interval_seconds / 2)  # limits passes when suspects flicker
+                await asyncio.sleep(self.config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _evaluate(self, session: aiohttp.ClientSession) -> None:
         """Run the detectors, publish what they report, and gather evidence for it."""
         if self.blind:
             return
-        now = time.time()
+        now, moved = self._clock.read()
+        if moved:
+            log.warning(
+                "the clock of this host was set by %+.1f s; times of findings before that are by the old one", moved
+            )
+            for part in (self.journal, self.incidents, self.job_states):
+                part.move_times(moved)
         self.evaluate(now)
         for snapshot in self.snapshots:
             self._stall_evidence.update(session, snapshot)
             self._standing_ranks.update(session, snapshot)
-        if self._has_heard_all():
+        if self._knows_agents():
             self._forget_gone_jobs(now)
-        self.ended_jobs.prune(now, {snapshot.job_id for snapshot in self.snapshots})
+        self.ended_jobs.forget_old(now, {snapshot.job_id for snapshot in self.snapshots})
         self.incidents.update(session, self.snapshots, now)
         self.journal.retry(now)
         self.job_states.accounts.maintain(snapshot.job_id for snapshot in self.snapshots)
         self.last_pass_time, self._views = now, None
+        self._passed_at = time.monotonic()
+
+    @property
+    def seconds_since_pass(self) -> float:
+        """The time since the last pass in which an agent answered; infinite before the first one."""
+        return time.monotonic() - self._passed_at
 
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
@@ -174,7 +181,7 @@ class Hub:
             snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = self.job_states.state_of(snapshot).add(snapshot, reports, bool(stalls))
             with self._isolated("utilization", snapshot.job_id):
-                self.job_states.state_of(snapshot).rate(snapshot, self._config.peaks, bool(stalls))
+                self.job_states.state_of(snapshot).rate(snapshot, self.config.peaks, bool(stalls))
             self.job_states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=self.job_states.pauses.pauses(snapshot))
             return self.job_states.with_efficiency(snapshot, job_state(snapshot, stalls))
@@ -229,19 +236,22 @@ class Hub:
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         self.journal.resolve(snapshot.job_id, name, now, except_ids=[f.id for f in (*findings, *updated, *undecided)])
 
-    def _has_heard_all(self) -> bool:
-        """Return True if every source has named its agents and every agent has answered, or had an hour for it."""
-        all_known = self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
-        return all_known and all(link.report or link.silent_seconds > FORGET_SECONDS for link in self.links)
+    def _knows_agents(self) -> bool:
+        """Return True if every source has named its agents, or had an hour for it."""
+        return self.discovery.is_complete or time.monotonic() - self._began > FORGET_SECONDS
 
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
 
-        Call it only if all have been heard: then a job that none of them reports has been pruned.
+        Call it only if all agents are known. A job that none of those reports which may have it has been pruned.
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
-        for finding in self.journal.active():
-            if finding.job_id not in reported and finding.detector != UNREAD:
+        active = [finding for finding in self.journal.active() if finding.detector != UNREAD]
+        self._job_agents.update(self.links, (finding.job_id for finding in active))
+        unreported = {finding.job_id for finding in active} - reported
+        gone = {job_id for job_id in unreported if not self._job_agents.may_have(self.links, job_id)}
+        for finding in active:
+            if finding.job_id in gone:
                 self.journal.resolve(finding.job_id, finding.detector, now)
         self.job_states.retain(reported)
         self.errors = {key: text for key, text in self.errors.items() if key[1] in reported}
@@ -251,9 +261,10 @@ class Hub:
         states = self.job_states
         errors = {
             "time accounts": states.accounts.error,
+            "agents of jobs": self._job_agents.error,
             "baselines": states.baselines.error,
             "ended jobs": self.ended_jobs.error,
-            "pauses": states.pauses.error,
+            "pauses": states.pauses.store.error,
         }
         return {part: error for part, error in errors.items() if error}
 
@@ -282,7 +293,7 @@ class Hub:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the hub's loops run while it is served."""
-        app = application(self._config.allowed_hosts, self._config.web, lambda: self.last_pass_time is not None)
+        app = application(self.config.allowed_hosts, self.config.web, lambda: self.last_pass_time is not None)
         large = WorkQueue()
         incidents = IncidentAnswers(self.incidents.folder, large)
         app.add_routes([*Answers(self, large).routes(), *incidents.routes()])
@@ -290,7 +301,7 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with http_client.session(self._config.http, self._config.max_connections) as session:
+        async with http_client.session(self.config.http, self.config.max_connections) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

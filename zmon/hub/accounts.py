@@ -1,11 +1,13 @@
 """The time accounts of all jobs, on disk as `accounts/<job_id>.json`.
 
 Every few seconds each changed account is written. The next hub continues from the file, and the ranks' boxes have the
-time since then.
+time since then. The counters in /metrics show what is on disk, so that none falls if the hub is killed: Prometheus
+takes a fall for a counter that began again at 0, and adds all of it. While the disk is full they stand still.
 """
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,11 +23,11 @@ SAVE_SECONDS = 5.0
 MAX_AGE_SECONDS = 90 * 86400.0  # at this age the file of a job that no agent reports is deleted
 
 
-class Accounts:
+class Accounts(JsonFolder[Account]):
     """The accounts of this hub's jobs, by job id."""
 
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
-        self.files = JsonFolder(
+        super().__init__(
             folder,
             msgspec.json.Decoder(Account).decode,
             "the time account of the job starts anew",
@@ -34,42 +36,56 @@ class Accounts:
         )
         self._accounts: dict[str, Account] = {}
         self._written: dict[str, bytes] = {}
+        self._on_disk: dict[str, Account] = {}
         self._saved_at = time.monotonic()
-
-    @property
-    def error(self) -> str | None:
-        """The reason why the time accounts cannot be written, or None."""
-        return self.files.error
 
     def account_of(self, snapshot: Snapshot) -> Account:
         """Return the account of this job. A job that only reuses the id of an earlier one gets a new account."""
         job_id = snapshot.job_id
-        account = self._accounts.get(job_id) or self.files.get(job_id)
+        account = self._accounts.get(job_id)
+        if account is None and (account := self.get(job_id)) is not None:
+            self._on_disk[job_id] = copy.deepcopy(account)
         if account is None or account.is_other_job(snapshot):
             account = Account(job_id)
+            self._on_disk.pop(job_id, None)
+            self._written.pop(job_id, None)
         self._accounts[job_id] = account
         return account
 
+    def on_disk(self, job_id: str) -> Account | None:
+        """Return the account as the next hub would read it; None if it is not written yet."""
+        return self._on_disk.get(job_id)
+
     def maintain(self, job_ids: Iterable[str]) -> None:
-        """Save the accounts, forget jobs that are not among `job_ids`, and prune old files; each when it is due."""
+        """Save the accounts, forget jobs that are not among `job_ids`, and prune old files; each when it is due.
+
+        A new account is saved at once.
+        """
         now = time.monotonic()
         if now - self._saved_at < SAVE_SECONDS:
+            for job_id in self._accounts.keys() - self._written.keys():
+                self._save(job_id)
             return
         self._saved_at = now
         self.save()
         reported = set(job_ids)
-        for job_id in self._accounts.keys() - reported - self.files.unwritten.keys():
+        for job_id in self._accounts.keys() - reported - self.unwritten.keys():
             del self._accounts[job_id]
             self._written.pop(job_id, None)
-        self.files.prune(now, lambda job_id: job_id not in reported and self._is_old(job_id))
+            self._on_disk.pop(job_id, None)
+        oldest = time.time() - MAX_AGE_SECONDS
+        self.prune(now, lambda job_id: job_id not in reported and self.path(job_id).stat().st_mtime < oldest)
 
     def save(self) -> None:
         """Write the accounts that have changed since they were last written."""
-        for job_id, account in self._accounts.items():
-            data = msgspec.json.encode(account)
-            if data != self._written.get(job_id) or job_id in self.files.unwritten:
-                self._written[job_id] = data
-                self.files.put(job_id, account)
+        for job_id in self._accounts:
+            self._save(job_id)
 
-    def _is_old(self, job_id: str) -> bool:
-        return time.time() - self.files.path(job_id).stat().st_mtime > MAX_AGE_SECONDS
+    def _save(self, job_id: str) -> None:
+        account = self._accounts[job_id]
+        data = msgspec.json.encode(account)
+        if data != self._written.get(job_id) or job_id in self.unwritten:
+            self._written[job_id] = data
+            self.put(job_id, account)
+            if job_id not in self.unwritten:
+                self._on_disk[job_id] = copy.deepcopy(account)

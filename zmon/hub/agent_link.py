@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from zmon.job.agent_reports import (
     ReportDelay,
@@ -23,6 +24,7 @@ from zmon.schema.host import HostSample, HostWindow, TcpSample
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 from zmon.schema.shard import Shard
 
 FORGET_SECONDS = 3600.0  # after this much silence an agent's last report and its jobs are forgotten
@@ -186,20 +188,15 @@ class AgentLink:
 
     def status(self) -> AgentStatus:
         """Return the status of the agent as detectors and `/healthz` use it."""
-        return AgentStatus(
-            url=self.url,
-            host=self.report.host if self.report else None,
-            reachable=self.reachable,
-            silent_seconds=self.silent_seconds,
-            error=self.error,
-            sources=self.report.sources if self.report else (),
-            version=self.report.version if self.report else None,
-            leases=self.report.leases if self.report else None,
-            num_left_out=self.report.num_left_out if self.report else 0,
-            left_out=self.report.left_out if self.report else (),
-            host_is_up=self.host_is_up,
-            is_restarting=not self.reachable and time.monotonic() < self._restarts_until,
-        )
+        of_link: dict[str, Any] = {
+            "url": self.url,
+            "reachable": self.reachable,
+            "silent_seconds": self.silent_seconds,
+            "error": self.error,
+            "host_is_up": self.host_is_up,
+            "is_restarting": not self.reachable and time.monotonic() < self._restarts_until,
+        }
+        return row_of(AgentStatus, self.report, **of_link) if self.report else AgentStatus(host=None, **of_link)
 
 
 def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:

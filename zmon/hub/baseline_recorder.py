@@ -19,7 +19,7 @@ from zmon.scaling.expected import JobSize, expected_step
 from zmon.scaling.fit import Model, fit
 from zmon.schema.aligned_step import AlignedStep, sent_bytes_by_op
 from zmon.schema.curve import ON_PURPOSE, Efficiency, Point, ScalingCurve, are_similar
-from zmon.schema.expected import ExpectedStep
+from zmon.schema.job import ExpectedStep
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import JOB_ID, OPS
 from zmon.schema.rank import RankState
@@ -113,7 +113,7 @@ class BaselineRecorder:
     def _read(self, snapshot: Snapshot) -> tuple[ScalingCurve, str]:
         """Return the curve of the job's name, and why it cannot be read, or an empty text."""
         name = curve_name(snapshot)
-        curve, unusable = self._baselines.curve(name), self._baselines.unusable(name)
+        curve, unusable = self._baselines.curve(name), self._baselines.unusable.get(name)
         return curve, f"the baseline of {name} cannot be read: {unusable}" if unusable else ""
 
     def _unusable(self, curve: ScalingCurve, error: ArithmeticError) -> Unknown:

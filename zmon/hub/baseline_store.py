@@ -23,34 +23,30 @@ class _File(msgspec.Struct):
     points: list[Point]
 
 
-class BaselineStore:
+class BaselineStore(JsonFolder[_File]):
     """The curves in one folder, by name."""
 
     def __init__(self, folder: Path) -> None:
-        self._files = JsonFolder(folder, _decoded, "jobs of that name have no recorded baseline", sync=True)
+        super().__init__(folder, _decoded, "jobs of that name have no recorded baseline", sync=True)
 
     def curve(self, name: str) -> ScalingCurve:
         """Return the curve of the jobs of that name; without points if nothing is recorded or the file is unusable."""
-        content = self._files.get(name)
+        content = self.get(name)
         return ScalingCurve(name, in_order(content.points) if content else ())
-
-    def unusable(self, name: str) -> str | None:
-        """Return why the file of that name could not be used when it was last read, or None."""
-        return self._files.unusable.get(name)
 
     def record(self, name: str, *points: Point) -> Path:
         """Store these points, replacing those of the same sizes. Raises ZmonError if the file cannot be written."""
-        path, folder = self._files.path(name), self._files.folder
+        path, folder = self.path(name), self.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / ".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)  # a hub and `zmon scaling` may write to the same folder
-                curve, unusable = self.curve(name), self.unusable(name)
+                curve, unusable = self.curve(name), self.unusable.get(name)
                 if unusable:
                     raise ZmonError(f"cannot use {path}", unusable, "Move the file away; zmon then writes a new one")
                 for point in points:
                     curve = curve.with_point(point)
-                self._files.replace(name, _File(1, name, list(curve.points)))
+                self.replace(name, _File(1, name, list(curve.points)))
         except OSError as error:
             raise ZmonError(
                 f"cannot write {path}", error.strerror or str(error), "Free some disk space, or set ZMON_DATA_DIR"

@@ -10,7 +10,7 @@ from zmon.detectors import ALL, Detector
 from zmon.hub.discovery.target import TargetSource
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.http_config import HttpConfig
-from zmon.schema.labels import MAX_LABELS
+from zmon.schema.names import MAX_LABELS
 from zmon.schema.shard import Shard
 from zmon.web.live_config import LiveConfig
 

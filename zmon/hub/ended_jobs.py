@@ -34,11 +34,11 @@ class _Judged(NamedTuple):
         return any(r.run_uid in self.run_uids for r in snapshot.reported_ranks)
 
 
-class EndedJobs:
+class EndedJobs(JsonFolder[JobRecord]):
     """The records of jobs that a fault ended, by job id."""
 
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
-        self._files = JsonFolder(
+        super().__init__(
             folder,
             msgspec.json.Decoder(JobRecord).decode,
             "the end of that job is not shown",
@@ -47,16 +47,11 @@ class EndedJobs:
             clock=clock,
         )
         self._records: dict[str, JobRecord] = {}
-        for job_id in self._files.stored_keys():
-            record = self._files.get(job_id)
+        for job_id in self.stored_keys():
+            record = self.get(job_id)
             if record and record.ends and record.job_id == job_id:
                 self._records[job_id] = record
         self._judged: dict[str, _Judged] = {}  # job id → the newest launch whose end was judged
-
-    @property
-    def error(self) -> str | None:
-        """The reason why a record cannot be written, or None."""
-        return self._files.error
 
     def earlier_ends(self, snapshot: Snapshot) -> tuple[LaunchEnd, ...]:
         """Return the ends of the job's launches before this one, oldest first."""
@@ -101,15 +96,15 @@ class EndedJobs:
         records = (self._records[job_id] for job_id in sorted(self._records.keys() - set(except_ids)))
         return [record.view for record in records if record.view and record.ended(now)]
 
-    def prune(self, now: float, reported: Collection[str]) -> None:
+    def forget_old(self, now: float, reported: Collection[str]) -> None:
         """Forget ends that are older than a day, and the oldest ones beyond the maximum number.
 
         They are forgotten by their age only while the clock is steady. `reported` are the ids of the jobs that agents
         report.
         """
         self._judged = {job_id: judged for job_id, judged in self._judged.items() if job_id in reported}
-        self._files.retry(now)
-        steady = self._files.clock.is_steady()
+        self.retry(now)
+        steady = self.clock.is_steady()
         newest_first = sorted(self._records.values(), key=lambda record: -record.ends[-1].ended)
         for number, record in enumerate(newest_first):
             if number >= MAX_JOBS or (steady and now - record.ends[-1].ended > SHOWN_SECONDS):
@@ -122,4 +117,4 @@ class EndedJobs:
             del self._records[job_id]
         else:
             self._records[job_id] = record
-        self._files.put(job_id, record)
+        self.put(job_id, record)

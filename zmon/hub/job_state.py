@@ -26,11 +26,11 @@ from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.curve import Efficiency, EfficiencySample
 from zmon.schema.flight import FlightRecord
+from zmon.schema.job import Utilization
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import Utilization
 from zmon.stats import quantile
 
 T = TypeVar("T")
@@ -139,6 +139,16 @@ class JobState:
         uncounted = next((rank.uncounted for rank in ranks if rank.uncounted), "")
         return utilization(total, source, self.peaks, self.account.flops_ratio, uncounted)
 
+    def move_times(self, seconds: float) -> None:
+        """Move what is compared with later times, because the hub's clock was set by these seconds."""
+        self.efficiency_due += seconds
+        self.peaks_due += seconds
+        self.efficiency = deque(
+            (replace(sample, time=sample.time + seconds) for sample in self.efficiency), self.efficiency.maxlen
+        )
+        self.activity.move_times(seconds)
+        self.account.move_times(seconds)
+
 
 def _held(things: Mapping[int, SeenStanding[T]], ranks: Iterable[RankState]) -> dict[int, T]:
     """Return what was seen of the ranks that have not gone on since then."""
@@ -185,6 +195,11 @@ class JobStates:
                 sample = EfficiencySample(snapshot.time, now.ratio, now.recorded, now.scaling, now.name)
                 state.efficiency.append(sample)
         return replace(snapshot, efficiency=tuple(state.efficiency))
+
+    def move_times(self, seconds: float) -> None:
+        """Move what is compared with later times, because the hub's clock was set by these seconds."""
+        for state in self._states.values():
+            state.move_times(seconds)
 
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""

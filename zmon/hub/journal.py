@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
+from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
 from zmon.schema.finding import Finding, decode_finding
@@ -78,6 +78,14 @@ class Journal:
     def error(self) -> str | None:
         """The reason why findings cannot be written, or None."""
         return self.errors.error
+
+    def move_times(self, seconds: float) -> None:
+        """Move what waits for a time, because the clock was set by these seconds."""
+        self._absent_since = {name: since + seconds for name, since in self._absent_since.items()}
+        self._candidates = {
+            name: (culprits, since + seconds, last_report + seconds)
+            for name, (culprits, since, last_report) in self._candidates.items()
+        }
 
     def retry(self, now: float) -> None:
         """Write what could not be written before, every few seconds; call it in every pass."""

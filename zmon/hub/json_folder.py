@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
-from zmon.hub.write_errors import RETRY_SECONDS, WriteErrors
 from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 T = TypeVar("T")
@@ -24,6 +24,36 @@ log = logging.getLogger("zmon.hub")
 
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
 _SUFFIX = ".json"
+LOG_SECONDS = 60.0  # shortest time between two lines of one part
+RETRY_SECONDS = 5.0  # time between two attempts to write what did not fit on the disk
+
+
+class WriteErrors:
+    """The write errors of one part, for its health and for the log, which says each once in a while only."""
+
+    def __init__(self, log: logging.Logger, consequence: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`consequence`: what happens to that which cannot be written."""
+        self._log, self._consequence, self._clock = log, consequence, clock
+        self._logged_at = -LOG_SECONDS
+        self.error: str | None = None  # of the last write; None if it succeeded
+
+    @contextlib.contextmanager
+    def watched(self, path: Path) -> Iterator[None]:
+        """Note an OSError of the block, or its success. The error ends the block, and nothing else."""
+        try:
+            yield
+        except OSError as error:
+            self.add(path, error)
+        else:
+            self.error = None
+
+    def add(self, path: Path, error: OSError) -> None:
+        """Note an error."""
+        self.error = f"cannot write {path}: {error.strerror or error}"
+        now = self._clock()
+        if now - self._logged_at >= LOG_SECONDS:
+            self._logged_at = now
+            self._log.error("%s; %s", self.error, self._consequence)
 
 
 class JsonFolder(Generic[T]):

@@ -33,12 +33,12 @@ class PauseRecorder:
     """The recorder of one hub."""
 
     def __init__(self, store: PauseStore) -> None:
-        self._store = store
+        self.store = store
         self._standstills: dict[str, _Standstill] = {}  # by job
 
     def pauses(self, snapshot: Snapshot) -> tuple[HealedPause, ...]:
         """Return the pauses that healed in jobs of this job's name in the last day, the longest first."""
-        return self._store.pauses(pauses_name(snapshot), snapshot.time)
+        return self.store.pauses(pauses_name(snapshot), snapshot.time)
 
     def observe(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Learn from one pass over a job; `stalls` are what the stall detector reports in it."""
@@ -50,7 +50,9 @@ class PauseRecorder:
             complete = not snapshot.unwatched and steps.keys() == standstill.steps.keys()
             moved = complete and all(steps[uid] > number for uid, number in standstill.steps.items())
             if moved and all(r.alive for r in snapshot.ranks):
-                self._record(snapshot, standstill.silence)
+                ended = standstill.silence
+                if ended is not None and ended.places and isfinite(ended.seconds):
+                    self.store.record(pauses_name(snapshot), ended.places, ended.seconds, snapshot.time)
             if moved or not steps.keys() & standstill.steps.keys():
                 standstill = None
         silences = [finding.evidence_of(StallEvidence).silence for finding in stalls]
@@ -66,16 +68,7 @@ class PauseRecorder:
         else:
             self._standstills[job_id] = standstill
 
-    @property
-    def error(self) -> str | None:
-        """The reason why pauses cannot be written, or None."""
-        return self._store.error
-
     def retain(self, job_ids: Iterable[str]) -> None:
         """Forget the jobs that are not among these."""
         retained = set(job_ids)
         self._standstills = {job_id: s for job_id, s in self._standstills.items() if job_id in retained}
-
-    def _record(self, snapshot: Snapshot, silence: Silence | None) -> None:
-        if silence is not None and silence.places and isfinite(silence.seconds):
-            self._store.record(pauses_name(snapshot), silence.places, silence.seconds, snapshot.time)

@@ -28,11 +28,11 @@ class _PauseFile(msgspec.Struct):
     pauses: list[HealedPause]
 
 
-class PauseStore:
+class PauseStore(JsonFolder[_PauseFile]):
     """The pauses that healed, by name of the jobs."""
 
     def __init__(self, folder: Path, clock: SteadyClock | None = None) -> None:
-        self._files = JsonFolder(
+        super().__init__(
             folder,
             msgspec.json.Decoder(_PauseFile).decode,
             "the pauses of these jobs are learned anew",
@@ -40,16 +40,11 @@ class PauseStore:
             clock=clock,
         )
 
-    @property
-    def error(self) -> str | None:
-        """The reason why the pauses cannot be written, or None."""
-        return self._files.error
-
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
         """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
-        self._files.retry(now)
-        self._files.prune(now, lambda name: not any(_is_recent(pause, now) for pause in self._recorded(name)))
-        steady = self._files.clock.is_steady()
+        self.retry(now)
+        self.prune(now, lambda name: not any(_is_recent(pause, now) for pause in self._recorded(name)))
+        steady = self.clock.is_steady()
         recent = (pause for pause in self._recorded(name) if not steady or _is_recent(pause, now))
         return tuple(sorted(recent, key=lambda pause: -pause.longest_seconds))
 
@@ -61,10 +56,10 @@ class PauseStore:
             longest = max(seconds, earlier.longest_seconds if earlier else 0.0)
             known[place] = HealedPause(place, round(longest, 3), (earlier.number if earlier else 0) + 1, now)
         newest = sorted(known.values(), key=lambda pause: -pause.last_time)[:MAX_PLACES]
-        self._files.put(name, _PauseFile(1, name, newest))
+        self.put(name, _PauseFile(1, name, newest))
 
     def _recorded(self, name: str) -> list[HealedPause]:
-        content = self._files.get(name)
+        content = self.get(name)
         return content.pauses[:MAX_PLACES] if content and content.schema == 1 else []
 
 

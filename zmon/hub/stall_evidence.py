@@ -16,7 +16,6 @@ from msgspec import UNSET
 
 from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
-from zmon.hub.flight_table import flight_table
 from zmon.hub.job_state import JobStates, SeenStanding
 from zmon.hub.journal import Journal
 from zmon.job.job_frame import job_frame
@@ -25,11 +24,14 @@ from zmon.schema.api import RankEvidence
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord
-from zmon.schema.gathered import RankStack, StderrTail
+from zmon.schema.gathered import FlightRow, PendingRow, RankStack, StderrTail
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 from zmon.web import client
+
+_MAX_PENDING = 4  # collectives in flight that a row shows
 
 
 class EvidenceGatherer:
@@ -157,19 +159,7 @@ def flights(answers: Mapping[int, RankEvidence | Unknown]) -> dict[int, FlightRe
 
 def _stack(answer: RankEvidence | Unknown) -> RankStack:
     """Return where a rank is stuck. Flight record and stderr have other places in the evidence."""
-    if isinstance(answer, Unknown):
-        return RankStack(stack_error=answer.reason)
-    return RankStack(
-        job_id=answer.job_id,
-        rank=answer.rank,
-        run_uid=answer.run_uid,
-        alive=answer.alive,
-        pid=answer.pid,
-        wchan=answer.wchan,
-        stack=answer.stack,
-        stack_error=answer.stack_error,
-        schema=answer.schema,
-    )
+    return RankStack(stack_error=answer.reason) if isinstance(answer, Unknown) else row_of(RankStack, answer)
 
 
 def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
@@ -177,8 +167,24 @@ def _stderr(answer: RankEvidence | Unknown) -> StderrTail:
     if isinstance(answer, Unknown):
         return StderrTail(text=None, error=answer.reason, path=None, shared=False)
     return StderrTail(
-        text=answer.stderr_tail,
-        error=answer.stderr_error,
-        path=answer.stderr_path or None,
-        shared=bool(answer.stderr_shared),
+        answer.stderr_tail, answer.stderr_error, path=answer.stderr_path or None, shared=bool(answer.stderr_shared)
     )
+
+
+def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> dict[str, FlightRow]:
+    """Return a row for each rank that was asked, with its collectives in flight, and for each that nobody could ask."""
+    rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks if not r.alive}
+    rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
+    rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}
+    rows |= {rank: _row(answer) for rank, answer in answers.items()}
+    return {str(rank): row for rank, row in sorted(rows.items())}
+
+
+def _row(answer: RankEvidence | Unknown) -> FlightRow:
+    if isinstance(answer, Unknown):
+        return FlightRow(error=answer.reason)
+    flight = answer.flight
+    if flight is None:
+        return FlightRow(error=answer.flight_error or "its agent is older and has no flight records")
+    pending = tuple(row_of(PendingRow, operation) for operation in flight.pending[:_MAX_PENDING])
+    return FlightRow(pending, flight.num_pending, flight.last, error=answer.flight_error or UNSET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from zmon.detectors.unread import UNREAD, Unread
 from zmon.hub.agent_link import AgentLink
@@ -27,7 +27,10 @@ class UnreadJobs:
 
         What an agent reported last counts until it is forgotten: it may be silent because it restarts.
         """
-        by_job = _by_job(links)
+        by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
+        for report in filter(None, (link.report for link in links)):
+            for rank in report.unread:
+                by_job[rank.job_id].append((report.host, rank))
         for job_id in sorted(by_job)[:MAX_JOBS]:
             finding = self._detector.detect(job_id, by_job[job_id], now)
             if finding is not None and self._journal.open_or_update(finding, now):
@@ -35,12 +38,3 @@ class UnreadJobs:
         with_finding = {finding.job_id for finding in self._journal.active() if finding.detector == UNREAD}
         for job_id in sorted(with_finding - by_job.keys()):
             self._journal.resolve(job_id, UNREAD, now)
-
-
-def _by_job(links: Iterable[AgentLink]) -> dict[str, list[tuple[str, UnreadRank]]]:
-    by_job: defaultdict[str, list[tuple[str, UnreadRank]]] = defaultdict(list)
-    for link in links:
-        if link.report is not None:
-            for rank in link.report.unread:
-                by_job[rank.job_id].append((link.report.host, rank))
-    return by_job

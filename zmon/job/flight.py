@@ -116,12 +116,9 @@ def flight_record(entries: Sequence[Entry], now: float | None) -> FlightRecord:
         if e.done and not e.is_p2p and (e.group in last or len(last) < MAX_GROUPS):
             last[e.group] = max(last.get(e.group, 0), e.collective_seq_id)
     unfinished = [e for e in entries if not e.done]
-    # The oldest entries show where the rank hangs, the newest how far it has come.
-    shown = (
-        unfinished
-        if len(unfinished) <= MAX_PENDING
-        else unfinished[: MAX_PENDING // 2] + unfinished[-MAX_PENDING // 2 :]
-    )
+    shown, half = unfinished, MAX_PENDING // 2
+    if len(unfinished) > MAX_PENDING:  # the oldest entries show where the rank hangs, the newest how far it has come
+        shown = unfinished[:half] + unfinished[-half:]
     return FlightRecord(tuple(pending_collective(e, now) for e in shown), len(unfinished), last)
 
 

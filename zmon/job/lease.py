@@ -3,7 +3,7 @@
 Each activity has a lease. Training renews its lease at every step boundary, the others when they begin. The lease of
 training follows the job's recent steps: a job with steps of 20 ms is suspected after 1.5 s, one with steps of 2 s after
 half a minute. In training, the stall detector also applies the median of all ranks' leases to every rank
-(zmon/detectors/hangs/overdue.py). The lease of any other activity follows the earlier ones, once there were three:
+(zmon/detectors/hangs/standstill.py). The lease of any other activity follows the earlier ones, once there were three:
 those of the same rank, and for initialization the starts of earlier launches.
 """
 

@@ -195,6 +195,10 @@ class Account:
             self._add("stall", unfinished - typical - launch.stalled, size)
             launch.stalled, launch.stalled_step = unfinished - typical, lead.step
 
+    def move_times(self, seconds: float) -> None:
+        """Move the times along with the hub's clock, which was set by these seconds."""
+        self.until = None if self.until is None else self.until + seconds
+
     def observe(self, steps: Sequence[AlignedStep], bounds: Sequence[float]) -> None:
         """Count the durations of steps in a histogram with these upper bounds and one bucket above them."""
         self.histogram = self.histogram or [0] * (len(bounds) + 1)
@@ -203,10 +207,7 @@ class Account:
             self.histogram_seconds += step.seconds * step.stands_for
 
     def _is_new(self, snapshot: Snapshot) -> bool:
-        """Return True if all ranks of another launch are known.
-
-        Before that, the rank that leads may be one of the missing ranks.
-        """
+        """Return True if all ranks of another launch are known; before that, the leading rank may be missing."""
         return not snapshot.missing and not any(
             self.start and r.run_uid == self.start.run_uid for r in snapshot.reported_ranks
         )

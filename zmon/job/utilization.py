@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from zmon.job.time_account import Account
 from zmon.scaling.peaks import DevicePeaks, peaks_of
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.job import GpuActivity, Utilization
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import FLOPS_SOURCES, in_order
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.schema.utilization import GpuActivity, Utilization
 
 _RECENT_STEPS = 256
 SAMPLE_SECONDS = 5.0  # an agent reads a GPU every second; the means over a minute need no more than this
@@ -81,10 +81,7 @@ class RecentWork:
 
 
 def job_peaks(ranks: Sequence[RankState], world_size: int, measured: Mapping[str, DevicePeaks]) -> JobPeaks | Unknown:
-    """Return the peaks of the devices of these ranks, or why they are unknown.
-
-    `measured` has the peaks of the site's own devices by name.
-    """
+    """Return the peaks of these ranks' devices, or why they are unknown; `measured`: those of the site, by name."""
     if len(ranks) < world_size:
         return Unknown("the devices of some ranks are unknown: no agent reported these ranks")
     sharing = Counter((rank.host, rank.device) for rank in ranks)
@@ -176,6 +173,11 @@ class RecentActivity:
             account.add_tensor_time(sample.tensor_ratio, min(snapshot.time - before, 2 * SAMPLE_SECONDS))
         if not stalled and all(rank.activity == "train" for rank in snapshot.ranks):
             self.training.append(sample)
+
+    def move_times(self, seconds: float) -> None:
+        """Move the times along with the hub's clock, which was set by these seconds."""
+        self.due += seconds
+        self.sampled_at = None if self.sampled_at is None else self.sampled_at + seconds
 
     def activity(self, account: Account) -> GpuActivity | None:
         """Return the means over the last minute of training, and over all launches; None if unknown now."""

@@ -1,6 +1,6 @@
 """The /metrics pages of agent and hub. Metric names appear in this room only.
 
-`names` has the name, type, labels and help text of each metric. `ranks`, `hosts`, `agent` and `hub` write the pages.
+`names` has the name, type, labels and help text of each metric. `agent` and `hub` write the pages.
 """
 
 from zmon.metrics.agent import agent_page

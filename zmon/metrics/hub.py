@@ -10,8 +10,8 @@ from zmon.metrics.names import STEP_HISTOGRAM
 from zmon.metrics.page import Page
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
-from zmon.schema.labels import MAX_LABELS, bounded_labels
-from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, TENSOR_PIPE
+from zmon.schema.names import BETWEEN_STEPS, DRAM, FLOPS_SOURCES, MAX_LABELS, TENSOR_PIPE, bounded_labels
+from zmon.schema.shard import Shard
 
 _LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 
@@ -32,15 +32,18 @@ def hub_page(
     max_labels: int = MAX_LABELS,
     reload_success: float | None = None,
     left_out_jobs: Sequence[JobView] = (),
+    shard: Shard | None = None,
 ) -> bytes:
     """Return the page of the hub. While the hub is blind, `last_pass_time` does not advance.
 
     `left_out`: for each host, how many parts of its agent's last report the hub could not decode. `max_labels`: the
     most labels of a job, since Prometheus drops a whole scrape if one series exceeds `label_limit`. `reload_success`: 1
     if `--web.config.file` is used as it is now; None without it. `left_out_jobs`: jobs that have no series but their
-    coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job.
+    coverage, since they are too many. Alerts read the coverage: it tells that the hub watches the job. `shard`: that of
+    the hub; it is a label of its findings and its heartbeat, by which alerts see that the hubs of one shard are gone.
     """
     page = Page()
+    of_shard = {"shard": str(shard)} if shard else None
     for name in ("zmon_job_efficiency_ratio", "zmon_job_baseline_efficiency_ratio"):
         page.declare(name)  # they must exist before any job has a value
     for job in jobs:
@@ -88,11 +91,15 @@ def hub_page(
                 finding.severity,
                 rank,
                 host,
+                extra=of_shard,
             )
     for host, number in left_out.items():
         page.add("zmon_hub_report_left_out", number, host)
     page.add("zmon_hub_pass_seconds", pass_seconds)
-    page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time)
+    page.add("zmon_hub_last_pass_timestamp_seconds", last_pass_time, extra=of_shard)
+    page.declare("zmon_hub_expected_shard")
+    for expected in shard.all() if shard else ():
+        page.add("zmon_hub_expected_shard", 1, expected)
     page.add("zmon_build_info", 1, version)
     page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
     page.add("zmon_config_reload_success", reload_success)

@@ -7,23 +7,48 @@ Names and labels never change; units are base units (Prometheus naming practices
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
-from zmon.metrics.spec import Spec, Subject
-from zmon.schema.host import (
-    CgroupSample,
-    ClockSample,
-    DiskSample,
-    GpuSample,
-    HostLoad,
-    HostSample,
-    KernelLog,
-    MountSample,
-    NicSample,
-    TcpSample,
-)
+from zmon.schema import host
 from zmon.schema.measures import MEASURES
+
+Value = float | None  # None: unknown, and no series
+Kind = Literal["gauge", "counter"]
+_Item = TypeVar("_Item")
+
+
+class Spec(NamedTuple):
+    """One metric. Metrics without a subject get their values in `ranks.py`, `agent.py` or `hub.py`."""
+
+    kind: Kind
+    labels: tuple[str, ...]
+    help: str
+    subject: Subject[Any] | None = None
+    read: Callable[[Any], Any] = lambda item: None  # the value of one item, or with `by` its values by that label
+    by: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject(Generic[_Item]):
+    """The items that a hardware metric describes, such as the GPUs of a host, and their labels."""
+
+    labels: tuple[str, ...]  # the host is the first label
+    items: Callable[[host.HostSample], Iterable[_Item]]
+    label_values: Callable[[_Item], tuple[object, ...]] = lambda item: ()  # values of all labels except the host
+
+    def gauge(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
+        """Return a metric whose value rises and falls. With `by`, each item has one value per value of that label."""
+        return self._spec("gauge", help_, read, by)
+
+    def counter(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
+        """Return a metric whose value only rises. With `by`, each item has one value per value of that label."""
+        return self._spec("counter", help_, read, by)
+
+    def _spec(self, kind: Kind, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str) -> Spec:
+        return Spec(kind, (*self.labels, by) if by else self.labels, help_, self, read, by)
+
 
 _V = TypeVar("_V")
 STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
@@ -67,11 +92,11 @@ def _without(values: Mapping[str, _V], *left_out: str) -> dict[str, _V]:
     return {name: value for name, value in values.items() if name not in left_out}
 
 
-def _links(sample: HostSample) -> Iterable[NicSample]:
+def _links(sample: host.HostSample) -> Iterable[host.NicSample]:
     return (*(sample.nics or ()), *(sample.rdma or ()))
 
 
-def shown_errors(link: NicSample) -> dict[str, int]:
+def shown_errors(link: host.NicSample) -> dict[str, int]:
     """Return the counters of the link that the page shows: at most ten."""
     first = _FIRST.get(link.transport, ())
     ranked = sorted(link.errors, key=lambda name: (first.index(name) if name in first else len(first), name))
@@ -80,27 +105,31 @@ def shown_errors(link: NicSample) -> dict[str, int]:
 
 
 # The subjects of the hardware metrics: labels, items in a sample of the host, and label values of an item.
-LINK = Subject[NicSample](("host", "device", "transport"), _links, lambda nic: (nic.device, nic.transport))
-LINK_COUNTERS = Subject[NicSample](("host", "device"), _links, lambda nic: (nic.device,))
-GPU = Subject[GpuSample](("host", "gpu", "uuid"), lambda sample: sample.gpus or (), lambda gpu: (gpu.gpu, gpu.uuid))
-CARD = Subject[GpuSample](
+LINK = Subject[host.NicSample](("host", "device", "transport"), _links, lambda nic: (nic.device, nic.transport))
+LINK_COUNTERS = Subject[host.NicSample](("host", "device"), _links, lambda nic: (nic.device,))
+GPU = Subject[host.GpuSample](
+    ("host", "gpu", "uuid"), lambda sample: sample.gpus or (), lambda gpu: (gpu.gpu, gpu.uuid)
+)
+CARD = Subject[host.GpuSample](
     (*GPU.labels, "name", "pci", "nics"),
     GPU.items,
     lambda gpu: (gpu.gpu, gpu.uuid, gpu.name or "", gpu.pci or "", ",".join(gpu.nics)),
 )
-LOAD = Subject[HostLoad](HOST, lambda sample: (sample.load,) if sample.load else ())
-DISK = Subject[DiskSample](
+LOAD = Subject[host.HostLoad](HOST, lambda sample: (sample.load,) if sample.load else ())
+DISK = Subject[host.DiskSample](
     ("host", "device"), lambda sample: sample.storage.disks if sample.storage else (), lambda disk: (disk.device,)
 )
-MOUNT = Subject[MountSample](
+MOUNT = Subject[host.MountSample](
     ("host", "mount", "kind"),
     lambda sample: sample.storage.mounts if sample.storage else (),
     lambda mount: (mount.mount, mount.kind),
 )
-CLOCK = Subject[ClockSample](HOST, lambda sample: (sample.clock,) if sample.clock else ())
-KERNEL = Subject[KernelLog](HOST, lambda sample: (sample.kernel,) if sample.kernel else ())
-CGROUP = Subject[CgroupSample](("host", "cgroup"), lambda sample: sample.cgroups or (), lambda group: (group.path,))
-TCP = Subject[TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
+CLOCK = Subject[host.ClockSample](HOST, lambda sample: (sample.clock,) if sample.clock else ())
+KERNEL = Subject[host.KernelLog](HOST, lambda sample: (sample.kernel,) if sample.kernel else ())
+CGROUP = Subject[host.CgroupSample](
+    ("host", "cgroup"), lambda sample: sample.cgroups or (), lambda group: (group.path,)
+)
+TCP = Subject[host.TcpSample](HOST, lambda sample: (sample.tcp,) if sample.tcp else ())
 
 
 def _measured() -> dict[str, Spec]:
@@ -186,6 +215,7 @@ SPECS: dict[str, Spec] = {
     "zmon_agent_cpu_seconds_total": Spec("counter", HOST, "CPU time of the agent itself."),
     "zmon_agent_resident_bytes": Spec("gauge", HOST, "Resident memory of the agent itself."),
     "zmon_jobs_left_out": Spec("gauge", (), "Jobs that this page leaves out: an agent shows at most 64, a hub at most 200."),
+    "zmon_series_left_out": Spec("gauge", (), "Series of ranks that this page leaves out, to be within the --max-series of the agent."),
     "zmon_config_reload_success": Spec("gauge", (), "Whether the daemon uses the files of --web.config.file as they are now; absent without such a file."),
     "zmon_build_info": Spec("gauge", ("version",), "Version of the daemon that answers; always 1."),
     "zmon_job_info": Spec("gauge", ("job_id", "world_size"), "One series per job, with the labels from its launch; always 1."),
@@ -200,10 +230,11 @@ SPECS: dict[str, Spec] = {
     "zmon_job_memory_bandwidth_ratio": Spec("gauge", ("job_id", "source"), "Memory traffic of all ranks relative to the memory bandwidth of their devices, per recent step time."),
     "zmon_job_roofline_ratio": Spec("gauge", ("job_id",), "Floating-point operations relative to what peak and memory bandwidth allow at the job's operations per byte (roofline)."),
     "zmon_job_expected_step_seconds": Spec("gauge", ("job_id", "by", "cause"), "Expected duration of a step, recorded or predicted at the job's size."),
-    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active."),
+    "zmon_finding": Spec("gauge", ("job_id", "detector", "cause", "severity", "rank", "host"), "1 while the finding is active. A hub with --shard adds the label `shard`."),
     "zmon_hub_coverage_ratio": Spec("gauge", ("job_id",), "Share of the job's ranks that agents report."),
     "zmon_hub_report_left_out": Spec("gauge", ("host",), "Parts of the agent's last report that the hub could not decode."),
     "zmon_hub_pass_seconds": Spec("gauge", (), "Duration of the hub's last pass over all agents."),
-    "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered."),
+    "zmon_hub_last_pass_timestamp_seconds": Spec("gauge", (), "Unix time at which the hub last finished a pass in which an agent answered. A hub with --shard adds the label `shard`."),
+    "zmon_hub_expected_shard": Spec("gauge", ("shard",), "1 for each shard of which a hub must run; only from hubs with --shard."),
 }  # fmt: skip
 STEP_HISTOGRAM = "zmon_job_step_duration_seconds"

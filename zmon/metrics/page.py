@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
-from prometheus_client.registry import CollectorRegistry
 
 from zmon.format import plain
 from zmon.metrics.names import SPECS, STEP_SECONDS_BOUNDS
@@ -57,20 +51,29 @@ class Page:
             buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
         family.add_metric([label[1]], buckets, total)
 
+    def leave_out(self, names: Sequence[str], max_series: int) -> int:
+        """Remove these metrics, in this order, until the page has no more series; return how many were removed."""
+        number = first = sum(len(family.samples) for family in self._families.values())
+        for name in names:
+            if number <= max_series:
+                break
+            if name in self._families:
+                number -= len(self._families[name].samples)
+                self._families[name].samples = []
+        return first - number
+
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics, as prometheus_client requires of a collector."""
         yield from self._families.values()
 
     def render(self) -> bytes:
         """Return the page in the text exposition format."""
-        registry = CollectorRegistry()
-        registry.register(self)
         try:
-            return generate_latest(registry)
+            return generate_latest(self)
         except UnicodeEncodeError:  # a label is not UTF-8, as the name of a device: it must not hide all other series
             for family in self._families.values():
                 family.samples = [
                     sample._replace(labels={name: plain(text) for name, text in sample.labels.items()})
                     for sample in family.samples
                 ]
-            return generate_latest(registry)
+            return generate_latest(self)

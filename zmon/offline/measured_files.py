@@ -62,9 +62,7 @@ def read_peaks(path: Path) -> dict[str, DevicePeaks]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
         raise UsageError(
-            f"cannot use {path}",
-            str(why),
-            "Write the file with zmon bench-peak --out, or as in docs/efficiency.md",
+            f"cannot use {path}", str(why), "Write the file with zmon bench-peak --out, or as in docs/efficiency.md"
         ) from error
 
 

@@ -23,10 +23,9 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
@@ -34,19 +33,19 @@ from zmon.box.living_launch import alone, living_rank
 from zmon.box.roots import prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
-from zmon.probe.autoload import switched_off
+from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
-from zmon.probe.labels import parse_labels, storable_labels
 from zmon.probe.last_words import forget_last_words, record_last_words
-from zmon.probe.launch import LaunchEnvironment, read_launch
+from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
+P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
@@ -64,11 +63,11 @@ def start_training() -> RankTimeline | None:
     return current
 
 
-def guarded(hook: Callable[..., None]) -> Callable[..., None]:
+def guarded(hook: Callable[P, None]) -> Callable[P, None]:
     """Wrap a hook so that its failure is counted and reported, and never reaches the job."""
 
     @functools.wraps(hook)
-    def call(*args: Any, **kwargs: Any) -> None:
+    def call(*args: P.args, **kwargs: P.kwargs) -> None:
         begin = time.monotonic_ns()
         try:
             hook(*args, **kwargs)
@@ -119,20 +118,11 @@ def attach_box(
     return True
 
 
-def identify(
-    *, device: str | None = None, backend: str | None = None, socket: str | None = None, role: str | None = None,
-    samples_source: str | None = None, device_name: str | None = None, flops_source: str | None = None,
-    flops_dtypes: dict[str, float] | None = None, uncounted: str | None = None,
-) -> None:  # fmt: skip
-    """Add facts to the box that became known after the rank attached."""
+def identify(**facts: Any) -> None:
+    """Add facts to the box that became known after the rank attached; the names are those of `Identity`."""
     global _identity
     if current is not None and _identity is not None:
-        facts: dict[str, Any] = {
-            "device": device, "backend": backend, "socket": socket, "role": role, "samples_source": samples_source,
-            "device_name": device_name, "flops_source": flops_source, "flops_dtypes": flops_dtypes,
-            "uncounted": uncounted,
-        }  # fmt: skip
-        _identity = replace(_identity, **{name: fact for name, fact in facts.items() if fact is not None})
+        _identity = replace(_identity, **facts)
         current.box.identity(_identity)
 
 
@@ -152,9 +142,7 @@ class _Step:
             except Exception as error:
                 _complain(error)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None:
             begin = time.monotonic_ns()
             try:
@@ -207,18 +195,14 @@ class activity:
             except Exception as error:
                 _complain(error, f"zmon.activity({self._name!r}) is unknown: use one of {', '.join(ACTIVITY_NUMBER)}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    @guarded
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if current is not None and self._previous is not None:
-            try:
-                if self._name == "checkpoint" and kind is None:
-                    current.ledger.saved()
-                if current.acts_for_rank():
-                    current.turn_to(self._previous)
-                    current.explicit_activity = self._was_explicit
-            except Exception as failure:
-                _complain(failure)
+            if self._name == "checkpoint" and kind is None:
+                current.ledger.saved()
+            if current.acts_for_rank():
+                current.turn_to(self._previous)
+                current.explicit_activity = self._was_explicit
 
 
 def work(
@@ -256,22 +240,21 @@ def _is_declared(ledger: Ledger, dtype: object) -> bool:
             "the peak of a device depends on the dtype",
             "Give the name of one dtype, such as bfloat16, or a mapping from names to shares between 0 and 1",
         )
-        _complain(error, str(error))
+        _complain(error)
         return False
     identify(flops_source=FLOPS_SOURCES[0], flops_dtypes=names, uncounted="")
     ledger.declared_dtype = dtype
     return True
 
 
+@guarded
 def report(**values: float) -> None:
     """Report gauges such as loss or normalized_entropy; a rank can report four names."""
     if current is not None:
-        try:
-            current.ledger.report(values)
-        except Exception as error:
-            _complain(error)
+        current.ledger.report(values)
 
 
+@guarded
 def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
     """Publish what the trainer predicts for a step of each rank, to compare the plan with reality.
 
@@ -279,14 +262,8 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
     (both in all-to-alls), seconds (self time), memory_bytes, and tables (the names of the rank's tables, the most
     expensive first). `totals` are figures of the whole job. Only calls on rank 0 count, and the last one wins.
     """
-    if current is not None:
-        begin = time.monotonic_ns()
-        try:
-            if _identity is not None and _identity.rank == 0:
-                write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
-        except Exception as error:
-            _complain(error, str(error) if isinstance(error, ZmonError) else "")
-        current.overhead_ns += time.monotonic_ns() - begin
+    if current is not None and _identity is not None and _identity.rank == 0:
+        write_plan(current.box.path, _identity.run_uid, _identity.world_size, ranks, totals)
 
 
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
@@ -321,22 +298,11 @@ def _own_job_id(root: Path, launch: LaunchEnvironment) -> str:
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     global _identity
     _identity = Identity(
+        **asdict(launch),
         pid=os.getpid(),
         run_uid=uuid.uuid4().hex,
         start_ns=time.monotonic_ns(),
         start_unix=time.time(),
-        launcher_pid=launch.launcher_pid,
-        launcher_start=launch.launcher_start_ticks,
-        rank=launch.rank,
-        local_rank=launch.local_rank,
-        world_size=launch.world_size,
-        local_world_size=launch.local_world_size,
-        attempt=launch.attempt,
-        restart_count=launch.restart_count,
-        max_restarts=launch.max_restarts if launch.max_restarts >= 0 else None,
-        job_id=launch.job_id,
-        launch_id=launch.launch_id,
-        program=launch.program,
         device="cpu",
         backend=None,
         socket="",
@@ -344,9 +310,7 @@ def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> 
         edge=edge.CHOSEN.name,
     )
     box.identity(_identity)
-    interface = None
-    if launch.local_rank == 0:
-        interface = job_interface(os.environ, launch.one_host, interface=edge.CHOSEN.interface)
+    interface = job_interface(os.environ, launch.one_host) if launch.local_rank == 0 else None
     timeline = edge.CHOSEN.make_timeline(box, interface, start=_identity.start_ns)
     timeline.ledger.samples.on_source = lambda source: identify(samples_source=source)
     box.publish()
@@ -364,7 +328,7 @@ def _detach_in_child() -> None:
 def _complain(error: Exception, hint: str = "") -> None:
     if current is not None:
         current.ledger.dropped += 1
-    complain(hint or f"the probe could not record a call: {error!r}")
+    complain(hint or (str(error) if isinstance(error, ZmonError) else f"the probe could not record a call: {error!r}"))
 
 
 fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from zmon.box import layout
 
@@ -19,17 +19,7 @@ _MAX_QUEUED = 64
 _NS_PER_MS = 1_000_000
 
 
-class Event(Protocol):
-    """The methods of torch.cuda.Event that are used here."""
-
-    def record(self) -> None:
-        """Record the event on the current stream."""
-
-    def query(self) -> bool:
-        """Return True if the device has passed the event."""
-
-    def elapsed_time(self, end: Event, /) -> float:
-        """Return the milliseconds from this event to `end`."""
+Event: TypeAlias = Any  # torch.cuda.Event, of which record(), query() and elapsed_time(end) in milliseconds are used
 
 
 class TimedBoundary(NamedTuple):

@@ -1,30 +1,22 @@
 """The network interface that carries this job, and its byte counters.
 
-Only local rank 0 reads them, so that sums over ranks are right, at the end of a step. A reading is two `pread`s of open
-sysfs files, which took 3 µs in a loop and 8 to 27 µs in a job, where the caches are cold. So there is at most one in
-100 ms: the bytes of shorter steps are the mean over the steps since the last reading. Layout:
+Only local rank 0 reads them, so that sums over ranks are right. A reading is two `pread`s of open sysfs files, which
+took 3 µs in a loop and 8 to 27 µs in a job, where the caches are cold. Layout:
 Documentation/ABI/testing/sysfs-class-net-statistics.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-INTERVAL_NS = 100_000_000  # between two readings at the ends of steps
 
-
-def job_interface(
-    env: Mapping[str, str],
-    one_host: bool,
-    sys: Path = Path("/sys"),
-    interface: Callable[[str, Path], JobInterface] | None = None,
-) -> JobInterface | None:
+def job_interface(env: Mapping[str, str], one_host: bool, sys: Path = Path("/sys")) -> JobInterface | None:
     """Open the interface that carries the traffic of the job; return None if it is unknown."""
     name = job_interface_name(env, one_host, sys)
     try:
-        return (interface or JobInterface)(name, sys) if name else None
+        return JobInterface(name, sys) if name else None
     except OSError:
         return None
 
@@ -61,27 +53,9 @@ class JobInterface:
         self._sent = os.open(folder / "tx_bytes", os.O_RDONLY | os.O_CLOEXEC)
         self._received = os.open(folder / "rx_bytes", os.O_RDONLY | os.O_CLOEXEC)
         self._last = self.read()
-        self._num_steps = self._read_at = 0  # steps since the last reading, and its time in nanoseconds
-
-    def end_step(self, now: int) -> tuple[int, int, int] | None:
-        """Return the bytes sent and received since the last reading, and in how many steps.
-
-        `now` is in nanoseconds. Returns None if it is too early to read, or if the bytes are unknown.
-        """
-        self._num_steps += 1
-        return None if now - self._read_at < INTERVAL_NS else self.turn(now)
-
-    def turn(self, now: int) -> tuple[int, int, int] | None:
-        """Return the same at a change of activity, at which it is never too early."""
-        num_steps, self._num_steps, self._read_at = self._num_steps, 0, now
-        moved = self.since_last()
-        return None if moved is None else (*moved, num_steps)
 
     def since_last(self) -> tuple[int, int] | None:
-        """Return the bytes sent and received since the last reading.
-
-        Returns None if the interface is gone or its counters were reset.
-        """
+        """Return the bytes sent and received since the last reading; None if it is gone or its counters were reset."""
         before, now = self._last, self.read()
         self._last = now
         if before is None or now is None or now[0] < before[0] or now[1] < before[1]:

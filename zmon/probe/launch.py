@@ -1,4 +1,4 @@
-"""Reads job, attempt and rank of this process from the variables that its launcher set.
+"""Reads job, attempt, rank and labels of this process from the variables that its launcher set.
 
 Supported launchers are torchrun (and others that set RANK, WORLD_SIZE and LOCAL_RANK), the mpirun of Open MPI and
 MPICH, and Slurm's srun, in this order. mpirun comes before srun because it may start its ranks below a task of srun,
@@ -7,6 +7,7 @@ and then the variables of srun do not describe them.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping
@@ -15,10 +16,11 @@ from hashlib import sha256
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from zmon.box.identity import Identity
+from zmon.box.identity import LABELS_BYTES, Identity
 from zmon.errors import UsageError
+from zmon.probe.complaints import complain
 from zmon.process import process_stat
-from zmon.schema.names import JOB_ID, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS
+from zmon.schema.names import JOB_ID, LABEL_LIMITS, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS, bounded_labels
 
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
@@ -30,7 +32,7 @@ _MAX_WRAPPERS = 16  # processes between a launcher and its rank, such as numactl
 
 @dataclass(frozen=True, slots=True)
 class LaunchEnvironment:
-    """Facts about the launch of this process: job, attempt, rank, world size, launcher."""
+    """Facts about the launch of this process, with the names that they have in the identity of its box."""
 
     job_id: str
     launch_id: str  # the same for all ranks of a launch and for its restarts, and of no other launch; "": unknown
@@ -41,9 +43,9 @@ class LaunchEnvironment:
     world_size: int
     local_world_size: int  # 0: unknown how many ranks share this host
     restart_count: int
-    max_restarts: int  # -1: the launcher does not restart ranks
+    max_restarts: int | None  # None: the launcher does not restart ranks
     launcher_pid: int
-    launcher_start_ticks: int
+    launcher_start: int  # clock ticks after boot
 
     @property
     def one_host(self) -> bool:
@@ -53,7 +55,7 @@ class LaunchEnvironment:
     def restarted(self, rank: Identity) -> bool:
         """Return True if the launcher of this rank has started another attempt of the job of that one."""
         launcher = (rank.launcher_pid, rank.launcher_start)
-        return launcher == (self.launcher_pid, self.launcher_start_ticks) and rank.attempt != self.attempt
+        return launcher == (self.launcher_pid, self.launcher_start) and rank.attempt != self.attempt
 
 
 def read_launch(
@@ -80,6 +82,7 @@ def read_launch(
     names = LOCAL_RANK if (rank, world_size) == (env_rank, env_world_size) else ()
     local_rank = _number(env, *names, default=rank % local_world_size if local_world_size else rank)
     many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
+    max_restarts = _number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = _launcher(env, rank) if env_world_size == world_size else os.getppid()
     start_ticks = _start_ticks(launcher)
@@ -94,10 +97,28 @@ def read_launch(
         world_size=world_size,
         local_world_size=local_world_size,
         restart_count=restarts,
-        max_restarts=_number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1),
+        max_restarts=max_restarts if max_restarts >= 0 else None,
         launcher_pid=launcher,
-        launcher_start_ticks=start_ticks,
+        launcher_start=start_ticks,
     )
+
+
+def parse_labels(pairs: str) -> dict[str, str]:
+    """Parse `owner=ann,model=dlrm` to a dictionary; parts that are not pairs are left out."""
+    split = (pair.split("=", 1) for pair in pairs.split(",") if "=" in pair)
+    return {key.strip(): value.strip() for key, value in split}
+
+
+def storable_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that the box can hold; complain about the others."""
+    texts = {str(key): str(value) for key, value in labels.items()}
+    stored = bounded_labels(texts)
+    if num_dropped := len(texts) - len(stored):
+        complain(f"cannot store {num_dropped} of {len(texts)} labels of this job: {LABEL_LIMITS}. Shorten them")
+    if len(json.dumps(stored)) >= LABELS_BYTES:
+        complain(f"cannot store the labels of this job: they are longer than {LABELS_BYTES:,} bytes. Shorten them")
+        return {}
+    return stored
 
 
 def check_job_id(job_id: str) -> str:

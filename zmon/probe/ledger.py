@@ -18,6 +18,7 @@ from zmon.schema.measures import UNKNOWN
 from zmon.schema.names import OPS
 
 MEMORY_INTERVAL_NS = 1_000_000_000  # the allocator's statistics are a slow call
+INTERFACE_INTERVAL_NS = 100_000_000  # so is a reading of the interface; between two readings at the ends of steps
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
 MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
@@ -54,7 +55,8 @@ class Ledger:
         self._between = self._numbers[layout.BETWEEN]
         self._times_at_boundary = memoryview(bytearray(8 * layout.NUM_TIMES)).cast("q")
         self._num_single = 0  # sends to and receives from single ranks until the last step
-        self._memory_read_at = 0
+        self._memory_read_at = self._interface_read_at = 0
+        self._unread_steps = 0  # steps since the last reading of the interface
         self._report: dict[str, float] = {}
         self.failed_steps = 0  # steps that an exception left
         self.declared_dtype: object = None  # the dtype of the operations, as the job last declared it
@@ -75,11 +77,6 @@ class Ledger:
     def overhead_ns(self) -> int:
         """The overhead of the probe until the last boundary."""
         return self._numbers[layout.OVERHEAD]
-
-    @property
-    def steps(self) -> int:
-        """The number of steps that have ended so far."""
-        return self._numbers[layout.STEPS]
 
     @property
     def dropped(self) -> int:
@@ -108,11 +105,11 @@ class Ledger:
             for index, amount in enumerate(amounts):
                 if amount >= 0:
                     totals[index] = max(totals[index], 0) + amount & MAX_AMOUNT
-        if self._interface is not None and (moved := self._interface.end_step(now)) is not None:
-            sent, received, num_steps = moved
-            self._count_moved(sent, received)
-            amounts[layout.NIC_SENT], amounts[layout.NIC_RECEIVED] = sent // num_steps, received // num_steps
-            known = True
+        if self._interface is not None:
+            self._unread_steps += 1
+            if now - self._interface_read_at >= INTERFACE_INTERVAL_NS:
+                self._read_interface(now)
+                known = True
         self._numbers[layout.LAST_STEP] = self._unix_clock()
         self._close(layout.STEP, number, now, duration, overhead_ns)
         if known:
@@ -127,19 +124,11 @@ class Ledger:
         """
         self._between[previous_activity] += elapsed
         self.times[:] = self._times_at_boundary
+        if self._interface is not None:
+            self._read_interface(now)  # with what it carried since the end of the last step
         self._step_amounts[:] = _UNKNOWN
         self.samples.turn()
-        if self._interface is not None and (moved := self._interface.turn(now)) is not None:
-            sent, received, num_steps = moved
-            if num_steps:
-                self._count_moved(sent, received)  # with what the interface carried since the end of the last step
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
-
-    def _count_moved(self, sent: int, received: int) -> None:
-        """Count the bytes on the interface since the last reading."""
-        totals = self._amounts
-        totals[layout.NIC_SENT] = _sum(totals[layout.NIC_SENT], sent)
-        totals[layout.NIC_RECEIVED] = _sum(totals[layout.NIC_RECEIVED], received)
 
     def saved(self) -> None:
         """Record that a checkpoint is complete."""
@@ -190,6 +179,16 @@ class Ledger:
         memory = self.memory_reader() if self.memory_reader is not None else None
         for index, num_bytes in enumerate(memory or (), layout.MEMORY):
             self._numbers[index] = num_bytes
+
+    def _read_interface(self, now: int) -> None:
+        """Count the bytes since the last reading; those of this step are the mean of the steps since then."""
+        num_steps, self._unread_steps, self._interface_read_at = self._unread_steps, 0, now
+        moved = self._interface.since_last() if self._interface is not None else None
+        if moved is None or not num_steps:  # without a step, the bytes belong to none
+            return
+        for place, num_bytes in zip((layout.NIC_SENT, layout.NIC_RECEIVED), moved, strict=True):
+            self._amounts[place] = _sum(self._amounts[place], num_bytes)
+            self._step_amounts[place] = num_bytes // num_steps
 
     def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
         numbers = self._numbers

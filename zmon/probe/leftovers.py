@@ -20,7 +20,7 @@ from pathlib import Path
 
 from zmon.box import live
 from zmon.box.layout import NUM_LIVE, PREFIX
-from zmon.box.lock import holder
+from zmon.box.lock import holder, opened
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS, is_plan, is_short_socket
 from zmon.box.versions import LAYOUTS
 
@@ -59,12 +59,9 @@ def _sweep_folder(folder: Path) -> None:
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder: no rank publishes a box meanwhile. Raises OSError if another process has it."""
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with opened(folder, os.O_DIRECTORY) as fd:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-    finally:
-        os.close(fd)
 
 
 def _own_folders(root: Path) -> Iterator[Path]:
@@ -76,14 +73,9 @@ def _own_folders(root: Path) -> Iterator[Path]:
 
 def _is_long_dead(box: Path) -> bool:
     """Return True if the rank of a box died GRACE_SECONDS ago, as far as the box shows."""
-    try:
-        fd = os.open(box, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            return holder(fd) is None and not _was_alive(fd)
-        finally:
-            os.close(fd)
-    except OSError:
-        return False
+    with contextlib.suppress(OSError), opened(box) as fd:
+        return holder(fd) is None and not _was_alive(fd)
+    return False
 
 
 def _was_alive(fd: int) -> bool:

@@ -132,6 +132,7 @@ def _attention(first: int, products: int) -> Callable[[Sequence[Shape], Sequence
     return formula
 
 
+_ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
 FORMULAS: dict[str, Callable[[Sequence[Shape], Sequence[Any]], int]] = {
     **{f"aten::{name}": _product(0, 1) for name in ("mm", "bmm", "mv", "dot", "vdot", "_scaled_mm")},
     **{f"aten::{name}": _product(1, 2) for name in ("addmm", "baddbmm", "addbmm", "addmv")},
@@ -140,14 +141,8 @@ FORMULAS: dict[str, Callable[[Sequence[Shape], Sequence[Any]], int]] = {
     "aten::_convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     "mkldnn::_convolution_pointwise": _fused_convolution,
-    **{
-        f"aten::_scaled_dot_product_{kind}": _attention(0, 2)
-        for kind in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
-    },
-    **{
-        f"aten::_scaled_dot_product_{kind}_backward": _attention(1, 5)
-        for kind in ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
-    },
+    **{f"aten::_scaled_dot_product_{kind}": _attention(0, 2) for kind in _ATTENTION},
+    **{f"aten::_scaled_dot_product_{kind}_backward": _attention(1, 5) for kind in _ATTENTION},
 }
 _DTYPES = {
     **{name: name for name in ("float64", "float32", "tf32", "bfloat16", "float16")},

@@ -29,10 +29,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 def write_plan(
     box: Path, run_uid: str, num_ranks: int, ranks: Sequence[Mapping[str, Any]], totals: Mapping[str, float]
 ) -> None:
-    """Write the plan beside that box.
-
-    Raises UsageError if the plan is not valid, and BoxUnavailable if the file cannot be written.
-    """
+    """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if that fails."""
     body = encoded(run_uid, num_ranks, ranks, totals)
     path = box.with_name(PLAN_FILE)
     new = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")

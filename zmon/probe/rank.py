@@ -17,8 +17,8 @@ from threading import get_ident
 from time import monotonic_ns
 
 from zmon.box import BoxWriter, layout
+from zmon.box.identity import field
 from zmon.probe.device_time import DeviceTime, Event
-from zmon.probe.groups import Groups
 from zmon.probe.ledger import Ledger, count
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -47,6 +47,31 @@ _SENT, _RECEIVED = layout.SENT, layout.RECEIVED
 Issued = int | Event | None  # when a collective was issued: a time of the host's clock, or an event of the device
 
 
+class Groups:
+    """The first eight process groups of a rank, with their numbers in the box; later ones have no number."""
+
+    def __init__(self, box: BoxWriter) -> None:
+        self._box = box
+        self._groups: list[tuple[str, int]] = []
+        self._write()
+
+    def number(self, name: str, size: int) -> int:
+        """Return the number of this group; a new group gets the next number, or NONE if there are eight already."""
+        if (name, size) in self._groups:
+            return self._groups.index((name, size))
+        if len(self._groups) == layout.MAX_GROUPS:
+            return layout.NONE
+        self._groups.append((name, size))
+        self._write()
+        return len(self._groups) - 1
+
+    def _write(self) -> None:
+        flat: list[bytes | int] = []
+        for name, size in self._groups:
+            flat += (field(name, 48), size)
+        self._box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
+
+
 class RankTimeline:
     """The timeline of one rank; it belongs to the thread and process that created it."""
 
@@ -72,9 +97,9 @@ class RankTimeline:
         self._entered = 0
         self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
-        self._step = 1  # the current step
+        self.step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()
-        ledger.turn(self._step, self.since, INIT, 0, 0)
+        ledger.turn(self.step, self.since, INIT, 0, 0)
         self._write_place()
         self._write_state()
 
@@ -104,8 +129,8 @@ class RankTimeline:
             return
         if self.activity != TRAIN:
             self.turn_to(TRAIN)
-        if number is not None and number != self._step:
-            self._step = count(number)
+        if number is not None and number != self.step:
+            self.step = count(number)
             self._write_place()
         if self.current_phase != OTHER:
             self.phase(OTHER)
@@ -126,19 +151,10 @@ class RankTimeline:
         self.since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.step(self._step, now, duration, self.overhead_ns)
-        self._step += 1
+        self.ledger.step(self.step, now, duration, self.overhead_ns)
+        self.step += 1
         self._write_place()
         self._write_state()
-
-    @property
-    def _sequences(self) -> list[int]:
-        return [self._live[_SEQUENCE + 2 * group] for group in range(layout.MAX_GROUPS)]
-
-    @property
-    def step(self) -> int:
-        """The number of the current step."""
-        return self._step
 
     def turn_to(self, activity: int) -> int:
         """Change the activity of the rank and return the previous one.
@@ -158,7 +174,7 @@ class RankTimeline:
         self.since = self._activity_since = self._step_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.turn(self._step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
+        self.ledger.turn(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()
@@ -296,4 +312,4 @@ class RankTimeline:
         self._live[slot + 1] = self._codes[self.current_phase] - self.since
 
     def _write_place(self) -> None:
-        self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self._step)
+        self.box.place(self.ledger.boundaries, self._activity_since, self._step_since, self.step)

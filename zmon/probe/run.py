@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from zmon.errors import UsageError, ZmonError
-from zmon.probe.autoload import AUTOLOAD, RUN_PID, switched_off
+from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.probe.launch import check_job_id
 from zmon.probe.run_check import check_beside
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from zmon.probe.autoload import AUTOLOAD
+from zmon.probe.autoload.sitecustomize import AUTOLOAD
 from zmon.probe.run_mark import address
 from zmon.process import process_stat
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 
-from zmon.probe.autoload import RUN_PID
+from zmon.probe.autoload.sitecustomize import RUN_PID
 
 
 def address(run_pid: str) -> bytes:

@@ -75,7 +75,6 @@ static PyObject *record_sender(PyObject *self, PyObject *args) {
   const char *prefix;
   Py_ssize_t size;
   struct sigaction present, action;
-  (void)self;
   if (!PyArg_ParseTuple(args, "iiy#", &number, &fd, &prefix, &size)) return NULL;
   if (size > MAX_PREFIX) return PyErr_Format(PyExc_ValueError, "the prefix is longer than %d bytes", MAX_PREFIX);
   if (sigaction(number, NULL, &present)) return PyErr_SetFromErrno(PyExc_OSError);

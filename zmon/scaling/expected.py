@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zmon.scaling.fit import fit
 from zmon.scaling.predict import PredictedStep
 from zmon.schema.curve import IMBALANCE, ScalingCurve
-from zmon.schema.expected import PREDICTED, RECORDED, ExpectedStep
+from zmon.schema.job import PREDICTED, RECORDED, ExpectedStep
 from zmon.schema.names import OPS
 from zmon.schema.unknown import Unknown
 
@@ -32,10 +32,7 @@ class JobSize:
 def expected_step(
     curve: ScalingCurve, size: JobSize, seconds: float, causes: Mapping[str, float]
 ) -> ExpectedStep | Unknown:
-    """Return the expected step of a job of this size, or the reason why it is unknown.
-
-    `seconds` and `causes` are the job's current step and its time categories.
-    """
+    """Return the expected step, or why it is unknown; `seconds` and `causes` are of the current step."""
     now = in_parts(causes)
     point = curve.nearest_point(size.ranks, size.samples)
     if point is not None and point.causes:

@@ -80,7 +80,8 @@ def fit(
     exchanges, links = {}, {}
     for op in sorted({op for p in several for op in p.causes if op in ops}):
         basis = next((part for part in (largest, several) if _differ([*map(_rank_samples, part)])), largest)
-        exchanges[op] = _exchange(op, basis)
+        sample_bytes, fixed_bytes = _line([*map(_rank_samples, basis)], [_sent_bytes(op, p) for p in basis])
+        exchanges[op] = Exchange(fixed_bytes, sample_bytes)
         exposed = [(p, unshared(p, p.causes.get(op, 0.0))) for p in several]
         if op != "barrier" and any(s for _, s in exposed) and not any(_sent_bytes(op, p) for p in several):
             return Unknown(f"the bytes that {op} moves were not recorded")
@@ -99,12 +100,6 @@ def _rank_samples(point: Point) -> float:
 
 def _per_host(point: Point) -> int:
     return min(point.ranks_per_host or point.ranks, point.ranks)
-
-
-def _exchange(op: str, points: Sequence[Point]) -> Exchange:
-    """Return the bytes that a rank sends in one op: a fixed part, and a part for each of its samples."""
-    sample_bytes, fixed_bytes = _line([*map(_rank_samples, points)], [_sent_bytes(op, p) for p in points])
-    return Exchange(fixed_bytes, sample_bytes)
 
 
 def _sent_bytes(op: str, point: Point) -> float:

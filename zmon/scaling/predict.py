@@ -97,10 +97,7 @@ class PredictedStep:
 
 
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
-    """Return the step in which all ranks together process this many samples, or the reason why it is unknown.
-
-    `links` maps each op to its links.
-    """
+    """Return the step in which all ranks process these samples, or why it is unknown; `links` is by op."""
     rank_samples = samples / ranks
     shared = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
     self_seconds = shared * (work.fixed_seconds + work.sample_seconds * rank_samples)

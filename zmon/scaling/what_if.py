@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 
 from zmon.errors import UsageError
 from zmon.scaling.fit import Model
-from zmon.scaling.predict import Link, Links
+from zmon.scaling.predict import Links
 
 Change = Callable[[Model, float], Model]
 
@@ -40,18 +41,6 @@ def parse_what_if(what_if: str) -> tuple[str, float]:
     return key, number
 
 
-def _net(model: Model, factor: float) -> Model:
-    return _links(model, lambda links: replace(links, net=_faster(links.net, factor)))
-
-
-def _host(model: Model, factor: float) -> Model:
-    return _links(model, lambda links: replace(links, host=_faster(links.host, factor)))
-
-
-def _latency(model: Model, factor: float) -> Model:
-    return _links(model, lambda links: replace(links, host=_slower(links.host, factor), net=_slower(links.net, factor)))
-
-
 def _wire(model: Model, factor: float) -> Model:
     exchanges = {
         op: replace(e, fixed_bytes=e.fixed_bytes * factor, sample_bytes=e.sample_bytes * factor)
@@ -65,22 +54,22 @@ def _self_time(model: Model, factor: float) -> Model:
     return replace(model, work=replace(model.work, sample_seconds=sample_seconds, fixed_seconds=fixed_seconds))
 
 
-def _links(model: Model, change: Callable[[Links], Links]) -> Model:
-    return replace(model, links={op: change(link) for op, link in model.links.items()})
+def _links(model: Model, factor: float, ends: Sequence[str], value: str) -> Model:
+    """Return the model with one value of its links multiplied: of those within a host (`host`), or beyond (`net`)."""
 
+    def changed(links: Links) -> Links:
+        known = {end: link for end in ends if (link := getattr(links, end)) is not None}
+        return replace(
+            links, **{end: replace(link, **{value: getattr(link, value) * factor}) for end, link in known.items()}
+        )
 
-def _faster(link: Link | None, factor: float) -> Link | None:
-    return link and replace(link, bytes_per_second=link.bytes_per_second * factor)
-
-
-def _slower(link: Link | None, factor: float) -> Link | None:
-    return link and replace(link, latency_seconds=link.latency_seconds * factor)
+    return replace(model, links={op: changed(links) for op, links in model.links.items()})
 
 
 CHANGES: dict[str, tuple[str, Change]] = {
-    "net": ("bandwidth between hosts", _net),
-    "host": ("bandwidth within a host", _host),
-    "latency": ("latency of an exchange", _latency),
+    "net": ("bandwidth between hosts", partial(_links, ends=("net",), value="bytes_per_second")),
+    "host": ("bandwidth within a host", partial(_links, ends=("host",), value="bytes_per_second")),
+    "latency": ("latency of an exchange", partial(_links, ends=("host", "net"), value="latency_seconds")),
     "wire": ("bytes of all exchanges; 0.5 for half precision", _wire),
     "own": ("self time of a rank", _self_time),
 }

@@ -6,12 +6,55 @@ from dataclasses import dataclass, field
 
 from zmon.format import clock, dated, duration, sentence
 from zmon.schema.curve import Efficiency
-from zmon.schema.expected import ExpectedStep
 from zmon.schema.pause import HealedPause
-from zmon.schema.utilization import GpuActivity, Utilization
 
 _SOURCES = {"loader": "the DataLoader", "model": "the input of the model"}
 EXITED = "exited"  # the state of a job whose processes are gone
+RECORDED, PREDICTED = "recorded", "predicted"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedStep:
+    """The expected step of a job and its current step."""
+
+    by: str  # RECORDED or PREDICTED
+    name: str  # name of the scaling curve
+    seconds: float
+    causes: dict[str, float]  # own (self time), imbalance, and each op; they sum to `seconds`
+    now_seconds: float
+    now_causes: dict[str, float]
+
+    @property
+    def grown(self) -> list[tuple[str, float]]:
+        """The seconds by which each part is longer now than expected, the largest first."""
+        parts = dict.fromkeys((*self.causes, *self.now_causes))
+        longer = [(part, self.now_causes.get(part, 0.0) - self.causes.get(part, 0.0)) for part in parts]
+        return sorted(longer, key=lambda item: -item[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """The work of all ranks, relative to the peak of all their devices."""
+
+    source: str  # where the numbers of operations come from, see FLOPS_SOURCES: the least certain of the ranks
+    flops_per_second: float  # of all ranks, over the recent steps
+    peak_flops: float  # of all devices, per second
+    step_ratio: float  # of the peak, over the recent steps
+    wall_ratio: float | None  # of the peak, over the wall-clock time of all launches; None: no time passed yet
+    memory_ratio: float | None = None  # of the memory bandwidth, over the recent steps; None: unknown traffic or peak
+    # Of the roofline: min(peak, bandwidth × operations ÷ byte) (Williams, Waterman & Patterson 2009).
+    roofline_ratio: float | None = None
+    memory_bound: bool | None = None  # True: the bandwidth limits the job, not the peak of its operations
+    uncounted: str = ""  # what the count of operations leaves out
+
+
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """The activity of all GPUs of a job, as they measure it themselves."""
+
+    tensor_ratio: float  # share of time in which the tensor cores worked, in the last minute of training
+    tensor_wall_ratio: float | None  # the same over wall-clock time, restarts included; None: no time passed yet
+    memory_ratio: float | None = None  # traffic of the memory ÷ its bandwidth, in the last minute of training
 
 
 @dataclass(frozen=True, slots=True)

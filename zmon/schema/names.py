@@ -1,4 +1,4 @@
-"""The vocabulary on the wire: activities, phases, collective operations, severities.
+"""The vocabulary on the wire: activities, phases, collective operations, severities, and the limits of labels.
 
 On the wire each is a plain string. A newer zmon may send a word that is not in these lists; it is shown unchanged.
 
@@ -8,7 +8,7 @@ This module uses the standard library only, because ranks import it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 SCHEMA = 1
@@ -30,17 +30,10 @@ LAUNCH_ID_LETTERS = 8  # of a launch id, where a job is named by it
 # A job id is also the name of a directory.
 JOB_ID = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{MAX_JOB_ID_LETTERS}}}")
 
-
-def second_job_id(job_id: str, launch_id: str) -> str:
-    """Return the job id of a launch that began while another launch with the same job id lived."""
-    suffix = f".{launch_id[:LAUNCH_ID_LETTERS]}"
-    return job_id[: MAX_JOB_ID_LETTERS - len(suffix)] + suffix
-
-
-def first_job_id(job_id: str, launch_id: str) -> str:
-    """Return the job id that the launch wanted to have."""
-    return job_id.removesuffix(f".{launch_id[:LAUNCH_ID_LETTERS]}") if launch_id else job_id
-
+# The labels of a job: each one becomes a label of `zmon_job_info`.
+MAX_LABELS = 16  # with those of zmon and of the scrape a series then has 20 labels; sites often allow 30
+MAX_LABEL_BYTES = 128  # of name and value together
+LABEL_LIMITS = f"a job has at most {MAX_LABELS} labels, with at most {MAX_LABEL_BYTES} bytes of name and value each"
 
 # Sources of a rank's samples, the most certain first: the job itself, its DataLoader, the input of its model.
 SAMPLES_SOURCES = ("declared", "loader", "model")
@@ -62,6 +55,17 @@ Severity = Literal["info", "warning", "critical"]  # severities of detectors; a 
 _RISING = ("info", "warning", "", "critical")  # "": any other word
 
 
+def second_job_id(job_id: str, launch_id: str) -> str:
+    """Return the job id of a launch that began while another launch with the same job id lived."""
+    suffix = f".{launch_id[:LAUNCH_ID_LETTERS]}"
+    return job_id[: MAX_JOB_ID_LETTERS - len(suffix)] + suffix
+
+
+def first_job_id(job_id: str, launch_id: str) -> str:
+    """Return the job id that the launch wanted to have."""
+    return job_id.removesuffix(f".{launch_id[:LAUNCH_ID_LETTERS]}") if launch_id else job_id
+
+
 def severity_order(severity: str) -> int:
     """Return the position of a severity in rising order.
 
@@ -79,3 +83,13 @@ def in_order(words: Iterable[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return each word once: first the known words in their order, then the others in alphabetical order."""
     present = set(words)
     return (*(word for word in known if word in present), *sorted(present.difference(known)))
+
+
+def bounded_labels(labels: Mapping[str, str], limit: int = MAX_LABELS) -> dict[str, str]:
+    """Return the first labels that are not too long, at most `limit` of them."""
+    fitting = [(name, value) for name, value in labels.items() if _num_bytes(name, value) <= MAX_LABEL_BYTES]
+    return dict(fitting[:limit])
+
+
+def _num_bytes(name: str, value: str) -> int:
+    return len(name.encode("utf-8", "replace")) + len(value.encode("utf-8", "replace"))

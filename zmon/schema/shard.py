@@ -20,6 +20,10 @@ class Shard:
         """Return True if the job is in this shard. The hash is that of all versions and hosts (CRC-32)."""
         return zlib.crc32(job_id.encode()) % self.count == self.index
 
+    def all(self) -> tuple[Shard, ...]:
+        """Return the shards into which the jobs are divided, this one among them."""
+        return tuple(Shard(index, self.count) for index in range(self.count))
+
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
 

@@ -101,11 +101,10 @@ def unknown(key: str, what: str, name: str, known: Sequence[str]) -> UsageError:
 
 def changed(holder: object, key: str) -> tuple[Threshold, ...]:
     """Return the thresholds of `holder` that differ from the defaults of its class."""
-    values = {
-        field.name: (cast(float, field.default), getattr(holder, field.name)) for field in fields(cast(Any, holder))
-    }
     return tuple(
-        Threshold(f"{key}.{name}", default, value) for name, (default, value) in values.items() if value != default
+        Threshold(f"{key}.{field.name}", cast(float, field.default), value)
+        for field in fields(cast(Any, holder))
+        if (value := getattr(holder, field.name)) != field.default
     )
 
 

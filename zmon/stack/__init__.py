@@ -12,8 +12,8 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import aiohttp
@@ -73,13 +73,8 @@ class Stack:
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)
         self._ports: list[ReservedPort] = []
-        self.urls = Urls(
-            agent=self._listen("agent", config.agent_port),
-            hub=self._listen("hub", config.hub_port),
-            prometheus=self._listen("prometheus", config.prometheus_port),
-            alertmanager=self._listen("alertmanager", config.alertmanager_port),
-            dashboard=self._listen("dashboard", config.dashboard_port),
-        )
+        ports = {part.name: getattr(config, f"{part.name}_port") for part in fields(Urls)}
+        self.urls = Urls(**{name: self._listen(name, preferred) for name, preferred in ports.items()})
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []
         become_subreaper()
@@ -145,13 +140,12 @@ class Stack:
         return [Part("agent", command, url, f"{url}/healthz", config.data_dir / "logs" / "agent.log")]
 
     def _make_parts(self) -> list[Part]:
-        config, urls = self._config, self.urls
-        data = config.data_dir
-        logs = data / "logs"
+        config, urls, data = self._config, self.urls, self._config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
         rules = [str(manual.package() / "rules" / name) for name in RULES]
         addresses = {name: url.removeprefix("http://") for name, url in asdict(urls).items()}
+        port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
         agents = self._agents()
         targets = [agent.url.removeprefix("http://") for agent in agents]
         text = password.password(data)
@@ -164,59 +158,44 @@ class Stack:
         web_config = alertmanager_web_yaml(password.USER, password.hashed(text))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
-        port = {name: address.rsplit(":", 1)[1] for name, address in addresses.items()}
-        state = ["--data-dir", str(data)]
-        commands: dict[str, tuple[list[str], str, str]] = {
-            "prometheus": (
-                [
-                    find_program("prometheus"),
-                    f"--config.file={data / 'prometheus.yml'}",
-                    f"--storage.tsdb.path={data / 'prometheus'}",
-                    f"--web.listen-address={addresses['prometheus']}",
-                    f"--web.cors.origin={allowed_origins(urls.dashboard)}",
-                    "--log.level=warn",
-                ],
-                urls.prometheus,
-                "/-/ready",
-            ),
-            "alertmanager": (
-                [
-                    find_program("prometheus-alertmanager", "alertmanager"),
-                    f"--config.file={data / 'alertmanager.yml'}",
-                    f"--storage.path={data / 'alertmanager'}",
-                    f"--web.listen-address={addresses['alertmanager']}",
-                    f"--web.config.file={data / 'alertmanager-web.yml'}",
-                    "--cluster.listen-address=",
-                    "--log.level=warn",
-                ],
-                urls.alertmanager,
-                "/-/ready",
-            ),
-            "hub": (
-                [*self._zmon("hub"), "--port", port["hub"], "--agents", ",".join(a.url for a in agents), *state],
-                urls.hub,
-                "/healthz",
-            ),
-            "dashboard": (
-                [
-                    *self._zmon("dashboard"),
-                    *("--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus),
-                ],
-                urls.dashboard,
-                "/_stcore/health",
-            ),
-        }
-        prometheus, alertmanager, hub, dashboard = (
-            Part(name, command, url, url + health, logs / f"{name}.log")
-            for name, (command, url, health) in commands.items()
-        )
-        alertmanager.headers = basic_auth(password.USER, text)
-        dashboard.env = {
-            "ZMON_ALERTMANAGER_URL": urls.alertmanager,
-            "ZMON_ALERTMANAGER_USER": login[0],
-            "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
-        }
-        return [prometheus, alertmanager, *agents, hub, *([dashboard] if self.has_dashboard else [])]
+
+        def part(name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
+            return Part(name, command, url, url + health, data / "logs" / f"{name}.log", headers=headers)
+
+        prometheus = [
+            find_program("prometheus"),
+            f"--config.file={data / 'prometheus.yml'}",
+            f"--storage.tsdb.path={data / 'prometheus'}",
+            f"--web.listen-address={addresses['prometheus']}",
+            f"--web.cors.origin={allowed_origins(urls.dashboard)}",
+            "--log.level=warn",
+        ]
+        alertmanager = [
+            find_program("prometheus-alertmanager", "alertmanager"),
+            f"--config.file={data / 'alertmanager.yml'}",
+            f"--storage.path={data / 'alertmanager'}",
+            f"--web.listen-address={addresses['alertmanager']}",
+            f"--web.config.file={data / 'alertmanager-web.yml'}",
+            "--cluster.listen-address=",
+            "--log.level=warn",
+        ]
+        hub = ["--port", port["hub"], "--agents", ",".join(a.url for a in agents), "--data-dir", str(data)]
+        dashboard = ["--port", port["dashboard"], "--hub", urls.hub, "--prometheus", urls.prometheus]
+        parts = [
+            part("prometheus", urls.prometheus, "/-/ready", prometheus),
+            part("alertmanager", urls.alertmanager, "/-/ready", alertmanager, **basic_auth(password.USER, text)),
+            *agents,
+            part("hub", urls.hub, "/healthz", [*self._zmon("hub"), *hub]),
+        ]
+        if self.has_dashboard:
+            command = [*self._zmon("dashboard"), *dashboard]
+            parts.append(part("dashboard", urls.dashboard, "/_stcore/health", command))
+            parts[-1].env = {
+                "ZMON_ALERTMANAGER_URL": urls.alertmanager,
+                "ZMON_ALERTMANAGER_USER": login[0],
+                "ZMON_ALERTMANAGER_PASSWORD_FILE": login[1],
+            }
+        return parts
 
 
 def find_program(*names: str) -> str:

@@ -85,6 +85,10 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
                     "target_matchers": ['alertname="ZmonLeaseOverdue"'],
                     "equal": ["job_id"],
                 },
+                {  # without samples these cannot tell anything
+                    "source_matchers": ['alertname="ZmonSamplesMissing"'],
+                    "target_matchers": ['alertname=~"ZmonAgentsAbsent|ZmonHubDown"'],
+                },
                 {  # if no agent answers at all, one page is enough
                     "source_matchers": ['alertname="ZmonAgentsAbsent"'],
                     "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],

@@ -123,7 +123,7 @@ class _RankLog:
 
     def append(self) -> None:
         """Write the boundaries that are not on disk yet."""
-        size = self._run.boundary_size
+        size, folder = self._run.boundary_size, child_path(self._folder, self._run.job_id)
         while True:
             with _writing(self._folder):
                 if self.segment is not None and not _has_space(self.segment, self._segment_bytes):
@@ -141,13 +141,10 @@ class _RankLog:
             block = pack_block(first, raw, size)
             with _writing(self._folder):
                 if self.segment is None:
-                    self.segment = _begin(self._path(first), self._run, block)
+                    self.segment = _begin(child_path(folder, self._run.segment(first)), self._run, block)
                 else:
                     _write(self.segment, os.O_APPEND, block)
             self._last = last
-
-    def _path(self, first: int) -> Path:
-        return child_path(child_path(self._folder, self._run.job_id), self._run.segment(first))
 
     def close(self) -> None:
         """Close the box."""

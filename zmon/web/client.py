@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Collection, Sequence
+import errno
+import os
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 
-from zmon.errors import NotServed, Unreachable
+from zmon.errors import NotListening, NotServed, Unreachable
 from zmon.schema.api import Endpoint, EvidenceRequest, Problem, RankEvidence, SnapshotRequest, endpoints
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
@@ -28,13 +30,13 @@ from zmon.schema.api.received import Undecodable, decode
 from zmon.schema.names import SCHEMA
 from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
-from zmon.web.unreachable import unreachable
 
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
 _MAX_LINE = 300  # letters of a daemon's own line
 _PART_BYTES = 1 << 16
+_CERTIFICATES = "Check ca_file, server_name and the certificate in --http-config"
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
@@ -199,3 +201,35 @@ def read_evidence(answer: dict[str, Any]) -> RankEvidence | Unknown:
             return Unknown(f"the agent's answer has another form: {error}")
         reason = f"the agent's flight record has another form: {error}"
         return read_evidence({**answer, "flight": None, "flight_error": reason})
+
+
+@contextlib.contextmanager
+def unreachable(url: str, seconds: float, certificates: str = _CERTIFICATES) -> Iterator[None]:
+    """Raise Unreachable in place of what aiohttp and the system raise.
+
+    `seconds`: the time limit of the request; `certificates`: the next step if TLS fails.
+    """
+    try:
+        yield
+    except TimeoutError as error:
+        raise Unreachable(f"{url} did not answer within {seconds:g} s") from error
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+        reason = getattr(cause, "verify_message", "") or getattr(cause, "reason", None) or str(cause)
+        if reason == "WRONG_VERSION_NUMBER":
+            raise Unreachable(f"cannot reach {url}", "that port has no TLS", "Write http:// in its URL") from error
+        raise Unreachable(f"cannot reach {url}", reason.rstrip("."), certificates) from error
+    except aiohttp.ServerDisconnectedError as error:
+        is_plain = url.startswith("http://")
+        likely = "that port may have TLS: write https://" if is_plain else "it may not accept the client certificate"
+        raise Unreachable(f"cannot reach {url}", f"it closed the connection; {likely}") from error
+    except aiohttp.ClientConnectorError as error:
+        number = error.errno or 0  # negative if the name was not resolved
+        kind = NotListening if number == errno.ECONNREFUSED else Unreachable
+        raise kind(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
+    except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
+        raise Unreachable(f"cannot reach {url}", "it is not a valid URL", "write it as http://HOST:PORT") from error
+    except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent
+        raise Unreachable(f"cannot reach {url}", "its answer is not HTTP") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unreachable(f"cannot reach {url}", str(error) or type(error).__name__) from error

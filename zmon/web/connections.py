@@ -85,11 +85,10 @@ class HttpConnection(web.RequestHandler):
             keepalive_timeout=IDLE_SECONDS,
             lingering_time=BODY_SECONDS,
         )
-        self._connections, self._socket = connections, None
+        self._connections = connections
+        self._socket: asyncio.BaseTransport | None = None
         self.is_known = True  # False if the last request had to show who asks, and did not
         self.context: ssl.SSLContext | None = None  # of the handshake
-
-    _socket: asyncio.BaseTransport | None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by asyncio."""

@@ -6,9 +6,9 @@ whoever issues them renews them while the hub runs.
 
 from __future__ import annotations
 
-import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import aiohttp
@@ -17,10 +17,8 @@ import yaml
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.http_config import HttpConfig, TlsConfig, http_config
 from zmon.web.client import basic_auth
-from zmon.web.tls import VERSIONS, load_authorities, load_certificate, stamp
+from zmon.web.tls import VERSIONS, FreshContext, load_authorities, load_certificate
 from zmon.web.web_config import yaml_reason
-
-log = logging.getLogger("zmon.config")
 
 Send = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
 
@@ -74,15 +72,16 @@ def authorization(config: HttpConfig) -> str:
 class ClientTls(ssl.SSLContext):
     """The context of a client. It makes each connection with a context of the files as they are then."""
 
-    _config: TlsConfig
-    _current: ssl.SSLContext
-    _stamp: tuple[object, ...]
+    _server_name: str
+    _fresh: FreshContext
 
     @classmethod
     def of(cls, config: TlsConfig) -> ClientTls:
         """Read the files. Raises UsageError."""
         tls = cls(ssl.PROTOCOL_TLS_CLIENT)
-        tls._config, tls._stamp, tls._current = config, _stamp_of(config), _client_context(config)
+        files = config.ca_file, config.cert_file, config.key_file
+        tls._server_name = config.server_name
+        tls._fresh = FreshContext("this client", partial(_client_context, config), *files)
         return tls
 
     def wrap_bio(
@@ -94,15 +93,8 @@ class ClientTls(ssl.SSLContext):
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
         """Called by asyncio for each connection."""
-        now = _stamp_of(self._config)
-        if now != self._stamp:
-            self._stamp = now
-            try:
-                self._current = _client_context(self._config)
-            except UsageError as error:  # it is being replaced, or is broken
-                log.error("the certificate of this client stays as it was: %s", error)
-        name = self._config.server_name or server_hostname
-        return self._current.wrap_bio(incoming, outgoing, server_side, name, session)
+        name = self._server_name or server_hostname
+        return self._fresh.get().wrap_bio(incoming, outgoing, server_side, name, session)
 
 
 def _client_context(config: TlsConfig) -> ssl.SSLContext:
@@ -117,10 +109,6 @@ def _client_context(config: TlsConfig) -> ssl.SSLContext:
     if config.cert_file is not None and config.key_file is not None:
         load_certificate(context, config.cert_file, config.key_file)
     return context
-
-
-def _stamp_of(config: TlsConfig) -> tuple[object, ...]:
-    return stamp(config.ca_file, config.cert_file, config.key_file)
 
 
 def _content(path: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zmon.errors import UsageError
 from zmon.web.access import Access
-from zmon.web.tls import ServerTls, names_in
+from zmon.web.tls import FreshContext, names_in, server_tls
 from zmon.web.web_config import WebConfig, read_web_config
 
 log = logging.getLogger("zmon.config")
@@ -34,16 +34,17 @@ class LiveConfig:
     def error(self) -> str | None:
         """The reason why the files as they are now are not used; None if they are."""
         if self._tls is not None:
-            self._tls.context()  # clients may keep their connections, so that no handshake reads the files
+            self._tls.get()  # clients may keep their connections, so that no handshake reads the files
         return self._error or (self._tls.error if self._tls else None)
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for a new connection; None without TLS."""
-        return self._tls.context() if self._tls else None
+        return self._tls.get() if self._tls else None
 
     def is_allowed(self, certificate: dict[str, object] | None) -> bool:
         """Return True if the client of a new connection has a name that `client_allowed_sans` lists."""
-        return self._tls is None or self._tls.config.allows(names_in(certificate))
+        tls = self.config.tls_server_config
+        return tls is None or tls.allows(names_in(certificate))
 
     def reload(self) -> None:
         """Read all files again.
@@ -84,5 +85,5 @@ def _access(config: WebConfig, before: Access | None = None) -> Access | None:
     return Access(config, before) if config.authenticates else None
 
 
-def _tls(config: WebConfig) -> ServerTls | None:
-    return ServerTls(config.tls_server_config) if config.tls_server_config else None
+def _tls(config: WebConfig) -> FreshContext | None:
+    return server_tls(config.tls_server_config) if config.tls_server_config else None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -24,17 +25,15 @@ from zmon.web.handshake import Handshake
 from zmon.web.live_config import LiveConfig
 from zmon.web.log_rate import limit_logs
 from zmon.web.open_files import LIMITS
-from zmon.web.query import read_request
 from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
+_FALSE = ("", "0")
 
 
 def application(
-    allowed_hosts: Collection[str] = (),
-    live: LiveConfig | None = None,
-    is_ready: Callable[[], bool] = lambda: True,
+    allowed_hosts: Collection[str] = (), live: LiveConfig | None = None, is_ready: Callable[[], bool] = lambda: True
 ) -> web.Application:
     """Return the application of a daemon, with no routes but `/livez` and `/readyz`.
 
@@ -98,6 +97,34 @@ def route(
     return web.get(endpoint.path, answer)
 
 
+def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
+    """Return the request in a URL, with defaults for missing parameters. Raises web.HTTPBadRequest with one line."""
+    values: dict[str, Any] = {name: request.match_info[name] for name in endpoint.in_path}
+    for field in msgspec.structs.fields(endpoint.request):
+        name = field.encode_name
+        if name not in request.query or field.name in endpoint.in_path:
+            continue
+        if isinstance(field.default, bool):
+            values[field.name] = request.query[name] not in _FALSE
+        elif isinstance(field.default, int | float):
+            values[field.name] = type(field.default)(_number(request.query, name))
+        elif isinstance(field.default, tuple):
+            values[field.name] = tuple(request.query.getall(name))
+        else:
+            values[field.name] = request.query[name]
+    return endpoint.request(**values)
+
+
+def _number(query: Mapping[str, str], name: str) -> float:
+    try:
+        number = float(query[name])
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n")
+    return number
+
+
 def check_bind(host: str, live: LiveConfig | None, insecure: bool) -> None:
     """Check that a daemon beyond this machine has TLS and knows who asks, unless `insecure`. Raises UsageError."""
     try:
@@ -158,7 +185,8 @@ async def serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else _ignore)
+    # SIGHUP would end the process if there is no file to read again.
+    loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else lambda: None)
     scheme = "https" if live is not None and live.has_tls else "http"
     print(f"zmon {name} listens on {scheme}://{host}:{port}", flush=True)
     try:
@@ -166,10 +194,6 @@ async def serve(
     finally:
         accepting.close()
         await runner.cleanup()
-
-
-def _ignore() -> None:
-    """Do nothing at SIGHUP, which would end the process: there is no file to read again."""
 
 
 __all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

@@ -1,10 +1,11 @@
-"""TLS of a server: the context for the next handshake, from files that may change meanwhile."""
+"""TLS: the context for the next handshake, from files that may change meanwhile."""
 
 from __future__ import annotations
 
 import logging
 import ssl
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from zmon.errors import UsageError
@@ -22,35 +23,37 @@ VERSIONS = {
 }
 
 
-class ServerTls:
-    """The certificates of a server, read again before a handshake if a file has changed.
+class FreshContext:
+    """The context of a server or a client, made again before a handshake if a file has changed.
 
-    New files that are broken are not used: the server keeps the certificates that it has, and says so.
+    New files that are broken are not used: the server or client keeps the certificates that it has, and says so.
     """
 
-    def __init__(self, config: TlsServerConfig) -> None:
+    def __init__(self, whose: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:
         """Read the files. Raises UsageError."""
-        self.config = config
+        self._whose, self._make, self._files = whose, make, files
         self.error: str | None = None  # why the newest files are not used
-        self._stamp = self._stamp_now()
-        self._tried = time.monotonic()
-        self._context = server_context(config)
+        self._stamp, self._tried = stamp(*files), time.monotonic()
+        self._context = make()
 
-    def context(self) -> ssl.SSLContext:
+    def get(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
-        now, is_due = self._stamp_now(), time.monotonic() - self._tried >= _RETRY_SECONDS
+        now, is_due = stamp(*self._files), time.monotonic() - self._tried >= _RETRY_SECONDS
         if now != self._stamp or (self.error and is_due):
             self._stamp, self._tried = now, time.monotonic()
             try:
-                self._context, self.error = server_context(self.config), None
-                log.info("the certificate of the server was read again")
+                self._context, self.error = self._make(), None
+                log.info("the certificate of %s was read again", self._whose)
             except UsageError as error:
                 self.error = str(error)
-                log.error("the server keeps its certificate: %s", error)
+                log.error("%s keeps its certificate: %s", self._whose, error)
         return self._context
 
-    def _stamp_now(self) -> tuple[object, ...]:
-        return stamp(self.config.cert_file, self.config.key_file, self.config.client_ca_file)
+
+def server_tls(config: TlsServerConfig) -> FreshContext:
+    """Return the context of a server. Raises UsageError."""
+    files = config.cert_file, config.key_file, config.client_ca_file
+    return FreshContext("the server", lambda: server_context(config), *files)
 
 
 def server_context(config: TlsServerConfig) -> ssl.SSLContext:

@@ -84,11 +84,6 @@ class Principal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     client_san: str = ""  # a name in a verified client certificate
     token_file: Path | None = None  # its first line is a bearer token
 
-    @property
-    def name(self) -> str:
-        """The name in messages."""
-        return self.user or self.client_san or str(self.token_file)
-
 
 class WebConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file."""
@@ -115,7 +110,9 @@ def read_web_config(path: Path) -> WebConfig:
         document = yaml.load(text, _UniqueKeys) or {}
         if isinstance(document, dict) and document.get("zmon_roles") == []:
             raise ValueError("zmon_roles is empty: leave it out, or say who has which role")
-        config = msgspec.convert(document, WebConfig, dec_hook=_path, strict=True)
+        config = msgspec.convert(
+            document, WebConfig, dec_hook=lambda wanted, value: _path(path.parent, wanted, value), strict=True
+        )
         _check(config)
     except yaml.YAMLError as error:
         raise UsageError(f"cannot use {path}", f"it is not YAML: {yaml_reason(error)}") from error
@@ -123,7 +120,7 @@ def read_web_config(path: Path) -> WebConfig:
         raise UsageError(
             f"cannot use {path}", _with_hint(str(error)), "docs/deploy/security.md has all keys"
         ) from error
-    return _beside(config, path.parent)
+    return _with_plain_addresses(config)
 
 
 class _UniqueKeys(yaml.SafeLoader):
@@ -155,10 +152,10 @@ def plain_address(name: str) -> str:
         return name
 
 
-def _path(wanted: type, value: object) -> Path:
+def _path(directory: Path, wanted: type, value: object) -> Path:
     if wanted is not Path or not isinstance(value, str):
         raise ValueError(f"{value!r} is not a path")
-    return Path(value)
+    return directory / value
 
 
 def _with_hint(message: str) -> str:
@@ -203,20 +200,13 @@ def _check_tls(tls: TlsServerConfig) -> None:
         raise ValueError(f"min_version {tls.min_version} is above max_version {tls.max_version}")
 
 
-def _beside(config: WebConfig, directory: Path) -> WebConfig:
-    """Return the configuration with absolute paths, and addresses in their shortest form."""
+def _with_plain_addresses(config: WebConfig) -> WebConfig:
+    """Return the configuration with addresses in their shortest form."""
     tls = config.tls_server_config
     if tls is not None:
-        names = ("cert_file", "key_file", "client_ca_file")
-        paths = {name: directory / path for name in names if (path := getattr(tls, name)) is not None}
-        allowed = tuple(map(plain_address, tls.client_allowed_sans))
-        tls = msgspec.structs.replace(tls, client_allowed_sans=allowed, **paths)
+        tls = msgspec.structs.replace(tls, client_allowed_sans=tuple(map(plain_address, tls.client_allowed_sans)))
     principals = tuple(
-        msgspec.structs.replace(
-            principal,
-            client_san=plain_address(principal.client_san),
-            token_file=principal.token_file and directory / principal.token_file,
-        )
+        msgspec.structs.replace(principal, client_san=plain_address(principal.client_san))
         for principal in config.zmon_roles
     )
     return msgspec.structs.replace(config, tls_server_config=tls, zmon_roles=principals)

@@ -1,10 +1,11 @@
-"""Large answers: made a few at a time, in the order of their requests, so that small ones never wait for them."""
+"""Answers that cost much: large ones are made a few at a time, and the page of /metrics once for all who ask."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from zmon.web.responses import Refusal
 
@@ -37,3 +38,25 @@ class WorkQueue:
             yield
         finally:
             self._turns.release()
+
+
+class SharedPage:
+    """The page of /metrics. It is given again for as long as it took to make, so it costs half a core at most."""
+
+    def __init__(self, make: Callable[[], Awaitable[bytes]]) -> None:
+        self._make = make
+        self._making: asyncio.Task[bytes] | None = None
+        self._valid_until = 0.0  # monotonic seconds
+
+    async def get(self) -> bytes:
+        """Return the page, at most twice as old as the time that it takes to make."""
+        if self._making is None or (self._making.done() and time.monotonic() >= self._valid_until):
+            self._making = asyncio.create_task(self._timed())
+        return await asyncio.shield(self._making)  # a client that leaves must not cost others their page
+
+    async def _timed(self) -> bytes:
+        begin = time.monotonic()
+        page = await self._make()
+        end = time.monotonic()
+        self._valid_until = end + (end - begin)
+        return page

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from zmon.agent.sources import answering as asking
-from zmon.agent.sources.answering import answering
+from zmon.agent.sources import tcp
+from zmon.agent.sources.tcp import answering
 
 NOWHERE = "192.0.2.1"  # TEST-NET-1 (RFC 5737)
 
@@ -17,7 +17,7 @@ def test_refusal_is_an_answer(address, source):
 
 def test_open_port_is_an_answer(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setattr(asking, "_PORT", server.getsockname()[1])
+        monkeypatch.setattr(tcp, "_PORT", server.getsockname()[1])
         assert answering({"127.0.0.1": "127.0.0.1"}) == {"127.0.0.1"}
 
 

@@ -237,9 +237,9 @@ def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes
     boxes.scan()
     before = scan_states()[0]
     clock.sleep(70)
-    assert boxes.files() == {box.path: box.path.stat().st_ino, peer.path: peer.path.stat().st_ino}
+    assert boxes.files == {box.path: box.path.stat().st_ino, peer.path: peer.path.stat().st_ino}
     after = scan_states()[0]
-    assert boxes.files() == {peer.path: peer.path.stat().st_ino}
+    assert boxes.files == {peer.path: peer.path.stat().st_ino}
     assert (after.steps, after.exit_status, after.gone_seconds) == (7, "signal SIGKILL", pytest.approx(70, abs=0.1))
     assert (after.totals, after.device) == (before.totals, before.device)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmon.agent.sources.counters import CounterTotals, wrapped
+from zmon.agent.sources.sysfs import CounterTotals, wrapped
 
 
 def totals_of(*values):

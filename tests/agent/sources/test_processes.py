@@ -39,6 +39,7 @@ def add_rank(tmp_path):
                 path.write_bytes(content.encode("latin-1"))
         return ProcessSource(lambda: ranks, tmp_path)
 
+    make.ranks = ranks
     return make
 
 
@@ -105,6 +106,19 @@ def test_malformed_process_is_reported_and_hides_no_other(add_rank, odd):
     assert [process.rank for process in reading.value] == [1]
     assert len(reading.dropped) == 1
     assert reading.dropped[0].startswith("rank 0 of job: ")
+
+
+def test_storage_reads_of_a_job_do_not_fall_when_its_ranks_end_one_after_the_other(add_rank, tmp_path):
+    for rank in range(3):
+        source = add_rank(rank, io="read_bytes: 5\n")
+    sums = []
+    for number, left in enumerate((3, 3, 2, 1)):
+        while len(add_rank.ranks) > left:
+            del add_rank.ranks[min(add_rank.ranks)]
+        for pid in add_rank.ranks:
+            (tmp_path / str(pid) / "io").write_text(f"read_bytes: {5 + 100 * number}\n")
+        sums.append(sum(process.storage_read_bytes for process in source.read().value))
+    assert sums == [0, 300, 500, 600]
 
 
 def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):

@@ -11,7 +11,7 @@ from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_limit import shares
 from zmon.box.roots import Places
-from zmon.schema.labels import LABEL_LIMITS
+from zmon.schema.names import LABEL_LIMITS
 
 
 def test_users_who_want_little_get_all_and_others_share_the_rest():

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.boxes import eventually
+from tests.build import JOB
 from zmon.agent.sources.storage_reads import StorageReads
 
 RANK, WORKER, SERVER = 100, 200, 300
@@ -28,48 +29,67 @@ def proc(tmp_path):
     return add
 
 
-@pytest.mark.parametrize(
-    ("processes", "reads"),
-    [
-        ([(RANK, 5, WORKER, SERVER), (WORKER, 100), (SERVER, 20, 301), (301, 3000)], 3125),
-        ([(RANK, None, WORKER), (WORKER, 100)], None),
-    ],
-    ids=["with its workers and those of its fork server", "unknown if its own may not be read"],
-)
-def test_reads_of_a_rank(proc, processes, reads):
-    for process in processes:
-        proc(*process)
-    assert StorageReads(proc.path).of(RANK) == reads
+def test_reads_of_a_rank_include_its_workers_and_those_of_its_fork_server(proc):
+    reads = StorageReads(proc.path)
+    proc(RANK, 5)
+    assert reads.of(RANK, JOB) == 0
+    proc(RANK, 5, WORKER, SERVER)
+    proc(WORKER, 100)
+    proc(SERVER, 20, 301)
+    proc(301, 3000)
+    assert reads.of(RANK, JOB) == 3120
 
 
 def test_reads_do_not_fall_when_a_worker_ends_and_another_gets_its_number(proc):
     reads = StorageReads(proc.path)
+    proc(RANK, 5)
+    assert reads.of(RANK, JOB) == 0
     proc(RANK, 5, WORKER)
     proc(WORKER, 100)
-    assert reads.of(RANK) == 105
+    assert reads.of(RANK, JOB) == 100
     proc(RANK, 6)
-    assert reads.of(RANK) == 106
+    assert reads.of(RANK, JOB) == 101
     proc(RANK, 6, WORKER)
     proc(WORKER, 30)
-    assert reads.of(RANK) == 136
+    assert reads.of(RANK, JOB) == 131
     proc(WORKER, 40)
-    assert reads.of(RANK) == 146
+    assert reads.of(RANK, JOB) == 141
 
 
-def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(proc):
-    proc(RANK, 5)
-    (proc.path / str(RANK) / "task" / str(RANK) / "children").unlink()
-    assert StorageReads(proc.path).of(RANK) == 5
-
-
-def test_rank_that_is_gone_is_forgotten(proc):
+def test_next_agent_begins_at_0_because_it_does_not_know_what_ended_workers_had_read(proc):
     reads = StorageReads(proc.path)
     proc(RANK, 5, WORKER)
     proc(WORKER, 100)
-    reads.of(RANK)
-    reads.retain(set())
-    proc(RANK, 7)
-    assert reads.of(RANK) == 7
+    reads.of(RANK, JOB)
+    proc(RANK, 50)
+    assert reads.of(RANK, JOB) == 45
+    assert StorageReads(proc.path).of(RANK, JOB) == 0
+
+
+def test_reads_are_unknown_if_those_of_the_rank_may_not_be_read(proc):
+    proc(RANK, None, WORKER)
+    proc(WORKER, 100)
+    assert StorageReads(proc.path).of(RANK, JOB) is None
+
+
+def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(proc):
+    reads = StorageReads(proc.path)
+    for num_bytes in (5, 8):
+        proc(RANK, num_bytes)
+        (proc.path / str(RANK) / "task" / str(RANK) / "children").unlink()
+        assert reads.of(RANK, JOB) == num_bytes - 5
+
+
+def test_reads_of_a_rank_that_is_gone_stay_with_its_job_until_no_rank_of_it_is_left(proc):
+    reads = StorageReads(proc.path)
+    for num_bytes in (5, 30):
+        proc(RANK, num_bytes)
+        reads.of(RANK, JOB)
+    reads.retain({WORKER: JOB})
+    assert reads.of_ended_ranks(JOB) == 25
+    assert reads.of(RANK, JOB) == 0
+    reads.retain({})
+    assert reads.of_ended_ranks(JOB) == 0
 
 
 def test_real_process_and_its_child_are_read():
@@ -79,7 +99,7 @@ def test_real_process_and_its_child_are_read():
     try:
         assert process.stdout.readline() == "up\n"
         reads = StorageReads()
-        assert eventually(lambda: reads.of(process.pid) is not None)
+        assert eventually(lambda: reads.of(process.pid, JOB) is not None)
         assert len(reads._ranks[process.pid].living) == 2
     finally:
         process.communicate()

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from tests.boxes import IDENTITY
 from tests.build import JOB
-from zmon.agent.sources.boxes import RETRY_NS
-from zmon.agent.sources.unread_boxes import MAX_UNREAD
+from zmon.agent.sources.unread_boxes import MAX_UNREAD, RETRY_NS
 from zmon.box.versions import CURRENT
 
 VERSION_OFFSET = 8

@@ -8,9 +8,7 @@ from rich.console import Console
 
 from zmon.cli.render.time_account import time_table
 from zmon.schema.curve import Efficiency, Point
-from zmon.schema.expected import ExpectedStep
-from zmon.schema.job import JobView
-from zmon.schema.utilization import GpuActivity, Utilization
+from zmon.schema.job import ExpectedStep, GpuActivity, JobView, Utilization
 
 JOB = JobView(
     "job", 0, 4, 4, "train", 604, 0.02, 0.03, 1600.0, {}, {"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0},

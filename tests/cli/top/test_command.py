@@ -18,7 +18,7 @@ from tests.build import NOW
 from tests.cli.test_cli import assert_one_line
 from tests.cli.top.scene import FROZEN, job, row
 from tests.http_server import FakeServer
-from zmon.cli.top.hub_client import connect
+from zmon.cli.top.app import connect
 from zmon.errors import Unreachable
 from zmon.job.headline import with_headline
 

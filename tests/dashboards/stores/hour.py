@@ -67,6 +67,7 @@ FAULTS = (
     Fault(_finding("efficiency", "below_baseline", "warning", ""), None, 1, between(24, 26)),
     Fault(_of_agent("zmon_config_reload_success"), 1, 0, between(26, 33)),
     Fault(_of_agent("zmon_jobs_left_out"), 0, 7, between(26, 33)),
+    Fault(_of_agent("zmon_series_left_out"), 0, 7, between(26, 33)),
     Fault(_of_agent("zmon_boxes_unread", host="node-001", kind="version"), 0, 2, between(35, 37)),
 )
 OVERDUE = between(12.6, 14.2)  # while the hub is down

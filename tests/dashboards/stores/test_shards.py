@@ -147,4 +147,4 @@ def test_killed_shard_pages_and_findings_page_without_it(cluster):
     wait_until(lambda: cluster.firing() == QUIET | {"ZmonShardDown"})
     cluster.pages.stalled = True
     wait_until(lambda: cluster.firing() == QUIET | {"ZmonShardDown", "ZmonStall"})
-    assert query(cluster.stores["day"], "max by (shard) (zmon:shard_agents:count)")[("shard", "0"),] == 2
+    assert query(cluster.stores["day"], "count by (shard) (zmon:shard_agent:scraped_seconds)")[("shard", "0"),] == 2

@@ -42,6 +42,14 @@ def test_helm_lint_finds_nothing_but_the_missing_icon():
     assert [message["Severity"] for message in report["Messages"]] == [1]
 
 
+def test_agents_keep_within_the_limit_at_which_prometheus_drops_a_scrape():
+    _, objects, _ = install(ISSUER | {"monitoring": {"sampleLimit": {"agent": 7000}}})
+    (monitor,) = [thing for thing in objects if thing["kind"] == "PodMonitor"]
+    (daemons,) = [thing for thing in objects if thing["kind"] == "DaemonSet"]
+    assert monitor["spec"]["sampleLimit"] == 7000
+    assert "--max-series=7000" in daemons["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 @pytest.mark.parametrize(
     ("values", "key"),
     [

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import rank_state
-from zmon.detectors.hangs.overdue import overdue_ranks
+from zmon.detectors.hangs.standstill import overdue_ranks
 from zmon.schema.rank import RankState
 
 

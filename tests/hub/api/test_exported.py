@@ -6,7 +6,7 @@ import pytest
 
 from tests.build import dead, finding, rank_state, snapshot
 from tests.metrics.scene import JOB_VIEW, series, value
-from zmon.hub.api.exported import MAX_JOBS, exported_jobs
+from zmon.hub.api.answers import MAX_JOBS, exported_jobs
 from zmon.metrics import STEP_SECONDS_BOUNDS, hub_page
 
 COUNTS = [0] * len(STEP_SECONDS_BOUNDS) + [1]

@@ -5,8 +5,7 @@ import pytest
 from tests.build import JOB, dead, finding, finished, job_steps, rank_state, snapshot, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, poll
 from zmon.errors import UsageError
-from zmon.hub.api.evidence_rows import with_few_rows
-from zmon.hub.api.rank_page import rank_page
+from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.schema.api import RanksRequest
 
 STRANGE = snapshot(

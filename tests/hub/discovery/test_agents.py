@@ -118,6 +118,31 @@ async def test_broken_file_keeps_the_agents_and_is_told(start):
     assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
 
 
+@pytest.mark.parametrize("is_whole_again", [True, False])
+async def test_list_that_loses_its_agents_at_once_is_held_for_a_while_and_told(start, monkeypatch, is_whole_again):
+    monkeypatch.setattr(discovery, "HOLD_SECONDS", 1.0)
+    agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
+
+    hub_client, targets = await start(agent)
+    await hub_client.passes(2)
+    targets.replace("[]")
+    (reason,) = (await poll(lambda: hub_client.health("discovery"))).values()
+    assert reason.startswith("it names 0 agents instead of 1: the others are asked for 1.0 s more")
+    assert (await agents_of(hub_client))[agent.url]["reachable"]
+    if is_whole_again:
+        targets.write(agent)
+        assert await poll(lambda: hub_client.health("discovery"), until=lambda errors: not errors) == {}
+        await asyncio.sleep(1.2)
+        assert (await agents_of(hub_client))[agent.url]["reachable"]
+        return
+
+    def none_is_reachable(agents):
+        return not any(status["reachable"] for status in agents.values())
+
+    assert none_is_reachable(await poll(lambda: agents_of(hub_client), until=none_is_reachable))
+    assert [*(await hub_client.health("discovery")).values()] == ["it names no agent"]
+
+
 async def test_agents_beyond_the_limit_are_told(start, monkeypatch):
     node_a, node_b = two_agents()
     monkeypatch.setattr(config, "_MAX_DISCOVERED", 1)

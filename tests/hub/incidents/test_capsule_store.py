@@ -84,14 +84,15 @@ def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     written = []
 
-    def full(path, data):
+    def full(path, parts):
+        (data,) = parts
         if len(written) == number:
             path.write_bytes(data[: len(data) // 2])
             raise OSError(28, "No space left on device")
         written.append(path)
         path.write_bytes(data)
 
-    monkeypatch.setattr(capsule_store, "_write", full)
+    monkeypatch.setattr(capsule_store, "replace_file", full)
     with pytest.raises(OSError, match="No space"):
         write_incident(incidents, summary="another")
     with pytest.raises(OSError, match="No space"):

@@ -1,7 +1,7 @@
 """Tests of the list of hosts that are culprits again and again."""
 
 from tests.build import NOW
-from zmon.hub.incidents.offenders import by_host
+from zmon.cli.render.incident import by_host
 from zmon.schema.incident import IncidentSummary
 
 

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from tests.offline.analyze.logs import rows, without, written
 from zmon.cli.analyze import analyze
+from zmon.cli.render.analysis import heat_map, shade
 from zmon.offline.analyze import play, read
-from zmon.offline.analyze.heat_map import heat_map, shade
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ OPS, PHASES, ACTIVITIES, GROUPS, NO_GROUP = 11, 7, 7, 8, 15  # how many of each 
 BYTES = 10**12
 ATTRIBUTES = (
     "current_phase", "activity", "step", "since", "autograd_depth", "step_pending", "_in_op", "_op", "_slot",
-    "_entered", "_step_since", "_activity_since", "_sequences",
+    "_entered", "_step_since", "_activity_since",
 )  # fmt: skip
 
 Event = tuple[Any, ...]  # the name of a method of `Replay` and its arguments
@@ -115,6 +115,7 @@ class Replay:
 
     def __post_init__(self) -> None:
         from zmon.box import BoxWriter
+        from zmon.probe.interface import JobInterface
 
         # One thread for all events that happen elsewhere: a new thread may get the ident of one that has ended.
         self.other_thread = ThreadPoolExecutor(max_workers=1)
@@ -123,7 +124,7 @@ class Replay:
         self.traffic((10**6, 10**6))
         with mock.patch("os.urandom", bytes):  # the same seed in each box
             self.writer = BoxWriter(self.folder / "job/0/rank-0.box")
-        interface = self.edge.interface("eth0", self.folder) if self.with_interface else None
+        interface = JobInterface("eth0", self.folder) if self.with_interface else None
         self.timeline = self.edge.make_timeline(
             self.writer, interface, clock=self.clock, unix_clock=lambda: 10**18 + self.clock.ns
         )
@@ -162,10 +163,10 @@ class Replay:
         self.clock.ns += nanoseconds
 
     def leave_op(self, issued: int | None, in_flight: bool) -> None:
-        self.timeline.leave_op(None if issued is None else self.clock.ns - issued, in_flight=in_flight)
+        self.timeline.leave_op(None if issued is None else self.clock.ns - issued, in_flight)
 
     def enter_counted(self, op: int, group: int, num_bytes: int, sequence: int) -> bool:
-        return self.timeline.enter_op(op, group, num_bytes, 0, count=0, sequence=sequence)
+        return self.timeline.enter_op(op, group, num_bytes, 0, 0, sequence)
 
     def report(self, key: str, value: Any) -> None:
         self.ledger.report({key: value})

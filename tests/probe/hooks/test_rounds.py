@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zmon.probe.hooks.rounds import Rounds
+from zmon.probe.hooks.steps import Rounds
 
 
 class FakeTraining:

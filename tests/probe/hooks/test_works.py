@@ -48,11 +48,12 @@ print(counts("all_reduce")[0])
 CASES = """
 == wait shows the awaited collective and not the last collective
 # Ranks that wait for different collectives must not seem to disagree about the last collective.
+from zmon.box import layout, live
 tensors = [torch.ones(n) for n in (3, 4)]
 pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
 for work in pending:
     work.wait()
-    print(*layout.entered(timeline._entered, timeline._sequences)[2:])
+    print(*live.entered(tuple(timeline._live), layout.ENTERED)[2:])
 > 1 24
 > 2 32
 

@@ -9,8 +9,7 @@ from tests.web.certificates import Certificates
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.errors import Unreachable, UsageError
 from zmon.web.kubernetes.api_server import in_cluster
-from zmon.web.kubernetes.requests import ObjectMeta, list_objects
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import ObjectMeta, Resource, list_objects
 
 INSIDE = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

@@ -9,8 +9,7 @@ import pytest
 from tests.web.kubernetes.fake_api import PODS, FakeApi, pod
 from zmon.errors import Forbidden, Gone, NotServed, Unreachable
 from zmon.web.kubernetes import requests
-from zmon.web.kubernetes.requests import ObjectMeta, list_objects, watching
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import ObjectMeta, Resource, list_objects, watching
 
 RESOURCE = Resource("pods", namespace="zmon", verbs=("list", "watch"))
 

@@ -1,6 +1,6 @@
 """Tests of the paths of resources, and of the rights that they need."""
 
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import Resource
 
 PODS = Resource("pods", verbs=("list", "watch"))
 MONITORS = Resource("podmonitors", "monitoring.coreos.com")

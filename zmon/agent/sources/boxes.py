@@ -1,8 +1,7 @@
 """Scan the black boxes of all ranks on this host, and suspect ranks that are dead, stopped or overdue.
 
 The agent scans ten times a second, so a scan is cheap: a listing of the folders and a few `pread`s per rank. A damaged
-box is reported and set aside; it never hides the others. Only one thread may scan and read ranks. The methods marked
-“Any thread” may be called from any thread.
+box is reported and set aside; it never hides the others. Only one thread may scan and read ranks.
 """
 
 from __future__ import annotations
@@ -30,12 +29,11 @@ from zmon.job.lease import Leases, StartTimes
 from zmon.job.shared_ids import JobOwners
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.labels import LABEL_LIMITS
+from zmon.schema.names import LABEL_LIMITS
 from zmon.schema.rank import RankState
 
 log = logging.getLogger("zmon.boxes")
 
-RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
 _MAX_LOGGED = 100  # damaged boxes that the log names; the status of the source counts all of them
 PRUNE_NS = 60_000_000_000  # time between two deletions of old boxes
 
@@ -58,25 +56,25 @@ class Boxes:
         self._processes = ProcessTable(proc)
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
-        self._damaged_boxes: dict[str, tuple[int, int, str]] = {}  # damaged boxes: inode, time of the last try, reason
-        self._unread = UnreadBoxes(clock)  # the same boxes, as ranks that may live
+        self._unread = UnreadBoxes(clock)
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
         self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
         self._limit, self._owners, self._run_uids = RankLimit(), JobOwners(), JobOwners()
         self._plans = Plans()
         self._pruned_at: int | None = None
-        self._pids: dict[int, tuple[str, int]] = {}
-        self._runs: dict[str, int] = {}
-        self._files: dict[Path, int] = {}
-        self._renamed: dict[Path, str] = {}
+        # Any thread may read these; each scan replaces them.
+        self.pids: dict[int, tuple[str, int]] = {}  # job id and rank by pid, for ranks alive in this PID namespace
+        self.runs: dict[str, int] = {}  # the pid by run uid, for the same ranks
+        self.files: dict[Path, int] = {}  # the inode by box, for ranks alive or just dead
+        self.renamed: dict[Path, str] = {}  # the job id by box, where that of the box is another user's
 
     @property
     def damaged(self) -> dict[Path, str]:
         """The reason for each box, plan or folder that was set aside."""
         return {
             **self._plans.damaged,
-            **{Path(path): reason for path, (_, _, reason) in self._damaged_boxes.items()},
+            **{Path(path): box.reason for path, box in self._unread.boxes.items()},
             **{Path(path): reason for path, reason in self._unlistable.items()},
         }
 
@@ -113,18 +111,16 @@ class Boxes:
                 box.refresh()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
-        now = self._clock()
         for path, listed in listing.boxes.items():
-            tried_at = self._damaged_boxes[path][1] if path in self._damaged_boxes else now - RETRY_NS - 1
-            if path not in self._open and now - tried_at > RETRY_NS and self._limit.admits(path, listed.owner):
+            if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.owner):
                 self._open_box(listed)
-        self._limit.end(listing.boxes, self._open, self._damaged_boxes)
+        self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
-        self._files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
+        self.files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
         living = [box for box in self._open.values() if box.alive and box.pid]
-        self._pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
-        self._runs = {box.run_uid: box.pid for box in living}
+        self.pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
+        self.runs = {box.run_uid: box.pid for box in living}
         return frozenset(s for box in self._relevant() if (s := box.suspicion()))
 
     def _forget(self, listing: Listing) -> None:
@@ -134,12 +130,7 @@ class Boxes:
             if (listed is None and box.expired) or (listed is not None and listed.inode != box.inode):
                 self._open.pop(path).close()
         present = listing.boxes
-        self._damaged_boxes = {
-            path: entry
-            for path, entry in self._damaged_boxes.items()
-            if path in present and present[path].inode == entry[0]
-        }
-        self._unread.retain(self._damaged_boxes)
+        self._unread.retain(present)
         self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
 
     def _open_box(self, listed: ListedBox) -> None:
@@ -153,7 +144,7 @@ class Boxes:
             return
         self._open[path] = box
         self._limit.add(box)
-        self._damaged_boxes.pop(path, None)
+        self._unread.boxes.pop(path, None)
 
     def _name_jobs(self) -> None:
         """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""
@@ -163,7 +154,7 @@ class Boxes:
         for box in by_start:
             box.job_id = names[box.identity.job_id, box.owner]
             box.run_uid = run_uids[box.identity.run_uid, box.owner]
-        self._renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
+        self.renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
         shared = {(box.identity.job_id, box.owner, box.job_id) for box in self._open.values()}
@@ -187,7 +178,6 @@ class Boxes:
 
     def unread_ranks(self) -> tuple[UnreadRank, ...]:
         """Return the first ranks that live, and whose boxes could not be read at the last try."""
-        self._unread.retain(self._damaged_boxes)
         return tuple(self._unread.ranks())
 
     def box(self, run_uid: str) -> RankBox | None:
@@ -202,22 +192,6 @@ class Boxes:
     def plan(self, box: RankBox) -> TrainerPlan | None:
         """Return the plan that this rank wrote, or None."""
         return self._plans.find(box.path.parent, box.identity.run_uid)
-
-    def pids(self) -> dict[int, tuple[str, int]]:
-        """Return job id and rank by pid, for ranks alive in this PID namespace at the last scan. Any thread."""
-        return self._pids
-
-    def runs(self) -> dict[str, int]:
-        """Return the pid by run uid, for the same ranks. Any thread."""
-        return self._runs
-
-    def files(self) -> dict[Path, int]:
-        """Return the inode by box, for ranks alive or just dead at the last scan. Any thread."""
-        return self._files
-
-    def renamed(self) -> dict[Path, str]:
-        """Return the job id by box, where the job id of the box is that of another user's job. Any thread."""
-        return self._renamed
 
     def prune(self) -> None:
         """Delete the files of ranks that died GRACE_SECONDS ago, once no rank of their launch lives on this host."""
@@ -250,10 +224,9 @@ class Boxes:
         return {box.launch for box in self._open.values() if box.alive}
 
     def _set_aside(self, path: str, inode: int, error: Exception) -> None:
-        line = reason(path, error)
-        if path not in self._damaged_boxes and len(self._damaged_boxes) < _MAX_LOGGED:
+        is_new = path not in self._unread.boxes
+        line = self._unread.add(path, inode, error)
+        if is_new and len(self._unread.boxes) <= _MAX_LOGGED:
             log.warning("%s", line)
-        self._damaged_boxes[path] = (inode, self._clock(), line)
-        self._unread.add(path, error, line)
         if path in self._open:
             self._open.pop(path).close()

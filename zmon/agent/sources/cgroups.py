@@ -19,7 +19,7 @@ from math import inf
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from zmon.agent.sources.reading import Ranks, Reading
+from zmon.agent.sources.reading import Ranks, Reading, first, number_after, text_of
 from zmon.schema.host import CgroupSample
 
 MAX_CGROUPS = 64
@@ -75,7 +75,7 @@ class CgroupSource:
         """Return one sample per group, by path; none if no rank lives or recently lived here."""
         now = self._clock()
         for pid, rank in self._ranks().items():
-            paths = controller_paths(_text(self._proc / str(pid) / "cgroup"))
+            paths = controller_paths(text_of(self._proc / str(pid) / "cgroup"))
             if paths:  # empty: the rank has just ended
                 self._members[rank] = _Membership(now, cgroup_path(paths), paths)
         self._members = {rank: m for rank, m in self._members.items() if now - m.time <= REMEMBER_SECONDS}
@@ -86,15 +86,12 @@ class CgroupSource:
             if member.time == now or _levels(self._root / "memory", path) or _levels(self._v2(), path):
                 ranks_by_path[path].append(rank)
                 controllers[path] = member.controllers
-        samples = []
-        dropped = []
-        for path, ranks in sorted(ranks_by_path.items())[:MAX_CGROUPS]:
+        samples, dropped = [], list[str]()
+        for path, ranks in first(MAX_CGROUPS, sorted(ranks_by_path.items()), "control groups", dropped):
             memory, cpu = self._memory(controllers[path]), self._cpu(controllers[path])
             if not memory or not cpu:
                 dropped.append(f"{path}: it is not under {self._root}: run the agent in the host's cgroup namespace")
             samples.append(cgroup_sample(path, tuple(sorted(ranks)), memory, cpu))
-        if (number := len(ranks_by_path)) > MAX_CGROUPS:
-            dropped.append(f"{number - MAX_CGROUPS} of {number} control groups: at most {MAX_CGROUPS} are read")
         return Reading(tuple(samples), tuple(dropped))
 
     def _memory(self, paths: dict[str, str]) -> list[CgroupMemory]:
@@ -152,18 +149,18 @@ def _levels(root: Path, path: str) -> list[Path]:
 
 def _memory_v2(folder: Path) -> CgroupMemory:
     used, limit = _number(folder / "memory.current"), _number(folder / "memory.max")  # max: no limit
-    return CgroupMemory(used, limit, _counter(folder / "memory.events", "oom_kill"))
+    return CgroupMemory(used, limit, number_after("oom_kill", text_of(folder / "memory.events")))
 
 
 def _memory_v1(folder: Path) -> CgroupMemory:
     used, limit = _number(folder / "memory.usage_in_bytes"), _number(folder / "memory.limit_in_bytes")
     bound = limit if limit is not None and limit < V1_UNLIMITED else None
-    return CgroupMemory(used, bound, _counter(folder / "memory.oom_control", "oom_kill"))
+    return CgroupMemory(used, bound, number_after("oom_kill", text_of(folder / "memory.oom_control")))
 
 
 def _cpu_v2(folder: Path) -> Cpu:
-    allowed = re.match(r"(\d+) (\d+)", _text(folder / "cpu.max"))  # "max 100000": no limit
-    throttled = _counter(folder / "cpu.stat", "throttled_usec")
+    allowed = re.match(r"(\d+) (\d+)", text_of(folder / "cpu.max"))  # "max 100000": no limit
+    throttled = number_after("throttled_usec", text_of(folder / "cpu.stat"))
     return Cpu(
         int(allowed[1]) / int(allowed[2]) if allowed else None,
         throttled / 1e6 if throttled is not None else None,
@@ -172,28 +169,15 @@ def _cpu_v2(folder: Path) -> Cpu:
 
 def _cpu_v1(folder: Path) -> Cpu:
     quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-    throttled = _counter(folder / "cpu.stat", "throttled_time")
+    throttled = number_after("throttled_time", text_of(folder / "cpu.stat"))
     return Cpu(
         quota / period if quota is not None and period and quota > 0 else None,  # -1: no limit
         throttled / 1e9 if throttled is not None else None,
     )
 
 
-def _counter(path: Path, name: str) -> int | None:
-    line = re.search(rf"^{name} (\d+)$", _text(path), re.M)
-    return int(line[1]) if line else None
-
-
 def _number(path: Path) -> int | None:
     try:
-        return int(_text(path))
+        return int(text_of(path))
     except ValueError:
         return None
-
-
-def _text(path: Path) -> str:
-    """Return the content of a file; empty if it cannot be read, because a controller is off or a process gone."""
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

@@ -52,9 +52,8 @@ REPAIRS: tuple[Field, ...] = (pynvml.NVML_FI_DEV_RETIRED_PENDING, pynvml.NVML_FI
 MEMORY_TEMPERATURE: Field = pynvml.NVML_FI_DEV_MEMORY_TEMP
 PCIE_RECEIVED: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
 PCIE_SENT: Field = pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES
-NVLINK_RECEIVED: dict[
-    Field, int
-] = {  # bytes per count; the first field is for cards up to Hopper, the second for newer ones
+# Bytes per count; the first field is for cards up to Hopper, the second for newer ones.
+NVLINK_RECEIVED: dict[Field, int] = {
     (pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, ALL_LINKS): KIBIBYTE,
     (pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES, ALL_LINKS): 1,
 }

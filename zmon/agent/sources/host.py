@@ -12,7 +12,7 @@ import os
 import re
 from pathlib import Path
 
-from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.reading import Reading, number_after, text_of
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import HostLoad
 
@@ -40,16 +40,9 @@ class HostSource:
             raise SourceUnavailable(
                 f"cannot read {self._proc}/meminfo", f"{error.strerror}", "mount /proc where the agent runs"
             ) from error
-        pressure = {resource: self._text(f"pressure/{resource}") for resource in RESOURCES}
-        load = host_load(meminfo, self._text("stat"), self._text("vmstat"), pressure)
+        pressure = {resource: text_of(self._proc / "pressure" / resource) for resource in RESOURCES}
+        load = host_load(meminfo, text_of(self._proc / "stat"), text_of(self._proc / "vmstat"), pressure)
         return Reading(load, () if load.cpu_seconds else (f"cannot read CPU time from {self._proc}/stat",))
-
-    def _text(self, name: str) -> str:
-        """Return the content of a file; empty if it cannot be read, as with pressure that is compiled in but off."""
-        try:
-            return (self._proc / name).read_text(errors="replace")
-        except OSError:
-            return ""
 
 
 def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) -> HostLoad:
@@ -60,10 +53,10 @@ def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) ->
         memory_available_bytes=_bytes(meminfo, "MemAvailable"),
         memory_total_bytes=_bytes(meminfo, "MemTotal"),
         swap_used_bytes=_bytes(meminfo, "SwapTotal") - _bytes(meminfo, "SwapFree"),
-        runnable=_number(stat, "procs_running"),
-        blocked=_number(stat, "procs_blocked"),
-        major_faults=_number(vmstat, "pgmajfault"),
-        oom_kills=_number(vmstat, "oom_kill"),
+        runnable=number_after("procs_running", stat),
+        blocked=number_after("procs_blocked", stat),
+        major_faults=number_after("pgmajfault", vmstat),
+        oom_kills=number_after("oom_kill", vmstat),
         pressure_seconds={resource: s["some"] for resource, s in stalls_by_resource.items() if "some" in s},
         full_pressure_seconds={
             resource: stalls["full"]
@@ -75,7 +68,7 @@ def host_load(meminfo: str, stat: str, vmstat: str, pressure: dict[str, str]) ->
 
 def _cpu_seconds(stat: str) -> dict[str, float]:
     """Return the CPU time by mode, all processors together."""
-    line = re.match(r"cpu +([\d ]+)\n", stat)
+    line = re.match(r"cpu +([\d ]+)$", stat, re.M)
     ticks = line[1].split() if line else []
     return {mode: int(count) / TICKS_PER_SECOND for mode, count in zip(MODES, ticks, strict=False)}
 
@@ -86,13 +79,7 @@ def _stalls(text: str) -> dict[str, float]:
 
 
 def _bytes(meminfo: str, name: str) -> int:
-    kibibytes = _number(meminfo, name)
+    kibibytes = number_after(name, meminfo)
     if kibibytes is None:
         raise ValueError(f"meminfo has no {name}")
     return kibibytes * KIBIBYTE
-
-
-def _number(text: str, name: str) -> int | None:
-    """Return the number on the line that begins with the name: `MemTotal:  123 kB`, `oom_kill 0`."""
-    line = re.search(rf"^{name}:? +(\d+)", text, re.M)
-    return int(line[1]) if line else None

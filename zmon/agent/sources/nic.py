@@ -14,10 +14,9 @@ import re
 from collections.abc import Set
 from pathlib import Path
 
-from zmon.agent.sources.counters import CounterTotals
 from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.agent.sources.sysfs import Attributes, CounterTotals, link_target, names_in, sample_each
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
@@ -56,24 +55,13 @@ class NicSource:
     def read(self) -> Reading:
         """Return one sample per interface, by name."""
         self._choose()
-        samples, dropped = [], []
-        for name in self._chosen:
-            try:
-                with Attributes(name, f"{self._root}/{name}") as files:
-                    sample = self._sample(name, files)
-            except FileNotFoundError:  # it disappeared after the listing
-                continue
-            except OSError as error:
-                dropped.append(f"{name}: {error.strerror}")
-                continue
-            if sample.up or sample.received_bytes or sample.transmitted_bytes:
-                samples.append(sample)
-            if files.fault is not None:
-                dropped.append(files.fault)
+        dropped: list[str] = []
+        samples = sample_each({name: f"{self._root}/{name}" for name in self._chosen}, self._sample, dropped)
         self._totals.keep(self._chosen)
         if left_out := len(self._listing) - len(self._chosen):
             dropped.append(f"{left_out} of {len(self._listing)} interfaces: at most {MAX_INTERFACES} are read")
-        return Reading(tuple(samples), tuple(dropped))
+        used = tuple(each for each in samples if each.up or each.received_bytes or each.transmitted_bytes)
+        return Reading(used, tuple(dropped))
 
     def _choose(self) -> None:
         """Choose the interfaces to sample, again whenever the listing has changed."""
@@ -103,15 +91,15 @@ class NicSource:
 
     def _sample(self, name: str, files: Attributes) -> NicSample:
         state = files.find("operstate", OPERSTATE)
-        errors = {counter: self._count(name, files, path) for counter, path in ERROR_COUNTERS.items()}
+        errors = {counter: self._totals.read(files, path) for counter, path in ERROR_COUNTERS.items()}
         speed = self._speed(name, files, (state, errors["carrier_down_count"]))
         return NicSample(
             device=name,
             transport="tcp",
             up=None if state is None else state in UP,
             speed_bytes_per_second=speed * MEGABIT if speed is not None and speed > 0 else None,  # -1: unknown
-            received_bytes=self._count(name, files, "statistics/rx_bytes"),
-            transmitted_bytes=self._count(name, files, "statistics/tx_bytes"),
+            received_bytes=self._totals.read(files, "statistics/rx_bytes"),
+            transmitted_bytes=self._totals.read(files, "statistics/tx_bytes"),
             errors={counter: count for counter, count in errors.items() if count is not None},
             bond=_bond(files),
             pci=pci_address(self._cards.get(name, "")),
@@ -122,10 +110,6 @@ class NicSource:
         if entry is None or entry[0] != link or self._reads % SPEED_READS == 0:
             entry = self._speeds[name] = link, files.number("speed")
         return entry[1]
-
-    def _count(self, name: str, files: Attributes, path: str) -> int | None:
-        value = files.number(path)
-        return None if value is None else self._totals.total(name, path, value)
 
 
 def choose(names: Set[str], first: Set[str]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def nearest_nics(sys: Path, pci: str) -> tuple[str, ...]:
         return ()
     node = _numa_node(sys, pci)
     by_distance: dict[tuple[int, int], list[str]] = {}
-    for name, chain in tuple(_rdma_ports(sys)) or _interfaces(sys):
+    for name, chain in tuple(_rdma_ports(sys)) or _class(f"{sys}/class/net"):
         same_node = node is not None and node == _numa_node(sys, chain[-1])
         by_distance.setdefault(distance(card, chain, same_node), []).append(name)
     return tuple(sorted(by_distance[min(by_distance)])[:MAX_NEAREST]) if by_distance else ()
@@ -70,10 +70,6 @@ def _rdma_ports(sys: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     for device, chain in _class(f"{sys}/class/infiniband"):
         for port in _listing(f"{sys}/class/infiniband/{device}/ports"):
             yield f"{device}:{port}", chain
-
-
-def _interfaces(sys: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
-    return _class(f"{sys}/class/net")
 
 
 def _class(folder: str) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from zmon.box.lock import opened
 from zmon.errors import ZmonError
 from zmon.schema.names import SCHEMA
 from zmon.schema.plan import MAX_PLAN_BYTES, PLAN_FILE, Plan, check_plan
@@ -99,13 +100,10 @@ def _plan(path: str) -> TrainerPlan | Unknown:
 
 
 def _content(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with opened(path) as fd:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ZmonError("it is not a regular file")
         body = os.pread(fd, MAX_PLAN_BYTES + 1, 0)
-    finally:
-        os.close(fd)
     if len(body) > MAX_PLAN_BYTES:
         raise ZmonError(f"it is longer than {MAX_PLAN_BYTES:,} bytes")
     return body

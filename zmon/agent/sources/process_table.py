@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
+from zmon.agent.sources.reading import text_of
 from zmon.process import ProcessStat, process_stat
 from zmon.scaling.peaks import processors_name
 
@@ -35,10 +36,7 @@ class ProcessTable:
     @cached_property
     def processors(self) -> str:
         """The device name of this host's processors; empty if they have none."""
-        try:
-            return processors_name((self._proc / "cpuinfo").read_text(errors="replace"))
-        except OSError:
-            return ""
+        return processors_name(text_of(self._proc / "cpuinfo"))
 
     def newest_child(self, parent: int) -> int | None:
         """Return when the newest child of this process started, in clock ticks after boot; None if it has no child."""

@@ -7,11 +7,10 @@ not trace the process.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
-from zmon.agent.sources.reading import Ranks, Reading
+from zmon.agent.sources.reading import Ranks, Reading, first, number_after, text_of
 from zmon.agent.sources.storage_reads import StorageReads
 from zmon.process import parse_stat
 from zmon.schema.host import ProcessSample
@@ -36,25 +35,26 @@ class ProcessSource:
         samples: list[ProcessSample] = []
         dropped: list[str] = []
         by_rank = sorted((rank, pid) for pid, rank in self._ranks().items())
-        self._reads.retain({pid for _, pid in by_rank})
-        for (job_id, rank), pid in by_rank[:MAX_PROCESSES]:
+        self._reads.retain({pid: job_id for (job_id, _), pid in by_rank})
+        for (job_id, rank), pid in first(MAX_PROCESSES, by_rank, "ranks", dropped):
             folder = self._proc / str(pid)
             try:
                 stat = (folder / "stat").read_bytes()
-                sample = process_sample(job_id, rank, pid, stat, _text(folder / "status"), _text(folder / "wchan"))
-                samples.append(replace(sample, storage_read_bytes=self._reads.of(pid)))
+                sample = process_sample(job_id, rank, pid, stat, text_of(folder / "status"), text_of(folder / "wchan"))
+                storage_bytes = self._reads.of(pid, job_id)
+                if storage_bytes is not None and not (samples and samples[-1].job_id == job_id):
+                    storage_bytes += self._reads.of_ended_ranks(job_id)
+                samples.append(replace(sample, storage_read_bytes=storage_bytes))
             except (FileNotFoundError, ProcessLookupError):
                 continue
             except OSError as error:
                 dropped.append(f"rank {rank} of {job_id}: cannot read {folder}/stat: {error.strerror}")
             except (ValueError, IndexError):
                 dropped.append(f"rank {rank} of {job_id}: {folder}/stat does not have the format of proc(5)")
-        if len(by_rank) > MAX_PROCESSES:
-            dropped.append(f"{len(by_rank) - MAX_PROCESSES} of {len(by_rank)} ranks: at most {MAX_PROCESSES} are read")
         return Reading(tuple(samples), tuple(dropped))
 
 
-def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: bytes, wchan: bytes) -> ProcessSample:
+def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: str, wchan: str) -> ProcessSample:
     """Parse the files of a process; only `stat` is required. Raises ValueError or IndexError for another format."""
     process = parse_stat(stat)
     return ProcessSample(
@@ -65,21 +65,8 @@ def process_sample(job_id: str, rank: int, pid: int, stat: bytes, status: bytes,
         resident_bytes=process.resident_bytes,
         num_threads=process.num_threads,
         cpu_seconds=process.cpu_seconds,
-        voluntary_switches=_switches(status, b"voluntary"),
-        involuntary_switches=_switches(status, b"nonvoluntary"),
+        voluntary_switches=number_after("voluntary_ctxt_switches", status),
+        involuntary_switches=number_after("nonvoluntary_ctxt_switches", status),
         major_faults=process.major_faults,
-        wait_channel=wchan.decode("ascii", "replace") if wchan not in (b"", b"0") else None,
+        wait_channel=wchan if wchan not in ("", "0") else None,
     )
-
-
-def _switches(status: bytes, kind: bytes) -> int | None:
-    line = re.search(rb"^%s_ctxt_switches:\s*(\d+)" % kind, status, re.M)
-    return int(line[1]) if line else None
-
-
-def _text(path: Path) -> bytes:
-    """Return the content of a file; empty if it is gone or may not be read."""
-    try:
-        return path.read_bytes().strip()
-    except OSError:
-        return b""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
-from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
 from zmon.box import layout
@@ -26,16 +26,23 @@ from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessStat
 from zmon.schema.api import Suspicion
-from zmon.schema.labels import bounded_labels
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, first_job_id, word
+from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
 _SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
+_OBSERVED_NS = 1_000_000_000
 _MEMORY_PEAK = layout.SLOTS["memory_peak"].start
+# The fields that the box and the state have in common, but for those that the agent may change.
+_AS_IN_BOX = {each.name for each in fields(Identity)} & {each.name for each in fields(RankState)} - {
+    "job_id",
+    "run_uid",
+    "labels",
+    "device_name",
+}
 
 
 class _Contents(NamedTuple):
@@ -48,6 +55,28 @@ class _Contents(NamedTuple):
     groups: dict[int, tuple[str, int]]
     sequences: dict[int, int]
     entered: list[tuple[int, int, int, int]]
+
+
+class ObservedSilence:
+    """The time for which an agent has seen one rank make no progress, in nanoseconds of the host's monotonic clock.
+
+    What the agent sees of a rank holds for a second before it looks, which it does ten times a second. If it did not
+    look for longer, it did not run, and the rank may not have run either: a virtual machine was suspended or moved.
+    That time is no silence of the rank.
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        self._looked_at = now_ns
+        self._renewed_at = 0  # the last progress
+        self.unobserved_ns = 0  # since then
+
+    def look(self, now_ns: int, renewed_ns: int) -> int:
+        """Return the observed silence of a rank whose last progress was at `renewed_ns`."""
+        if renewed_ns != self._renewed_at:
+            self._renewed_at, self.unobserved_ns = renewed_ns, 0
+        self.unobserved_ns += max(0, now_ns - max(self._looked_at, renewed_ns) - _OBSERVED_NS)
+        self._looked_at = now_ns
+        return now_ns - renewed_ns - self.unobserved_ns
 
 
 class RankBox:
@@ -206,20 +235,12 @@ class RankBox:
         wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
+            **{name: getattr(identity, name) for name in _AS_IN_BOX},
             job_id=self.job_id,
-            attempt=identity.attempt,
             run_uid=self.run_uid,
             start=identity.start_unix,
-            rank=identity.rank,
-            local_rank=identity.local_rank,
-            world_size=identity.world_size,
             host=self._host,
-            pid=identity.pid,
-            device=identity.device,
-            backend=identity.backend,
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
-            restart_count=identity.restart_count,
-            max_restarts=identity.max_restarts,
             labels=self.labels,
             alive=self._gone_at is None,
             process_state=self._stat.state if self._stat else None,
@@ -259,13 +280,7 @@ class RankBox:
             launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
             relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
-            role=identity.role,
-            edge=identity.edge,
-            samples_source=identity.samples_source,
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
-            flops_source=identity.flops_source,
-            flops_dtypes=identity.flops_dtypes,
-            uncounted=identity.uncounted,
             watched=self._ends is not None,
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
             between_seconds={
@@ -274,8 +289,6 @@ class RankBox:
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
             wanted_job_id=wanted if wanted != self.job_id else "",
-            launch_id=identity.launch_id,
-            program=identity.program,
             entered=tuple(
                 EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
                 for op, group, number, size in entered

@@ -12,10 +12,9 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from zmon.agent.sources.counters import CounterTotals
 from zmon.agent.sources.pci import pci_address
-from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.sysfs import Attributes, link_target, names_in
+from zmon.agent.sources.reading import Reading, first
+from zmon.agent.sources.sysfs import Attributes, CounterTotals, link_target, names_in, sample_each
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import NicSample
 
@@ -23,23 +22,16 @@ MAX_PORTS = 64
 ACTIVE, LINK_UP = 4, 5  # values of `state` and of `phys_state`
 GIGABIT = 1_000_000_000 / 8
 
-# Bytes per count, by counter or sum of counters. The first entry whose counters the port has is used.
-RECEIVED = {
-    "port_rcv_data": 4,  # mlx5, mlx4, hfi1
-    "rx_bytes": 1,  # efa, bnxt_re
-    "rx_rdma_ucast_bytes": 1,  # ionic
-    "rx_bytes_cnt": 1,  # erdma
-    "hw_rx_bytes_cnt": 1,  # erdma, the vendor's own
-    "ip4InOctets ip6InOctets": 1,  # irdma
-}
-TRANSMITTED = {
-    "port_xmit_data": 4,
-    "tx_bytes": 1,
-    "tx_rdma_ucast_bytes": 1,
-    "tx_bytes_cnt": 1,
-    "hw_tx_bytes_cnt": 1,
-    "ip4OutOctets ip6OutOctets": 1,
-}
+# What is received and transmitted, each a counter or a sum of counters, and the bytes per count, by driver. The first
+# entry whose counters the port has is used.
+TRAFFIC = (
+    ("port_rcv_data", "port_xmit_data", 4),  # mlx5, mlx4, hfi1
+    ("rx_bytes", "tx_bytes", 1),  # efa, bnxt_re
+    ("rx_rdma_ucast_bytes", "tx_rdma_ucast_bytes", 1),  # ionic
+    ("rx_bytes_cnt", "tx_bytes_cnt", 1),  # erdma
+    ("hw_rx_bytes_cnt", "hw_tx_bytes_cnt", 1),  # erdma, the vendor's own
+    ("ip4InOctets ip6InOctets", "ip4OutOctets ip6OutOctets", 1),  # irdma
+)
 
 # Counters of a bad link or a congested network, by driver. Newer bnxt_re uses mlx5's names.
 ERROR_COUNTERS = frozenset(
@@ -89,48 +81,33 @@ class RdmaSource:
 
     def read(self) -> Reading:
         """Return one sample per port, by device."""
-        ports, dropped = self._ports()
-        samples = []
-        for device, number, only_port in ports[:MAX_PORTS]:
-            name = f"{device}:{number}"
-            try:
-                with Attributes(name, f"{self._root}/{device}/ports/{number}") as files:
-                    sample = self._sample(device, number, only_port, files)
-            except FileNotFoundError:  # it disappeared after the listing
-                continue
-            except OSError as error:
-                dropped.append(f"{name}: {error.strerror}")
-                continue
-            if sample is not None:
-                samples.append(sample)
-            if files.fault is not None:
-                dropped.append(files.fault)
-        self._totals.keep({f"{device}:{number}" for device, number, _ in ports})
-        if len(ports) > MAX_PORTS:
-            dropped.append(f"{len(ports) - MAX_PORTS} of {len(ports)} ports: at most {MAX_PORTS} are read")
+        dropped: list[str] = []
+        ports = self._ports(dropped)
+        read = dict(first(MAX_PORTS, [*ports.items()], "ports", dropped))
+        samples = sample_each({name: str(port) for name, port in read.items()}, self._sample, dropped)
+        self._totals.keep(ports)
         return Reading(tuple(samples), tuple(dropped))
 
-    def _ports(self) -> tuple[list[tuple[str, str, bool]], list[str]]:
-        """Return device, number and `only_port` of each port, and a line for each device that failed."""
+    def _ports(self, dropped: list[str]) -> dict[str, Path]:
+        """Return the folder of each port by name; `dropped` gets a line for each device that failed."""
         try:
             devices = sorted(names_in(self._root))
         except FileNotFoundError:
             devices = []
         if not devices:
             raise SourceUnavailable("there is no RDMA device", f"{self._root} has none")
-        ports: list[tuple[str, str, bool]] = []
-        faults: list[str] = []
+        ports: dict[str, Path] = {}
         for device in devices:
+            folder = self._root / device / "ports"
             try:
-                numbers = sorted(name for name in names_in(self._root / device / "ports") if name.isdecimal())
+                numbers = sorted(name for name in names_in(folder) if name.isdecimal())
             except OSError as error:
-                faults.append(f"{device}: cannot list its ports: {error.strerror}")
+                dropped.append(f"{device}: cannot list its ports: {error.strerror}")
             else:
-                ports.extend((device, number, len(numbers) == 1) for number in numbers)
-        return ports, faults
+                ports |= {f"{device}:{number}": folder / number for number in numbers}
+        return ports
 
-    def _sample(self, device: str, number: str, only_port: bool, files: Attributes) -> NicSample | None:
-        name = f"{device}:{number}"
+    def _sample(self, name: str, files: Attributes) -> NicSample | None:
         kind = transport(
             files.text("../../node_type") or "",
             files.text("link_layer") or "",
@@ -139,14 +116,15 @@ class RdmaSource:
         if kind is None:
             files.note("its transport is unknown")
             return None
-        counters = _counters(self._root / device / "ports" / number, only_port)
+        device, _, number = name.partition(":")
+        counters = _counters(self._root / device / "ports", number)
 
         def count(counter: str) -> int | None:
-            value = files.number(counters[counter]) if counter in counters else None
-            return None if value is None else self._totals.total(name, counter, value)
+            return self._totals.read(files, counters[counter]) if counter in counters else None
 
-        def traffic(units: dict[str, int]) -> int | None:
-            for summands, unit in units.items():
+        def traffic(is_sent: bool) -> int | None:
+            for received, transmitted, unit in TRAFFIC:
+                summands = transmitted if is_sent else received
                 counts = [count(counter) for counter in summands.split()]
                 known = [number for number in counts if number is not None]
                 if len(known) == len(counts):
@@ -160,8 +138,8 @@ class RdmaSource:
             transport=kind,
             up=is_up(files.find("state", _STATE), files.find("phys_state", _STATE)),
             speed_bytes_per_second=None if rate is None else float(rate) * GIGABIT,
-            received_bytes=traffic(RECEIVED),
-            transmitted_bytes=traffic(TRANSMITTED),
+            received_bytes=traffic(is_sent=False),
+            transmitted_bytes=traffic(is_sent=True),
             errors={counter: number for counter, number in errors.items() if number is not None},
             pci=pci_address(link_target(f"{self._root}/{device}")),
         )
@@ -185,11 +163,12 @@ def is_up(state: str | None, phys_state: str | None) -> bool | None:
     return None if state is None else int(state) == ACTIVE
 
 
-def _counters(port: Path, only_port: bool) -> dict[str, str]:
+def _counters(ports: Path, number: str) -> dict[str, str]:
     """Return the path of each counter of the port, by name. The counters of a device belong to its only port."""
     paths: dict[str, str] = {}
+    only_port = sum(map(str.isdecimal, names_in(ports))) == 1
     for folder in ("counters", "hw_counters", "../../hw_counters") if only_port else ("counters", "hw_counters"):
         with suppress(OSError):  # not every driver has all of them
-            for name in names_in(port / folder):
+            for name in names_in(ports / number / folder):
                 paths.setdefault(name, f"{folder}/{name}")
     return paths

@@ -1,12 +1,15 @@
-"""The types that sources share: the result of a read, and the ranks of this host."""
+"""The types that sources share, and the reading of text files of the kernel."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 # Returns job id and rank by pid, for the ranks on this host whose processes are in this PID namespace.
 Ranks: TypeAlias = "Callable[[], Mapping[int, tuple[str, int]]]"
+T = TypeVar("T")
 
 
 class Reading(NamedTuple):
@@ -14,3 +17,24 @@ class Reading(NamedTuple):
 
     value: Any
     dropped: tuple[str, ...] = ()
+
+
+def first(most: int, items: Sequence[T], noun: str, dropped: list[str]) -> Sequence[T]:
+    """Return at most so many items; `dropped` gets a line if there are more."""
+    if len(items) > most:
+        dropped.append(f"{len(items) - most} of {len(items)} {noun}: at most {most} are read")
+    return items[:most]
+
+
+def text_of(path: Path) -> str:
+    """Return the content of a file; empty if it cannot be read, because it is switched off, forbidden, or gone."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def number_after(name: str, text: str) -> int | None:
+    """Return the number on the line that begins with the name, as in `MemTotal:  123 kB` or `oom_kill 0`."""
+    line = re.search(rf"^{name}:?[ \t]+(\d+)", text, re.M)
+    return int(line[1]) if line else None

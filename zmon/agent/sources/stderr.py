@@ -144,6 +144,5 @@ def _may_write(process: Path, file: os.stat_result) -> bool:
 
 def _field(path: Path, name: str) -> list[str]:
     """Return the words of one line of a file in /proc."""
-    return next(line for line in path.read_text(errors="replace").splitlines() if line.startswith(f"{name}:")).split()[
-        1:
-    ]
+    lines = path.read_text(errors="replace").splitlines()
+    return next(line for line in lines if line.startswith(f"{name}:")).split()[1:]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from typing import TypeVar
 
-from zmon.agent.sources.reading import Reading
+from zmon.agent.sources.reading import Reading, first, text_of
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import DiskSample, MountSample, Storage
 
@@ -54,8 +54,8 @@ class StorageSource:
         diskstats = _head(self._diskstats, "\n", dropped)
         lines_by_disk = whole_disks(diskstats, {folder.name for folder in self._block.iterdir()})
         disks = []
-        for device, line in _limited(MAX_DISKS, lines_by_disk, "disks", dropped):
-            if _text(self._block / device.replace("/", "!") / "queue/iostats") == "0":
+        for device, line in first(MAX_DISKS, [*lines_by_disk.items()], "disks", dropped):
+            if text_of(self._block / device.replace("/", "!") / "queue/iostats") == "0":
                 dropped.append(f"{device}: the kernel does not count its requests: its queue/iostats is 0")
                 continue
             try:
@@ -68,7 +68,7 @@ class StorageSource:
         mountstats = _head(self._mountstats, "\ndevice ", dropped)
         sections = network_mounts(mountstats, _head(self._mountinfo, "\n", dropped))
         mounts = []
-        for mount, section in _limited(MAX_MOUNTS, sections, "network mounts", dropped):
+        for mount, section in first(MAX_MOUNTS, [*sections.items()], "network mounts", dropped):
             try:
                 mounts.append(mount_sample(section))
             except (ValueError, IndexError):
@@ -127,12 +127,6 @@ def mount_sample(section: str) -> MountSample:
     )
 
 
-def _limited(max_items: int, items: dict[str, str], noun: str, dropped: list[str]) -> list[tuple[str, str]]:
-    if len(items) > max_items:
-        dropped.append(f"{len(items) - max_items} of {len(items)} {noun}: at most {max_items} are read")
-    return list(items.items())[:max_items]
-
-
 def _head(path: Path, end: str, dropped: list[str]) -> str:
     """Return the content of a file, cut after the last whole part (which ends with `end`) if it is too long."""
     with path.open(errors="replace") as file:
@@ -148,11 +142,4 @@ def _read_or_none(read: Callable[[list[str]], _Sample], dropped: list[str]) -> _
         return read(dropped)
     except OSError as error:
         dropped.append(f"cannot read: {error}")
-        return None
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
         return None

@@ -2,16 +2,21 @@
 
 The children are loader workers, also those that a fork server has started. The kernel counts a read when a process
 submits it to the storage layer, so pages from the cache are not included. What a worker reads between the last look and
-its end is lost; the sum never falls. A process of another user needs CAP_SYS_PTRACE.
+its end is lost. A process of another user needs CAP_SYS_PTRACE.
+
+Bytes count from the first look at a rank: an agent that is killed forgets what ended children have read, and its next
+one begins at 0, because Prometheus takes a fall for that. The sum over the ranks of a job never falls either: the first
+of them has what those that ended had read.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Set
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from zmon.agent.sources.reading import number_after, text_of
 from zmon.process import children
 
 _MAX_CHILDREN = 1024  # of one rank
@@ -21,8 +26,14 @@ _MAX_CHILDREN = 1024  # of one rank
 class _Reads:
     """The reads of one rank so far."""
 
+    job_id: str
+    before: int  # the first look
     ended: int = 0  # by children that have ended
     living: dict[int, int] = field(default_factory=dict)  # pid → bytes
+
+    @property
+    def total(self) -> int:
+        return self.ended + sum(self.living.values()) - self.before
 
 
 class StorageReads:
@@ -31,31 +42,35 @@ class StorageReads:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self._ranks: dict[int, _Reads] = {}  # by pid
+        self._ended: Counter[str] = Counter()  # by ranks that have ended, by job
 
-    def retain(self, pids: Set[int]) -> None:
-        """Forget the ranks that are not among these."""
-        self._ranks = {pid: reads for pid, reads in self._ranks.items() if pid in pids}
+    def retain(self, jobs: Mapping[int, str]) -> None:
+        """Forget the ranks whose pids are not among these, and the jobs that have none left."""
+        for pid in self._ranks.keys() - jobs.keys():
+            ended = self._ranks.pop(pid)
+            self._ended[ended.job_id] += ended.total
+        for job_id in self._ended.keys() - set(jobs.values()):
+            del self._ended[job_id]
 
-    def of(self, pid: int) -> int | None:
+    def of_ended_ranks(self, job_id: str) -> int:
+        """Return the bytes that ranks of a job had read which have ended while others live."""
+        return self._ended[job_id]
+
+    def of(self, pid: int, job_id: str) -> int | None:
         """Return the bytes that a rank and its children have read; None if its own count may not be read."""
         rank_bytes = self._read_bytes(pid)
         if rank_bytes is None:
             return None
-        reads = self._ranks.setdefault(pid, _Reads())
         living = {pid: rank_bytes}
         for child in children(pid, self._proc):
             if len(living) <= _MAX_CHILDREN and (count := self._read_bytes(child)) is not None:
                 living[child] = count
+        reads = self._ranks.setdefault(pid, _Reads(job_id, sum(living.values())))
         for child, count in reads.living.items():
             if living.get(child, -1) < count:  # it has ended; another process may have its number by now
                 reads.ended += count
         reads.living = living
-        return reads.ended + sum(living.values())
+        return reads.total
 
     def _read_bytes(self, pid: int) -> int | None:
-        try:
-            text = (self._proc / str(pid) / "io").read_text()
-        except OSError:
-            return None
-        line = re.search(r"^read_bytes: (\d+)$", text, re.M)
-        return int(line[1]) if line else None
+        return number_after("read_bytes", text_of(self._proc / str(pid) / "io"))

@@ -1,4 +1,4 @@
-"""Read the attribute files of a device in /sys, and note those with odd content.
+"""Read the attribute files of devices in /sys, note those with odd content, and turn counters into totals.
 
 Layout: Documentation/filesystems/sysfs.rst, one value per file.
 """
@@ -8,9 +8,12 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
+T = TypeVar("T")
+WRAP = 2**32
 INTEGER = re.compile(r"(-?\d{1,20})$")
 
 # The kernel does not offer the value for this kind of device, or not in its present state. This is no fault.
@@ -26,7 +29,7 @@ class Attributes:
 
     def __init__(self, device: str, folder: str) -> None:
         self.fault: str | None = None
-        self._device = device
+        self.device = device
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def __enter__(self) -> Self:
@@ -73,7 +76,73 @@ class Attributes:
 
     def note(self, fault: str) -> None:
         """Note a fault of the device in `fault`, unless there is one already."""
-        self.fault = self.fault or f"{self._device}: {fault}"
+        self.fault = self.fault or f"{self.device}: {fault}"
+
+
+def sample_each(
+    folders: Mapping[str, str], sample: Callable[[str, Attributes], T | None], dropped: list[str]
+) -> list[T]:
+    """Return the sample of each device, given its folder by name. One that fails is dropped and hides no other."""
+    samples = []
+    for name, folder in folders.items():
+        try:
+            with Attributes(name, folder) as files:
+                value = sample(name, files)
+        except FileNotFoundError:  # it disappeared after the listing
+            continue
+        except OSError as error:
+            dropped.append(f"{name}: {error.strerror}")
+            continue
+        if value is not None:
+            samples.append(value)
+        if files.fault is not None:
+            dropped.append(files.fault)
+    return samples
+
+
+class CounterTotals:
+    """The total of each counter of each device, which never falls: its first value plus all that it counted since.
+
+    A counter falls for one of two reasons:
+
+    - It wrapped. mlx5 keeps counters such as `out_of_sequence` in 32 bits, and so do drivers of old Ethernet cards.
+    - It restarted from 0: the driver was reloaded, the interface was created anew, or a person cleared it (perfquery).
+
+    Prometheus takes any fall for a restart, and differences of the JSON snapshot would be negative. InfiniBand's own
+    PortCounters do not wrap. They are 4, 8, 16 or 32 bits wide and stop at their highest value until they are cleared
+    (InfiniBand Architecture Specification, volume 1, chapter 16.1).
+    """
+
+    def __init__(self) -> None:
+        self._counters: dict[str, dict[str, tuple[int, int]]] = {}  # last value and base, by device and counter
+
+    def read(self, files: Attributes, path: str) -> int | None:
+        """Return the total of the counter in this file; None if it cannot be read."""
+        value = files.number(path)
+        return None if value is None else self.total(files.device, path, value)
+
+    def total(self, device: str, counter: str, value: int) -> int:
+        """Return the total, given the value of the counter now."""
+        counters = self._counters.setdefault(device, {})
+        last, base = counters.get(counter, (value, 0))  # the total is base + value
+        if wrapped(last, value):
+            base += WRAP
+        elif value < last // 2:
+            base += last
+        elif value < last:
+            value = last  # a small dip: the kernel sums over processors while they count
+        counters[counter] = value, base
+        return base + value
+
+    def keep(self, devices: Collection[str]) -> None:
+        """Forget all devices but these, because another device may get the same name later."""
+        for device in self._counters.keys() - devices:
+            del self._counters[device]
+
+
+def wrapped(last: int, value: int) -> bool:
+    """Return True if a counter overflowed 32 bits and grew by less than a quarter of that range since the last read."""
+    return value < last < WRAP and value + WRAP - last < WRAP // 4
 
 
 def link_target(path: str) -> str:

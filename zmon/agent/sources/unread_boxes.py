@@ -9,14 +9,17 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from zmon.box.lock import holder
+from zmon.agent.sources.box_listing import ListedBox, reason
+from zmon.box.lock import holder, opened
 from zmon.errors import BoxRefused, BoxVersion
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.names import JOB_ID
 
+RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
 MAX_UNREAD = 64  # boxes of one report; the source `boxes` counts all that are set aside
 _RANK = re.compile(r"rank-(\d{1,7})\.box")
 
@@ -24,9 +27,11 @@ _RANK = re.compile(r"rank-(\d{1,7})\.box")
 class _Unread(NamedTuple):
     """A box that cannot be read."""
 
+    inode: int
     kind: str
     reason: str
     since_ns: int  # monotonic
+    tried_ns: int  # the last try
     lives: bool  # at the last try
 
 
@@ -35,23 +40,27 @@ class UnreadBoxes:
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._boxes: dict[str, _Unread] = {}
+        self.boxes: dict[str, _Unread] = {}
 
-    def add(self, path: str, error: Exception, reason: str) -> None:
-        """Record a failed try to read a box, and look at its lock."""
-        known = self._boxes.get(path)
-        since = known.since_ns if known else self._clock()
-        self._boxes[path] = _Unread(_kind(error), reason, since, _is_held(path))
+    def add(self, path: str, inode: int, error: Exception) -> str:
+        """Record a failed try to read a box, and look at its lock; return the reason."""
+        known, now = self.boxes.get(path), self._clock()
+        since, line = known.since_ns if known else now, reason(path, error)
+        self.boxes[path] = _Unread(inode, _kind(error), line, since, now, _is_held(path))
+        return line
 
-    def retain(self, paths: Mapping[str, object]) -> None:
-        """Forget the boxes that are not among these."""
-        if self._boxes:
-            self._boxes = {path: box for path, box in self._boxes.items() if path in paths}
+    def may_try(self, path: str) -> bool:
+        """Return True if a box was not set aside, or a while ago."""
+        return path not in self.boxes or self._clock() - self.boxes[path].tried_ns > RETRY_NS
+
+    def retain(self, listed: Mapping[str, ListedBox]) -> None:
+        """Forget the boxes whose files are gone or were replaced."""
+        self.boxes = {p: box for p, box in self.boxes.items() if p in listed and listed[p].inode == box.inode}
 
     def ranks(self) -> Iterator[UnreadRank]:
         """Yield the first ranks that live and cannot be read. A box whose folder names no job is left out."""
         num_ranks = 0
-        for path, box in self._boxes.items():
+        for path, box in self.boxes.items():
             job_id, name = Path(path).parts[-3], _RANK.fullmatch(Path(path).name)
             if box.lives and JOB_ID.fullmatch(job_id) and num_ranks < MAX_UNREAD:
                 num_ranks += 1
@@ -67,13 +76,6 @@ def _kind(error: Exception) -> str:
 
 def _is_held(path: str) -> bool:
     """Return True if a process holds the lock of this file. Closing it here releases no lock of another process."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
+    with suppress(OSError), opened(path) as fd:
         return stat.S_ISREG(os.fstat(fd).st_mode) and holder(fd) is not None
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
+    return False

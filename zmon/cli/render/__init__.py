@@ -1,1 +1,15 @@
-"""The terminal output of the subcommands, one module per subject. Pure: data in, text out."""
+"""The terminal output of the subcommands, one module per subject. Pure: data in, text out. `show` prints it."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from rich.console import Console, RenderableType
+
+
+def show(as_json: bool, answer: object, text: RenderableType) -> None:
+    """Print an answer as JSON, or as text for people."""
+    if as_json:
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        Console().print(text)

@@ -1,20 +1,34 @@
-"""The terminal output of `zmon analyze`: findings, then where the time went, then a heat map of the ranks."""
+"""The output of `zmon analyze`: findings, then what the format of the files shows.
+
+A step log shows where the time went, and a heat map of the ranks; a pipeline trace also what-ifs per stage, of the
+slowest workers and of all; flight records the collectives in which ranks wait.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.offline.analyze.heat_map import SHADES, heat_map, shade
+from zmon.detectors.wording import ranks_text
+from zmon.format import UNKNOWN, listed
+from zmon.offline.analyze.collectives import FlightAnalysis
+from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
 from zmon.offline.analyze.rows import StepTable
+from zmon.schema.steps import STEP
 from zmon.stats import quantile
 
+SHADES = " ░▒▓█"  # readable without colours
+_BOUNDS = (1.1, 1.25, 1.5, 2.0)  # multiples of the median rank's self time at which a darker shade begins
 _MAX_RANKS = 32  # ranks in the heat map
 _MARGIN = 8  # width of the column with the number of the rank
+_MAX_ROWS = 64  # collectives in flight
+_MAX_NAMES = 4  # of the slowest workers
 
 
 def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
@@ -92,3 +106,130 @@ def _heat_map(log: StepTable, attempt: Attempt, width: int) -> Text:
     first, last = (f"{log.number(step):,}" for step in (ratios.first_steps[0], ratios.first_steps[-1]))
     text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(ratios.first_steps) - len(first), 1)}}")
     return text
+
+
+def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
+    """Return a row per what-if."""
+    table = Table(
+        title=f"what-if: mean of {report.steps} replayed steps, {report.seconds:.3f} s as it is "
+        f"({report.recorded_seconds:.3f} s with the pauses between operations)",
+        title_justify="left",
+    )
+    for column in ("with usual durations", "step", "saves", "share of a step", "share of all unevenness"):
+        table.add_column(column, justify="left" if column == "with usual durations" else "right")
+    for name, what_if in _what_ifs(report, workers):
+        explained = UNKNOWN if what_if.explained_ratio is None else f"{what_if.explained_ratio:.0%}"
+        saved = what_if.saved_seconds
+        share = f"{saved / report.seconds:.1%}" if report.seconds else UNKNOWN
+        table.add_row(name, f"{what_if.seconds:.3f} s", f"{saved:.3f} s", share, explained)
+    table.caption = "usual: the mean of a computing operation over all workers and steps, the median of communication"
+    return table
+
+
+def what_if_document(report: PipelineReport, workers: Mapping[int, Worker]) -> dict[str, object]:
+    """Return the what-ifs as JSON."""
+    return {**vars(report), "workers": {str(rank): worker for rank, worker in sorted(workers.items())}}
+
+
+def _what_ifs(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tuple[str, WhatIf]]:
+    slowest = [workers[rank].name for rank in report.slowest.workers]
+    kind = "the slowest worker" if len(slowest) == 1 else f"the {len(slowest)} slowest workers"
+    return [
+        ("all workers", report.even),
+        *((f"stage {what_if.stage}", what_if) for what_if in report.stages),
+        (f"{kind}: {listed(slowest, _MAX_NAMES)}", report.slowest),
+    ]
+
+
+def flight_report(analysis: FlightAnalysis) -> RenderableType:
+    """Return the output for the dumps of one job."""
+    parts: list[RenderableType] = [Text(line, style="bold") for line in _conclusions(analysis)]
+    parts += [Text(f"({line})", style="dim") for line in analysis.notes]
+    if analysis.findings:
+        note = "this holds if the job stood still when its ranks wrote their records, as they do after a timeout"
+        parts.append(Text(f"({note})", style="dim"))
+    if analysis.pending:
+        parts += [Text(""), _pending_table(analysis)]
+    return Group(*parts)
+
+
+def flight_document(analysis: FlightAnalysis) -> dict[str, object]:
+    """Return what `--json` prints."""
+    return {
+        "schema": 1,
+        "job_id": analysis.job_id,
+        "caveats": list(analysis.notes),
+        "world_size": analysis.world_size,
+        "ranks": list(analysis.ranks),
+        "missing": list(analysis.missing),
+        "findings": list(analysis.findings),
+        "pending": [
+            {"rank": each.rank, "where": each.where or None, "collective": each.collective} for each in analysis.pending
+        ],
+    }
+
+
+def _conclusions(analysis: FlightAnalysis) -> list[str]:
+    if analysis.findings:
+        return [f"{finding.cause}: {finding.summary}" for finding in analysis.findings]
+    if analysis.conclusive:
+        return ["no findings: no collective is in flight"]
+    if analysis.missing:
+        return [f"unknown: there is no usable record of {ranks_text(analysis.missing)}"]
+    return ["unknown: every rank that others wait for waits itself; the network, or an operation without a count"]
+
+
+def _pending_table(analysis: FlightAnalysis) -> RenderableType:
+    table = Table(title=f"in flight on {len({each.rank for each in analysis.pending})} ranks", title_justify="left")
+    for column in ("rank", "operation", "sequence", "group", "sizes", "state", "issued by"):
+        table.add_column(column, justify="right" if column in ("rank", "sequence") else "left")
+    for each in analysis.pending[:_MAX_ROWS]:
+        c = each.collective
+        sizes = " ".join(str(list(size)) for size in c.sizes)
+        table.add_row(str(each.rank), c.op, str(c.sequence), c.group, sizes, c.state, each.where or "unknown")
+    if len(analysis.pending) > _MAX_ROWS:
+        table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
+    return table
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A row per rank and a column per span of steps; a cell is None if the rank has no record in that span."""
+
+    ranks: tuple[int, ...]
+    first_steps: tuple[int, ...]  # first step of each column
+    cells: tuple[tuple[float | None, ...], ...]  # multiples of the median rank's self time
+
+
+def heat_map(log: StepTable, attempt: int, columns: int, rows: int) -> HeatMap:
+    """Return a map of at most `columns` columns. If there are more than `rows` ranks, it has the slowest ones."""
+    self_times = {
+        rank: dict(zip(steps.column(STEP), steps.sums("phase"), strict=True))
+        for rank, steps in log.ranks(attempt).items()
+    }
+    numbers = sorted({step for of_rank in self_times.values() for step in of_rank})
+    width = -(-len(numbers) // columns)
+    spans = [numbers[begin : begin + width] for begin in range(0, len(numbers), width)]
+    by_rank = {
+        rank: [_median([of_rank[step] for step in span if step in of_rank]) for span in spans]
+        for rank, of_rank in self_times.items()
+    }
+    medians = [_median([by_rank[rank][column] for rank in self_times]) for column in range(len(spans))]
+    cells = {rank: tuple(map(_ratio, by_rank[rank], medians)) for rank in self_times}
+    worst = sorted(self_times, key=lambda rank: -max((cell for cell in cells[rank] if cell is not None), default=0.0))
+    shown = tuple(sorted(worst[:rows]))
+    return HeatMap(shown, tuple(span[0] for span in spans), tuple(cells[rank] for rank in shown))
+
+
+def shade(cell: float | None) -> str:
+    """Return the character of a cell; a dot means unknown."""
+    return "·" if cell is None else SHADES[sum(cell >= bound for bound in _BOUNDS)]
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _ratio(seconds: float | None, median: float | None) -> float | None:
+    return seconds / median if seconds is not None and median else None

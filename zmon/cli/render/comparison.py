@@ -22,7 +22,10 @@ def report(before: Series, after: Series, changes: Sequence[Change]) -> Renderab
     runs = {"A": before, "B": after}
     lines = [Text(headline(changes), style="bold")]
     lines += [Text(line) for line in conditions(before, after)]
-    lines += [Text(f"{letter} is {_described(run)}") for letter, run in runs.items()]
+    lines += [
+        Text(f"{letter} is {run.name}: {len(run.steps):,} complete steps of {counted(run.world_size, 'rank')}")
+        for letter, run in runs.items()
+    ]
     lines += [Text(f"({letter}: {line})", style="dim") for letter, run in runs.items() for line in run.caveats]
     return Group(*lines, Text(""), _table(changes), *_unknown(changes))
 
@@ -36,7 +39,7 @@ def headline(changes: Sequence[Change]) -> str:
     if step.result == "alike":
         return f"steps are alike ({amount}; smaller changes than {MIN_CHANGE:.1%} are not reported)"
     categories = [c for c in others if c.unit == "s" and c.result == step.result]
-    mostly = ", ".join(f"{c.name} {_difference(c)}" for c in categories[:3])
+    mostly = ", ".join(f"{c.name} {1000 * ((c.after or 0.0) - (c.before or 0.0)):+.2f} ms" for c in categories[:3])
     return f"steps are {step.result}: {amount}{f'; mostly {mostly}' if mostly else ''}"
 
 
@@ -90,17 +93,9 @@ def _unknown(changes: Sequence[Change]) -> list[Text]:
     return [Text(f"{', '.join(unknown)}: unknown, {reason}", style="dim") for reason, unknown in names.items()]
 
 
-def _described(run: Series) -> str:
-    return f"{run.name}: {len(run.steps):,} complete steps of {counted(run.world_size, 'rank')}"
-
-
 def _amount(change: Change, value: float | None) -> str:
     if value is None:
         return "unknown"
     if change.unit == "s":
         return f"{1000 * value:.2f} ms"
     return f"{value:,.0f} /s" if change.unit else f"{value:.5g}"
-
-
-def _difference(change: Change) -> str:
-    return f"{1000 * ((change.after or 0.0) - (change.before or 0.0)):+.2f} ms"

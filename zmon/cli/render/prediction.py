@@ -11,7 +11,6 @@ from rich.text import Text
 from zmon.format import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
-from zmon.scaling.predict import PredictedStep
 from zmon.scaling.size_table import SizePrediction
 from zmon.schema.curve import ScalingCurve
 from zmon.schema.unknown import Unknown
@@ -34,7 +33,11 @@ def prediction_table(
         cells = [str(ranks), f"{samples:,}", duration(step.seconds), f"{step.samples_per_second:,.0f}"]
         cells.append(UNKNOWN if isinstance(efficiency, Unknown) else f"{efficiency.ratio:.1%} {efficiency.scaling}")
         if other is not None:
-            cells.append(UNKNOWN if isinstance(other, Unknown) else _changed(step, other))
+            cells.append(
+                UNKNOWN
+                if isinstance(other, Unknown)
+                else f"{duration(other.seconds)} ({other.seconds / step.seconds - 1:+.0%})"
+            )
         table.add_row(*cells)
         parts = sorted(parts_of(step).items(), key=lambda item: -item[1])
         lines.append(Text(f"{ranks} ranks: " + ", ".join(f"{part} {duration(s)}" for part, s in parts if s)))
@@ -45,7 +48,3 @@ def prediction_table(
     if model.work.processors_per_host:
         lines.append(Text(f"the ranks of a host share {model.work.processors_per_host} processors", style="dim"))
     return Group(table, Text(""), *lines)
-
-
-def _changed(step: PredictedStep, other: PredictedStep) -> str:
-    return f"{duration(other.seconds)} ({other.seconds / step.seconds - 1:+.0%})"

@@ -91,12 +91,12 @@ def doctor_table(checks: Sequence[Check]) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True, max_width=30)
     table.add_column()
+    words = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}
     for check in checks:
-        word, colour = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}[check.armed]
+        word, colour = words[check.armed]
         sentences = " ".join(sentence(part) for part in (check.result, check.next_step) if part)
         table.add_row(Text(word, style=colour), Text(check.name), Text(sentences))
-    words = {True: "armed", False: "INERT", None: "absent"}
-    counts = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, word in words.items()]
+    counts = [f"{sum(check.armed is kind for check in checks)} {word}" for kind, (word, _) in words.items()]
     return Group(table, Text(", ".join(counts), style="bold"))
 
 

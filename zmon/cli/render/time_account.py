@@ -8,8 +8,7 @@ from rich.text import Text
 
 from zmon.format import counted, duration
 from zmon.schema.curve import IMBALANCE
-from zmon.schema.expected import RECORDED
-from zmon.schema.job import JobView
+from zmon.schema.job import RECORDED, JobView
 
 _MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
 _MIN_WAITING = 0.05  # share of the time: less waiting for the slowest rank is usual

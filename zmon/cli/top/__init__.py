@@ -23,8 +23,7 @@ def top(data_dir: Path, hub: str | None, http: HttpConfig | None) -> None:
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         raise UsageError("zmon top needs a terminal", "stdout is not one, or TERM is dumb", "Use zmon status instead")
     try:
-        from zmon.cli.top.app import Top  # imported only here: training nodes do not have textual
-        from zmon.cli.top.hub_client import connect
+        from zmon.cli.top.app import Top, connect  # imported only here: training nodes do not have textual
     except ModuleNotFoundError as error:
         missing = f"{error.name} is not installed"
         raise ZmonError("zmon top cannot run", missing, f"Run {install_command('top')}, or use zmon status") from error

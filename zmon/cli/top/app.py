@@ -1,4 +1,4 @@
-"""The screen of `zmon top`: jobs, findings and ranks, updated once a second."""
+"""The screen of `zmon top`: jobs, findings and ranks, requested from the hub and updated once a second."""
 
 from __future__ import annotations
 
@@ -6,34 +6,93 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
-from zmon.cli.top.help import Help
-from zmon.cli.top.hub_client import Ask, connect
+from zmon.cli.top import panels
 from zmon.cli.top.lines import Lines, Selectable
-from zmon.cli.top.panels import (
-    JOB_COLUMNS,
-    RANK_COLUMNS,
-    HubState,
-    Outage,
-    findings_panel,
-    job_line,
-    job_rows,
-    rank_rows,
-    state_line,
-    still_selected,
-)
-from zmon.errors import Unreachable
+from zmon.cli.top.panels import HubState
+from zmon.errors import NotServed, Unreachable
+from zmon.schema.api import FindingsRequest, JobsRequest, RankRow, RanksRequest, endpoints
+from zmon.schema.http_config import HttpConfig
+from zmon.web import client, http_client
 
 INTERVAL_SECONDS = 1.0
+TIMEOUT_SECONDS = 2.0
+MAX_RANKS = 512  # rows of ranks; of more, those that stand out are requested
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
+TEXT = """\
+up, down   select a job             enter   show only that job, or all
+tab        go to the next panel     q       quit
+
+jobs       > selected, ! has findings
+           step time: median of the recent steps
+           most time in: largest time category of the last minute
+findings   worst first; "next" is the step to take
+ranks      ! culprit
+           phase / op: current phase or collective
+           for: time since the rank entered it
+           self: self time in the last step (own phases)
+           exposed: exposed time in the last step (collectives)
+           The others wait for the rank with the longest self time.
+
+Grey: old data. The first line says how old it is.
+unknown: no data. It does not mean zero.
+"""
+
+Ask = Callable[[str | None, float], Awaitable[HubState]]
+
+
+@asynccontextmanager
+async def connect(url: str, http: HttpConfig | None = None) -> AsyncIterator[Ask]:
+    """Yield `ask(job_id, now)`: jobs, open findings, and the ranks of that job. `ask` raises Unreachable."""
+    async with http_client.session(http) as session:
+
+        async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
+            if job_id is None:
+                return (), ""
+            request = RanksRequest(job_id, MAX_RANKS, order="urgency")
+            try:
+                answer = await client.ask(session, url, endpoints.RANKS, request, TIMEOUT_SECONDS)
+            except NotServed:
+                return (), "ranks unknown: the hub has another version, or no longer knows the job"
+            except Unreachable as error:
+                return (), f"ranks unknown: {error}"
+            more = answer.num_rows - len(answer.ranks)
+            note = f"{more:,} more ranks, none of them more urgent; the page Ranks of the dashboard has all"
+            return tuple(answer.ranks), note if more > 0 else ""
+
+        async def ask(job_id: str | None, now: float) -> HubState:
+            jobs, findings, (rows, why) = await asyncio.gather(
+                client.ask(session, url, endpoints.JOBS, JobsRequest(), TIMEOUT_SECONDS),
+                client.ask(session, url, endpoints.FINDINGS, FindingsRequest(active=True), TIMEOUT_SECONDS),
+                ranks(job_id),
+            )
+            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, why, jobs.as_of)
+
+        yield ask
+
+
+class Help(ModalScreen[None]):
+    """The help screen; q, escape, enter or ? closes it."""
+
+    CSS = """
+    Help { align: center middle; }
+    Help VerticalScroll { width: 70; height: auto; max-height: 90%; border: round; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("q,escape,question_mark", "dismiss", "back")]
+
+    def compose(self) -> ComposeResult:
+        """Yield the help text."""
+        with VerticalScroll():
+            yield Static(TEXT, markup=False)
 
 
 class Top(App[None]):
@@ -68,7 +127,7 @@ class Top(App[None]):
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
         self._hub_state: HubState | None = None
-        self._outage: Outage | None = None
+        self._outage: panels.Outage | None = None
         self._selected: str | None = None
         self._alone = False
         # (unix seconds, seconds by job and time category), oldest first
@@ -77,7 +136,7 @@ class Top(App[None]):
         self._state, self._findings, self._job = (
             Static(id=name, markup=False) for name in ("state", "findings", "job")
         )
-        self._jobs, self._ranks = Selectable(JOB_COLUMNS, "jobs"), Lines(RANK_COLUMNS, "ranks")
+        self._jobs, self._ranks = Selectable(panels.JOB_COLUMNS, "jobs"), Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
         """Yield the widgets from top to bottom."""
@@ -106,7 +165,7 @@ class Top(App[None]):
                     state = await ask(self._selected, self._clock())
                 except Unreachable as error:
                     since = self._outage.since if self._outage else self._clock()
-                    self._outage = Outage(since, str(error))
+                    self._outage = panels.Outage(since, str(error))
                 else:
                     self._hub_state, self._outage = state, None
                     self._remember(state)
@@ -123,16 +182,16 @@ class Top(App[None]):
     def _draw(self) -> None:
         """Update all panels."""
         state, now = self._hub_state, self._clock()
-        self._state.update(state_line(self._url, state, self._outage, now))
+        self._state.update(panels.state_line(self._url, state, self._outage, now))
         self.set_class(self._outage is not None or (state is not None and state.blind), "old")
         if state is None:
             return
         before = self._accounts[0][1] if len(self._accounts) > 1 else {}
-        self._select(still_selected(state, self._selected))
-        self._jobs.show(job_rows(state, self._selected, before, self.size.width))
-        self._findings.update(findings_panel(state, self._selected if self._alone else None))
-        self._job.update(job_line(state, self._selected, before))
-        self._ranks.show(rank_rows(state, self._selected))
+        self._select(panels.still_selected(state, self._selected))
+        self._jobs.show(panels.job_rows(state, self._selected, before, self.size.width))
+        self._findings.update(panels.findings_panel(state, self._selected if self._alone else None))
+        self._job.update(panels.job_line(state, self._selected, before))
+        self._ranks.show(panels.rank_rows(state, self._selected))
 
     def _select(self, job_id: str | None) -> None:
         if job_id != self._selected:

@@ -75,6 +75,7 @@ def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLim
         culprits=[r for r in snapshot.reported_ranks if r.rank in repeated.ranks],
         hosts=repeated.hosts,
         seconds_ago=snapshot.time - loop[0].ended,
+        stalled=True,
         confidence=0.95 if repeated.step is not None or repeated.error else 0.8,
         summary=_summary(loop, repeated) + _outlook(snapshot),
         detail=_next_steps(repeated),

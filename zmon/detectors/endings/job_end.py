@@ -102,6 +102,7 @@ class JobEnd:
             culprits=culprits,
             hosts=hosts,
             seconds_ago=self.seconds_ago,
+            stalled=True,
             confidence=confidence,
             summary=f"{summary}; {outlook or next_start}",
             detail=detail,

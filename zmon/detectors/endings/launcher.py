@@ -66,7 +66,6 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         detector=STALL,
         cause="launcher_gone",
         severity="warning",
-        culprits=(),
         hosts=sorted({r.host for r in orphans}),
         seconds_ago=gone,
         confidence=0.95,
@@ -76,7 +75,6 @@ def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         f"it. The ranks may train on. At the next checkpoint end them ({_kill_commands(orphans)}), and start the job "
         "again.",
         evidence=StallEvidence(pids=tuple(r.pid for r in orphans)),
-        stalled=False,
     )
 
 

@@ -2,9 +2,9 @@
 
 `frozen` reports processes that do not run, `standstill` all other jobs. Its `rules` infer from `awaited_ranks` and
 `flight_records` which ranks the others wait for; `different_paths` proves with `skipped_collective` and `crossed_order`
-that collectives can never end. `diagnosis` has the answer of a rule, and its words. `overdue` decides when a rank is
-late, `early` what shows a hang before, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job
-that moves and cannot finish.
+that collectives can never end. `diagnosis` has the answer of a rule, and its words. `early` decides what shows a hang
+before a lease ends, and `silence` how severe it is that nothing moves. `sequence_lag` reports a job that moves and
+cannot finish.
 """
 
 from zmon.detectors.hangs.early import is_shown, ranks_to_look_at, stands_still

@@ -53,6 +53,7 @@ def frozen_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         severity=severity,
         culprits=frozen,
         seconds_ago=seconds_ago,
+        stalled=True,
         confidence=0.97 if stopped else 0.8,
         summary=f"{ranks_on(frozen)} froze at step {first.step} during {first.activity}: {summary}; "
         f"{_waiting_text(snapshot, frozen)}{places_text(snapshot, frozen)}{reason}",

@@ -64,7 +64,6 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         "step. Let the exception end the job, or let all ranks skip the step: `all_reduce` a flag before the backward "
         "pass.",
         evidence=StallEvidence(num_steps=sum(step.stands_for for step in steps)),
-        stalled=False,
     )
     return replace(finding, step=worst.step)
 

@@ -6,7 +6,10 @@ not wait for a lease. What only silence shows may be a pause. Pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
+from statistics import median
 
 import msgspec
 
@@ -15,15 +18,18 @@ from zmon.detectors.hangs.awaited_ranks import movers
 from zmon.detectors.hangs.diagnosis import Diagnosis, network_stall
 from zmon.detectors.hangs.early import awaited_by
 from zmon.detectors.hangs.limits import HangLimits
-from zmon.detectors.hangs.overdue import overdue_ranks
 from zmon.detectors.hangs.rules import diagnose, finishing
 from zmon.detectors.hangs.silence import judge, places_text
 from zmon.detectors.network import cut_off_host
 from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
+from zmon.job.lease import Leases
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL, Severity
+from zmon.schema.rank import RankState
+
+_LEARNED_STEPS = Leases.learned_after_steps
 
 
 def link_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
@@ -106,8 +112,38 @@ def _finding(
         culprits=diagnosis.culprits,
         hosts=diagnosis.hosts,
         seconds_ago=seconds,
+        stalled=True,
         confidence=diagnosis.confidence,
         summary=f"{beginning}; {diagnosis.summary}{places}{end}",
         detail=diagnosis.detail,
         evidence=diagnosis.evidence,
     )
+
+
+def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks past their lease; a rank has a lease of its own in training once it has learned one.
+
+    In training all ranks take the same steps, so the median lease counts for all of them. The longest lease of many
+    ranks would be that of the rank with the most irregular steps. It counts for ranks without steps as well, such as
+    the workers of a parameter server, which have no optimizer.
+    """
+    training = [r for r in alive if r.activity == "train" and r.steps >= _LEARNED_STEPS]
+    leases = [r.lease_seconds for r in training if r.lease_seconds is not None]
+    shared = median(leases) if leases else inf
+    learning = [r for r in alive if r.activity == "train" and r.steps < _LEARNED_STEPS]
+    usual = median(map(_num_collectives, training)) if training and learning else 0
+
+    def is_overdue(state: RankState) -> bool:
+        if state.overdue_seconds > 0 or state.activity != "train":
+            return state.overdue_seconds > 0
+        if state.steps >= _LEARNED_STEPS:
+            return state.step_seconds - state.unobserved_seconds > shared
+        takes_part = 0 < usual <= 2 * _num_collectives(state)  # as many collectives as half of those that train
+        return state.state_seconds - state.unobserved_seconds > shared and takes_part
+
+    return [r for r in alive if is_overdue(r)]
+
+
+def _num_collectives(state: RankState) -> int:
+    """Return the number of collectives that the rank has entered in its busiest group."""
+    return max(state.sequences.values(), default=0)

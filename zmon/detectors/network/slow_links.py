@@ -15,7 +15,6 @@ from typing import NamedTuple
 from zmon.detectors.network.cut_off import SHOWN, NetworkCulprit, next_steps
 from zmon.detectors.network.host_links import Pair, host_links, pair, used_device
 from zmon.detectors.new_finding import drain
-from zmon.schema.evidence import HostLink
 from zmon.schema.job_snapshot import Snapshot
 
 _TICK_SECONDS = 0.01  # the kernel's unit of a connection's busy time; a fast connection may have none
@@ -47,7 +46,10 @@ def slow_network(
     """
     alike_times = times if alike_times is None else alike_times
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]
-    pairs = {each: _sum(link for link in links if pair(link) == each) for each in {pair(link) for link in links}}
+    pairs = {
+        each: _total(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0) for link in links if pair(link) == each)
+        for each in {pair(link) for link in links}
+    }
     host = _slow_host(pairs, times, alike_times, busy_seconds)
     hosts = frozenset((host,)) if host is not None else _slow_pair(pairs, times, alike_times, busy_seconds)
     if hosts is None:
@@ -112,10 +114,6 @@ def _slow_pair(pairs: Mapping[Pair, _Traffic], times: float, alike_times: float,
     slow, others = pairs[busiest], [traffic for each, traffic in pairs.items() if each != busiest]
     is_alone = all(t.times_as_fast(slow) >= alike_times for t in others if t.busy_seconds >= slow.busy_seconds / 2)
     return busiest if is_alone and _total(others).times_as_fast(slow) >= times else None
-
-
-def _sum(links: Iterable[HostLink]) -> _Traffic:
-    return _total(_Traffic(link.acked_bytes or 0, link.busy_seconds or 0.0) for link in links)
 
 
 def _total(traffic: Iterable[_Traffic]) -> _Traffic:

@@ -63,10 +63,8 @@ class EfficiencyLow(Thresholds):
             detector=self.name,
             cause="below_baseline",
             severity="warning",
-            culprits=(),
             seconds_ago=low_seconds,
             confidence=0.8,
-            stalled=False,
             lost_ratio=1 - ratio,
             summary=f"the job has reached {ratio:.0%} of the efficiency recorded for {newest.name} at this size "
             f"(threshold {self.below_ratio:.0%}) for {low_seconds / 60:.0f} min: efficiency is "

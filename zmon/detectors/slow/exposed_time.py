@@ -53,11 +53,9 @@ def slow_network_finding(
         detector="straggler",
         cause="network_slow",
         severity="warning",
-        culprits=(),
         hosts=culprit.hosts,
         seconds_ago=sum(step.stands_for * step.seconds for step in steps),
         confidence=culprit.confidence,
-        stalled=False,
         lost_ratio=None if baseline is None else max(exposed - baseline.exposed_seconds, 0.0) / seconds,
         summary=f"{culprit.place} holds the others back: {culprit.summary} (threshold "
         f"{quicker_ratio:g} times); {ms(exposed)} of a step of {ms(seconds)} are exposed time in collectives"

@@ -76,7 +76,6 @@ def hot_gpu(snapshot: Snapshot, detector: str, cost_ratio: float) -> Finding | N
         culprits=culprits,
         seconds_ago=0.0,
         confidence=0.6,
-        stalled=False,
         summary=f"{ranks_on(culprits)}: {hot[0].summary}; it does not hold the others back by {cost_ratio:.0%} of a "
         "step yet",
         detail=hot[0].advice,

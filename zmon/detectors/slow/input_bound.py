@@ -56,10 +56,8 @@ class InputBound(Thresholds):
             detector=self.name,
             cause="input_bound",
             severity="info",
-            culprits=(),
             seconds_ago=seconds,
             confidence=0.9,
-            stalled=False,
             summary=f"the ranks wait for data for {data / seconds:.0%} of their time (threshold "
             f"{self.data_ratio:.0%}): {data / num_steps * 1000:.1f} ms of a step of {seconds / num_steps * 1000:.1f} "
             f"ms, over {num_steps} steps",

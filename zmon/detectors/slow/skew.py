@@ -116,7 +116,6 @@ def skew_finding(snapshot: Snapshot, skew: Skew, uneven_ratio: float, cost_ratio
         culprits=culprits,
         seconds_ago=sum(share.step.seconds * share.step.stands_for for share in shares),
         confidence=0.9,
-        stalled=False,
         lost_ratio=cost_seconds / seconds,
         summary=f"rank {rank} on {culprits[0].host if culprits else 'unknown'} {work.verb} {times} "
         f"(threshold {uneven_ratio:g} ×): {amount:,.0f} {work.unit} per step against {others:,.0f}; "

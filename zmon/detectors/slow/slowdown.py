@@ -95,10 +95,8 @@ class Slowdown(Thresholds):
             detector=self.name,
             cause=cause,
             severity="warning",
-            culprits=(),
             seconds_ago=slow_seconds,
             confidence=0.4 if cause == "unknown" else 0.7,
-            stalled=False,
             lost_ratio=1 - baseline.seconds / now.seconds,
             summary=f"a step takes {now.seconds / baseline.seconds:.2f} × the baseline (threshold "
             f"{self.slow_ratio:g} ×): {now.seconds * 1000:.1f} ms against {baseline.seconds * 1000:.1f} ms, for "

@@ -66,10 +66,8 @@ def stage_finding(
         detector="imbalance",
         cause="stage_imbalance",
         severity="warning",
-        culprits=(),
         seconds_ago=sum(step.seconds * step.stands_for for step in steps),
         confidence=0.8,
-        stalled=False,
         lost_ratio=stage.saved_seconds / stage.step_seconds,
         summary=f"{stage.role.stage} takes {longer:.0%} longer than the other stages (threshold "
         f"{longer_ratio:.0%}): {ms(stage.seconds)} of self time per step against {ms(stage.others_seconds)}; with "

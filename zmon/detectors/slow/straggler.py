@@ -81,14 +81,7 @@ class Straggler(Thresholds):
     starved_ratio: Multiple = 2.0
     name = "straggler"
     separate = False
-    causes = (
-        "compute_straggler",
-        "input_straggler",
-        "network_slow",
-        "thermal_throttle",
-        "host_pressure",
-        "unknown",
-    )
+    causes = ("compute_straggler", "input_straggler", "network_slow", "thermal_throttle", "host_pressure", "unknown")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -217,7 +210,6 @@ class Straggler(Thresholds):
             culprits=culprits,
             seconds_ago=seconds_ago,
             confidence=round(0.7 + 0.25 * num_lasting / len(steps), 2),
-            stalled=False,
             lost_ratio=saved / seconds,
             summary=f"{ranks_on(culprits)} {verb(culprits, 'holds', 'hold')} the others back: "
             f"{ms(worst.others_seconds + worst.seconds)} of self time per step against {ms(worst.others_seconds)}, "

@@ -54,10 +54,8 @@ def uneven_finding(snapshot: Snapshot, uneven: UnevenSteps, severity: Severity, 
         detector="imbalance",
         cause=uneven.cause,
         severity=severity,
-        culprits=(),
         seconds_ago=uneven.seconds,
         confidence=0.9 if jitter.by_chance else 0.7,
-        stalled=False,
         lost_ratio=uneven.ratio,
         summary=f"{uneven.ratio:.0%} of each step is lost to waiting for its slowest rank (threshold {cost_ratio:.0%}),"
         f" {_slowest(jitter)}: {_REASONS[uneven.cause].format(jitter.phase)}, for {uneven.seconds:.0f} s; if all ranks "

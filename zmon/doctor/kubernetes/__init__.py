@@ -2,7 +2,6 @@
 
 | file | what it does |
 |---|---|
-| `reading.py` | asks the API server for objects |
 | `objects.py` | the objects, as far as they are read |
 | `selection.py` | which objects a Prometheus of the operator selects |
 | `monitoring.py` | checks monitors, rules and scrape intervals |
@@ -13,12 +12,17 @@ What may not be read is reported as unknown, with the missing right.
 
 from __future__ import annotations
 
+import asyncio
+from typing import TypeVar
+
+import aiohttp
+
 from zmon.doctor.check import Check, unreadable
-from zmon.doctor.kubernetes import agents, monitoring
-from zmon.doctor.kubernetes.reading import ask
+from zmon.doctor.kubernetes import agents, monitoring, objects
 from zmon.errors import Forbidden, Unreachable, UsageError
-from zmon.web.kubernetes.agent_pods import PodSelection
+from zmon.web.kubernetes.agent_pods import Pod, PodSelection
 from zmon.web.kubernetes.api_server import ApiServer
+from zmon.web.kubernetes.requests import Resource, list_objects
 
 __all__ = ["checks_of"]
 
@@ -27,10 +31,41 @@ async def checks_of(server: ApiServer, selection: PodSelection | None) -> list[C
     """Ask the API server, and return the checks. `selection`: the pods of the agents, if that is known."""
     try:
         async with server.session() as session:
-            objects = await ask(session, server.url, selection)
+            answers = await ask(session, server.url, selection)
     except UsageError as error:  # the authority of the service account is broken
         return [Check("Kubernetes", False, str(error))]
-    no_answer = objects.namespaces  # which every cluster has, so any error but a missing right concerns all requests
+    no_answer = answers.namespaces  # which every cluster has, so any error but a missing right concerns all requests
     if isinstance(no_answer, Unreachable) and not isinstance(no_answer, Forbidden):
         return [unreadable("Kubernetes", no_answer)]
-    return [*agents.checks(objects), *monitoring.checks(objects)]
+    return [*agents.checks(answers), *monitoring.checks(answers)]
+
+
+T = TypeVar("T")
+
+
+async def ask(session: aiohttp.ClientSession, server: str, agents: PodSelection | None) -> objects.ClusterObjects:
+    """Send all requests at once, and return the answers. `agents`: where their pods are, if that is known."""
+
+    async def objects_of(resource: Resource, kind: type[T], selector: str = "") -> tuple[T, ...] | Unreachable:
+        try:
+            return (await list_objects(session, server, resource, kind, selector)).objects
+        except Unreachable as error:
+            return error
+
+    async def of_agents(resource: Resource, kind: type[T]) -> tuple[T, ...] | Unreachable:
+        return await objects_of(resource.of(agents.namespace), kind, agents.selector) if agents else ()
+
+    return objects.ClusterObjects(
+        agents,
+        *await asyncio.gather(
+            of_agents(objects.PODS, Pod),
+            of_agents(objects.DAEMON_SETS, objects.DaemonSet),
+            objects_of(objects.NAMESPACES, objects.Namespace),
+            objects_of(objects.PROMETHEUSES, objects.PrometheusObject),
+        ),
+        *await asyncio.gather(
+            objects_of(objects.POD_MONITORS, objects.Monitor),
+            objects_of(objects.SERVICE_MONITORS, objects.Monitor),
+            objects_of(objects.RULES, objects.PrometheusRule),
+        ),
+    )

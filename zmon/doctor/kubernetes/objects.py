@@ -13,8 +13,7 @@ import msgspec
 
 from zmon.errors import Unreachable
 from zmon.web.kubernetes.agent_pods import Pod, PodSelection
-from zmon.web.kubernetes.requests import ObjectMeta
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import ObjectMeta, Resource
 
 T = TypeVar("T")
 _OPERATOR = "monitoring.coreos.com"

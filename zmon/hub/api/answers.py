@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,43 +12,30 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
-from zmon.hub.api.evidence_rows import with_few_rows
-from zmon.hub.api.exported import exported_jobs
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, without_output
-from zmon.hub.api.rank_page import rank_page
+from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.hub.api.scaling import scaling_answer, size_query
 from zmon.hub.api.view import job_state
-from zmon.schema.api import (
-    DetectorList,
-    DetectorsRequest,
-    DetectorState,
-    FindingList,
-    FindingsRequest,
-    HubHealth,
-    HubHealthRequest,
-    JobList,
-    JobsRequest,
-    PlanRequest,
-    PlanTable,
-    RankList,
-    RanksRequest,
-    ScalingAnswer,
-    ScalingRequest,
-    endpoints,
-)
+from zmon.job.restarts import launch_began
+from zmon.job.time_account import Account
+from zmon.schema import api
+from zmon.schema.api import endpoints
 from zmon.schema.evidence import Evidence
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web.asker import Asker, route_for
+from zmon.web.live_config import reload_success
 from zmon.web.server import Refusal, route
-from zmon.web.shared_page import SharedPage
-from zmon.web.work_queue import WorkQueue
+from zmon.web.work_queue import SharedPage, WorkQueue
 
 if TYPE_CHECKING:
     from zmon.hub import Hub
 
 _LATE_SECONDS = 10.0  # the hub is unhealthy if its last pass is longer ago
+# A job has about a hundred series. A job id that changes with every start would otherwise give the page all jobs that
+# agents still know, which are those of the last 15 minutes.
+MAX_JOBS = 200
 
 
 class Answers:
@@ -68,20 +55,21 @@ class Answers:
             route(endpoints.RANKS, self.ranks),
             route(endpoints.PLAN, self.plan),
             route(endpoints.SCALING, self.scaling, turn=lambda _: self._large.turn()),
-            route_for(endpoints.FINDINGS, self.findings, turn=self._findings_turn),
+            route_for(
+                endpoints.FINDINGS,
+                self.findings,
+                turn=lambda request: self._large.turn() if request.evidence else nullcontext(),
+            ),
             route(endpoints.DETECTORS, self.detectors),
         ]
 
-    def _findings_turn(self, request: FindingsRequest) -> AbstractAsyncContextManager[None]:
-        return self._large.turn() if request.evidence else nullcontext()
-
-    async def jobs(self, request: JobsRequest) -> JobList:
+    async def jobs(self, request: api.JobsRequest) -> api.JobList:
         """Return a view of every job, and whether the hub is blind."""
         hub = self._hub
         num_answering = sum(link.reachable for link in hub.links)
-        return JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
+        return api.JobList(hub.jobs(), hub.blind, hub.last_pass_time, len(hub.links), num_answering)
 
-    async def ranks(self, request: RanksRequest) -> RankList:
+    async def ranks(self, request: api.RanksRequest) -> api.RankList:
         """Return ranks of one job as last reported, with the times of its last step."""
         findings = [finding for finding in self._hub.journal.active() if finding.job_id == request.job_id]
         try:
@@ -89,11 +77,11 @@ class Answers:
         except UsageError as error:
             raise Refusal(400, str(error)) from error
 
-    async def plan(self, request: PlanRequest) -> PlanTable:
+    async def plan(self, request: api.PlanRequest) -> api.PlanTable:
         """Return the planned and the measured amounts of every rank of one job."""
         return plan_table(self._snapshot(request.job_id))
 
-    async def scaling(self, request: ScalingRequest) -> ScalingAnswer:
+    async def scaling(self, request: api.ScalingRequest) -> api.ScalingAnswer:
         """Return how jobs of this name scale, and the predicted step at other sizes, as `zmon predict` prints it."""
         try:
             query = size_query(request)
@@ -109,7 +97,7 @@ class Answers:
             raise Refusal(404, f"no agent reports a job {job_id}")
         return snapshot
 
-    async def findings(self, request: FindingsRequest, asker: Asker) -> FindingList:
+    async def findings(self, request: api.FindingsRequest, asker: Asker) -> api.FindingList:
         """Return the findings of all jobs or of one, newest first, without what the asker may not read."""
         findings = [
             finding
@@ -120,14 +108,14 @@ class Answers:
             findings = [replace(finding, evidence=Evidence()) for finding in findings]
         elif request.evidence_ranks >= 0:
             findings = [with_few_rows(finding, request.evidence_ranks) for finding in findings]
-        return FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
+        return api.FindingList([f if may_read(asker, f) else without_output(f) for f in findings])
 
-    async def detectors(self, request: DetectorsRequest) -> DetectorList:
+    async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""
         errors = {name: error for (name, _), error in self._hub.errors.items()}
-        return DetectorList(
+        return api.DetectorList(
             [
-                DetectorState(
+                api.DetectorState(
                     detector.name,
                     {snapshot.job_id: detector.inert_reason(snapshot) for snapshot in self._hub.snapshots},
                     errors.get(detector.name),
@@ -136,12 +124,11 @@ class Answers:
             ]
         )
 
-    async def health(self, request: HubHealthRequest) -> HubHealth:
+    async def health(self, request: api.HubHealthRequest) -> api.HubHealth:
         """Return the hub's health. It is healthy while at least one agent answers and its passes succeed."""
         hub = self._hub
-        late = hub.last_pass_time is None or time.time() - hub.last_pass_time > _LATE_SECONDS
-        return HubHealth(
-            healthy=not (hub.blind or late),
+        return api.HubHealth(
+            healthy=not hub.blind and hub.seconds_since_pass <= _LATE_SECONDS,
             agents=[link.status() for link in hub.links],
             findings_unwritten=hub.journal.error,
             incidents_unwritten=hub.incidents.error,
@@ -157,21 +144,35 @@ class Answers:
 
     async def page(self) -> bytes:
         """Return the content of /metrics."""
-        hub, histograms = self._hub, {}
+        hub = self._hub
         shown, jobs = exported_jobs(hub.snapshots), hub.reported_jobs()
-        for snapshot in hub.snapshots:
-            account = hub.job_states.state_of(snapshot).account
-            if account.histogram and snapshot.job_id in shown:
-                histograms[snapshot.job_id] = (account.histogram, account.histogram_seconds)
+        accounts = {job_id: hub.job_states.accounts.on_disk(job_id) or Account(job_id) for job_id in shown}
         return metrics.hub_page(
-            [job for job in jobs if job.job_id in shown],
-            histograms,
+            [
+                replace(job, time=account.causes, gpu_seconds=account.gpu_seconds)
+                for job in jobs
+                if (account := accounts.get(job.job_id))
+            ],
+            {job_id: (a.histogram, a.histogram_seconds) for job_id, a in accounts.items() if a.histogram},
             hub.journal.published(),
             hub.pass_seconds,
             hub.last_pass_time,
             zmon.__version__,
             {status.host: status.num_left_out for link in hub.links if (status := link.status()).host},
-            hub.max_job_labels,
-            hub.reload_success,
+            hub.config.max_job_labels,
+            reload_success(hub.config.web),
             [job for job in jobs if job.job_id not in shown],
+            hub.config.shard,
         )
+
+
+def exported_jobs(snapshots: Sequence[Snapshot], max_jobs: int = MAX_JOBS) -> frozenset[str]:
+    """Return the ids of the jobs that have series: those with a living rank, then the largest, then the newest."""
+    if len(snapshots) > max_jobs:
+        snapshots = sorted(snapshots, key=_importance, reverse=True)[:max_jobs]
+    return frozenset(snapshot.job_id for snapshot in snapshots)
+
+
+def _importance(snapshot: Snapshot) -> tuple[bool, int, float, str]:
+    ranks = snapshot.reported_ranks
+    return any(rank.alive for rank in ranks), len(ranks), launch_began(snapshot), snapshot.job_id

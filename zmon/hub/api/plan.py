@@ -8,8 +8,8 @@ from statistics import median
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.api import Amounts, PlanRow, PlanTable
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 
 _OP = "all_to_all"
 _STEPS = 16  # the median of this many recent steps shows what a step takes now
@@ -24,12 +24,14 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
 
     def row(state: RankState) -> PlanRow:
         rank = state.rank
-        return PlanRow(
-            rank=rank,
-            host=state.host,
+        return row_of(
+            PlanRow,
+            state,
             tables=plan.tables[rank] if plan else (),
             num_tables=plan.num_tables[rank] if plan else None,
-            planned=_planned(plan, rank) if plan else None,
+            planned=Amounts(**{name: getattr(plan, name)[rank] for name in Amounts.__struct_fields__})
+            if plan
+            else None,
             measured=Amounts(
                 **{name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()},
                 memory_bytes=state.resident_bytes
@@ -39,16 +41,6 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
         )
 
     return PlanTable(snapshot.job_id, [row(state) for state in snapshot.reported_ranks], plan.totals if plan else None)
-
-
-def _planned(plan: Plan, rank: int) -> Amounts:
-    return Amounts(
-        lookups=plan.lookups[rank],
-        sent_bytes=plan.sent_bytes[rank],
-        received_bytes=plan.received_bytes[rank],
-        seconds=plan.seconds[rank],
-        memory_bytes=plan.memory_bytes[rank],
-    )
 
 
 def _median(values: Iterable[float | None]) -> float | None:

@@ -1,4 +1,4 @@
-"""The rows of a job's ranks: all of them, or one page of those that stand out, with a summary of all ranks.
+"""The rows of ranks: of a job, all or one page of those that stand out, and in the evidence of a finding.
 
 A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads them all.
 """
@@ -6,18 +6,21 @@ A job may have 16,384 ranks. Their rows have several megabytes, and nobody reads
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from zmon.detectors.new_finding import rank_row
 from zmon.errors import UsageError
 from zmon.schema.api import RankList, RankRow, RanksRequest, RankSummary
 from zmon.schema.finding import Finding
+from zmon.schema.gathered import FlightRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import severity_order
-from zmon.schema.rank import RankState
+from zmon.schema.rank import RankState, RankStatus
 
 MAX_MISSING = 64  # numbers of ranks in the list of those that no agent has reported
 WAITING_SECONDS = 1.0  # shorter waits in a collective are part of every step
@@ -27,10 +30,7 @@ Key = Callable[[RankState], float | None]
 
 
 def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksRequest) -> RankList:
-    """Return the rows that are requested, and a summary of all ranks.
-
-    `findings` are the open findings of the job. Raises UsageError if the order is unknown.
-    """
+    """Return the requested rows, and a summary of all ranks. Raises UsageError if the order is unknown."""
     watched = {state.rank for state in snapshot.ranks}
     urgency = _urgency(snapshot.reported_ranks, watched, findings)
     states = [
@@ -51,10 +51,7 @@ def rank_rows(snapshot: Snapshot) -> list[RankRow]:
 
 
 def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[int]) -> list[RankRow]:
-    """Return a row for each of these ranks.
-
-    The times of the last step are None while no step is known of all ranks.
-    """
+    """Return a row for each of these ranks; without a step of all ranks its times are None."""
     last = snapshot.steps[-1] if snapshot.steps else None
     return [
         RankRow(
@@ -152,3 +149,28 @@ def _state_word(state: RankState, watched: Collection[int]) -> str:
     if state.in_flight and state.in_flight.seconds >= WAITING_SECONDS:
         return "waiting"
     return state.activity
+
+
+def with_few_rows(finding: Finding, limit: int) -> Finding:
+    """Return a finding whose evidence has at most `limit` rows of ranks, the culprits first, and how many it lacks."""
+    rows = finding.evidence.ranks
+    if rows is UNSET or len(rows) <= limit:
+        return finding
+    culprits = set(finding.ranks)
+    first = sorted(rows, key=lambda row: row.rank not in culprits)[:limit]
+    evidence = msgspec.structs.replace(
+        finding.evidence,
+        ranks=tuple(first),
+        num_ranks_left_out=len(rows) - len(first) + (finding.evidence.num_ranks_left_out or 0),
+        in_flight=_few_in_flight(finding, first),
+    )
+    return replace(finding, evidence=evidence)
+
+
+def _few_in_flight(finding: Finding, rows: Sequence[RankStatus]) -> Mapping[str, FlightRow] | UnsetType:
+    """Return the collectives in flight of these ranks."""
+    in_flight = finding.evidence.in_flight
+    if in_flight is UNSET:
+        return UNSET
+    names = {str(row.rank) for row in rows}
+    return {rank: row for rank, row in in_flight.items() if rank in names}

@@ -19,6 +19,7 @@ from zmon.scaling.what_if import CHANGES, parse_what_if
 from zmon.schema.api import CurvePoint, EfficiencyAnswer, ScalingAnswer, ScalingRequest, SizeNow, SizeRow
 from zmon.schema.curve import Point, ScalingCurve
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.row import row_of
 from zmon.schema.unknown import Unknown
 
 _MAX_SIZES = 64  # sizes in one answer, to limit the work of the hub
@@ -117,16 +118,7 @@ def _current_size(snapshot: Snapshot, state: str) -> SizeNow | None:
 
 def curve_point(point: Point) -> CurvePoint:
     """Return a recorded point as it appears in the answer."""
-    return CurvePoint(
-        ranks=point.ranks,
-        samples=point.samples,
-        seconds=point.seconds,
-        half_width_seconds=point.half_width_seconds,
-        by=point.by,
-        recorded=point.recorded,
-        samples_per_second=point.samples / point.seconds,
-        causes=point.causes,
-    )
+    return row_of(CurvePoint, point, samples_per_second=point.samples / point.seconds)
 
 
 def _parse_samples(name: str, text: str | None) -> int | None:

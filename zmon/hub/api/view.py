@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from zmon.hub.job_state import JobStates
 from zmon.schema.curve import Efficiency
-from zmon.schema.expected import ExpectedStep
 from zmon.schema.finding import Finding
-from zmon.schema.job import EXITED, JobView
+from zmon.schema.job import EXITED, ExpectedStep, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAMPLES_SOURCES, in_order
 from zmon.schema.unknown import Unknown

@@ -14,7 +14,7 @@ from contextlib import aclosing
 import aiohttp
 
 from zmon.errors import UsageError, ZmonError
-from zmon.format import counted
+from zmon.format import counted, duration
 from zmon.hub.discovery.dns import DnsTargets, SrvTargets
 from zmon.hub.discovery.file_sd import FileTargets
 from zmon.hub.discovery.kubernetes import KubernetesTargets
@@ -26,6 +26,8 @@ from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 log = logging.getLogger("zmon.hub")
 
 _LEFT_OUT = "all sources"
+HOLD_SECONDS = 300.0  # a list that is being written, or a DNS server that starts, is whole again by then
+_LEAST_SHARE = 0.5  # a list with fewer of its agents than this, all at once, is held
 _SCHEMES = ("http://", "https://")
 _HELP = (
     "Write http://NODE:9780 or file:PATH or dns:NAME:PORT or srv:NAME or prometheus:URL or "
@@ -34,11 +36,15 @@ _HELP = (
 
 
 class Discovery:
-    """All sources of targets, each with its last answer. A source that fails keeps the targets that it had."""
+    """All sources of targets, each with its last answer.
+
+    A source that fails keeps the targets that it had, and so does one that loses most of them at once, for a while.
+    """
 
     def __init__(self, sources: Sequence[TargetSource]) -> None:
         self._sources = sources
         self._targets: dict[str, tuple[str, ...]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # by source whose list is held, when it is taken
         self.errors: dict[str, str] = {}  # by source, why its last answer is not used
 
     @property
@@ -57,32 +63,62 @@ class Discovery:
 
     def note_left_out(self, number: int) -> None:
         """Record how many agents are not asked, because the hub has no open files for them."""
-        if number <= 0:
-            self.errors.pop(_LEFT_OUT, None)
-            return
-        line = f"not asked: {counted(number, 'agent')}, because a hub reserves open files for no more. Use another hub"
-        if self.errors.get(_LEFT_OUT) != line:
-            log.error("%s", line)
-        self.errors[_LEFT_OUT] = line
+        reason = "because a hub reserves open files for no more. Use another hub"
+        self._note(_LEFT_OUT, f"not asked: {counted(number, 'agent')}, {reason}" if number > 0 else "")
 
     async def _follow(
         self, source: TargetSource, session: aiohttp.ClientSession, publish: Callable[[tuple[str, ...]], None]
     ) -> None:
         async with aclosing(source.follow(session)) as answers:
             async for answer in answers:
-                self._record(source.name, answer)
+                self._record(source.name, answer, publish)
                 publish(self.targets)
 
-    def _record(self, source: str, answer: Answer) -> None:
+    def _record(self, source: str, answer: Answer, publish: Callable[[tuple[str, ...]], None]) -> None:
         if isinstance(answer, ZmonError):
-            if self.errors.get(source) != str(answer):
-                log.error("%s: %s", source, answer)
-            self.errors[source] = str(answer)
+            self._hold_no_longer(source)
+            self._note(source, str(answer))
             return
-        self.errors.pop(source, None)
-        if answer != self._targets.get(source):
+        known = self._targets.get(source, ())
+        if len(answer) < _LEAST_SHARE * len(known):
+            self._hold(source, answer, publish)
+            return
+        self._hold_no_longer(source)
+        self._note(source, "" if answer else "it names no agent")
+        if answer != known:
             log.info("%s has %s", source, counted(len(answer), "agent"))
         self._targets[source] = answer
+
+    def _hold(self, source: str, answer: tuple[str, ...], publish: Callable[[tuple[str, ...]], None]) -> None:
+        """Keep the agents that a list has lost, until it has been short for five minutes."""
+        known = self._targets[source]
+        if (timer := self._timers.pop(source, None)) is None:
+            line = f"it names {counted(len(answer), 'agent')} instead of {len(known)}: the others are asked for"
+            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case that the list is not whole")
+            due = asyncio.get_running_loop().time() + HOLD_SECONDS
+        else:
+            due = timer.when()
+            timer.cancel()
+
+        def take() -> None:
+            self._targets[source] = ()
+            self._record(source, answer, publish)
+            publish(self.targets)
+
+        self._timers[source] = asyncio.get_running_loop().call_at(due, take)
+
+    def _hold_no_longer(self, source: str) -> None:
+        if timer := self._timers.pop(source, None):
+            timer.cancel()
+
+    def _note(self, source: str, error: str) -> None:
+        """Record why the last answer of a source is not used; empty if it is."""
+        if not error:
+            self.errors.pop(source, None)
+            return
+        if self.errors.get(source) != error:
+            log.error("%s: %s", source, error)
+        self.errors[source] = error
 
 
 def agents(

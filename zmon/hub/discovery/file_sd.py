@@ -13,7 +13,6 @@ import yaml
 from zmon.errors import ZmonError
 from zmon.hub.discovery.target import PolledSource, in_order, is_url, url
 
-_INTERVAL_SECONDS = 5.0
 _MAX_BYTES = 16 << 20
 
 
@@ -27,7 +26,7 @@ class TargetGroup(msgspec.Struct, frozen=True):
 class FileTargets(PolledSource):
     """The targets in one file, or in all files that a pattern such as `/etc/zmon/agents-*.json` matches."""
 
-    interval_seconds = _INTERVAL_SECONDS
+    interval_seconds = 5.0
 
     def __init__(self, pattern: str, scheme: str) -> None:
         """`scheme`: of targets whose group does not say it."""

@@ -13,8 +13,7 @@ from zmon.errors import Gone, ZmonError
 from zmon.hub.discovery.target import Answer, in_order
 from zmon.web.kubernetes.agent_pods import Pod, PodSelection, agent_url
 from zmon.web.kubernetes.api_server import ApiServer
-from zmon.web.kubernetes.requests import ObjectChange, list_objects, watching
-from zmon.web.kubernetes.resource import Resource
+from zmon.web.kubernetes.requests import ObjectChange, Resource, list_objects, watching
 
 _RETRY_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)  # time to the next attempt, by the number of failures before
 _SHORTEST_WATCH_SECONDS = 1.0  # an API server that closes each watch at once must not keep the hub busy

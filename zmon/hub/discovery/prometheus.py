@@ -1,4 +1,4 @@
-"""Targets that a Prometheus scrapes: those of its job `zmon-agent`."""
+"""Targets that a Prometheus scrapes: those of jobs whose name ends in `zmon-agent`, as for the alert rules."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
+from zmon.errors import ZmonError
+from zmon.format import listed
 from zmon.hub.discovery.target import PolledSource, in_order
 from zmon.web import client
 
 _JOB = "zmon-agent"
-_INTERVAL_SECONDS = 15.0
 _TIMEOUT_SECONDS = 5.0
+_MAX_JOBS = 8  # in a message
 
 
 class _Target(msgspec.Struct, frozen=True, rename="camel"):
@@ -31,18 +33,26 @@ class _Answer(msgspec.Struct, frozen=True):
 class PrometheusTargets(PolledSource):
     """The agents that a Prometheus scrapes, whether they answer it or not."""
 
-    interval_seconds = _INTERVAL_SECONDS
+    interval_seconds = 15.0
 
     def __init__(self, base: str) -> None:
         self.name, self._base = f"prometheus:{base}", base
 
     async def find(self, session: aiohttp.ClientSession) -> tuple[str, ...]:
-        """Return the base URL of each target. Raises Unreachable."""
+        """Return the base URL of each target. Raises Unreachable, or ZmonError if Prometheus scrapes no agent."""
         url = f"{self._base}/api/v1/targets"
         answer = await client.get(session, url, _Answer, _TIMEOUT_SECONDS, state="active")
-        parts = [urlsplit(target.scrape_url) for target in answer.data.active_targets if _is_agent(target)]
+        targets = answer.data.active_targets
+        parts = [urlsplit(target.scrape_url) for target in targets if _is_agent(target)]
+        if not parts:
+            jobs = sorted({target.labels.get("job", "") for target in targets})
+            raise ZmonError(
+                f"{self._base} scrapes no agent",
+                f"it has {listed(jobs, _MAX_JOBS)}" if jobs else "it has no target",
+                f"Let the name of a scrape job end in {_JOB}",
+            )
         return in_order([f"{part.scheme}://{part.netloc}" for part in parts])
 
 
 def _is_agent(target: _Target) -> bool:
-    return target.labels.get("job") == _JOB
+    return target.labels.get("job", "").endswith(_JOB)

@@ -18,9 +18,7 @@ Answer = tuple[str, ...] | ZmonError  # the URLs of all agents as of now in a st
 class TargetSource(Protocol):
     """A place that names agents."""
 
-    @property
-    def name(self) -> str:
-        """The name in messages: the source as `--agents` has it."""
+    name: str  # in messages: the source as `--agents` has it
 
     def follow(self, session: aiohttp.ClientSession) -> AsyncGenerator[Answer, None]:
         """Yield an answer whenever there is one, for ever. `session`: that of the hub, with its credentials."""

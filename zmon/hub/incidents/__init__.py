@@ -2,7 +2,7 @@
 
 `zmon/schema/incident.py` defines a capsule. `collector` and `agent_data` gather the data. `capsule_builder`,
 `hardware`, `moments` and `steps` build a capsule (pure), and `capsule_store` stores it. `report` and `plots` make its
-page, with texts from `words`. `offenders` counts incidents by host.
+page, with texts from `words`.
 """
 
 from zmon.hub.incidents.capsule_builder import capsule

@@ -16,6 +16,7 @@ import aiohttp
 
 import zmon
 from zmon.errors import Unreachable
+from zmon.format import listed
 from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.config import HubConfig
 from zmon.hub.incidents import moments, steps
@@ -43,11 +44,7 @@ class Collected:
 
 
 async def collect(
-    session: aiohttp.ClientSession,
-    config: HubConfig,
-    links: Sequence[AgentLink],
-    snapshot: Snapshot,
-    finding: Finding,
+    session: aiohttp.ClientSession, config: HubConfig, links: Sequence[AgentLink], snapshot: Snapshot, finding: Finding
 ) -> Collected:
     """Collect the data of the most important ranks, and list what did not arrive within `evidence_seconds`."""
     chosen_ranks = steps.choose_ranks(snapshot, finding)
@@ -130,18 +127,14 @@ def _lines_of_missing_steps(
             f"the steps of {num_others} ranks: only those of culprits, of ranks near them and of a sample are stored"
         )
     if silent:
-        lines.append(f"the steps of the ranks on {_joined_names(sorted(silent))}: the agent there did not answer")
+        lines.append(f"the steps of the ranks on {listed(sorted(silent), _MAX_NAMED)}: the agent there did not answer")
     present = {run.state.rank for run in runs}
     without = [r.rank for r in chosen_ranks if r.rank not in present and r.host not in silent]
     if without:
-        lines.append(f"the steps of rank {_joined_names(map(str, sorted(without)))}: the agent has none of that time")
+        lines.append(
+            f"the steps of rank {listed([*map(str, sorted(without))], _MAX_NAMED)}: the agent has none of that time"
+        )
     return lines
-
-
-def _joined_names(names: Iterable[str]) -> str:
-    all_names = [*names]
-    others = f" and {len(all_names) - _MAX_NAMED} more" if len(all_names) > _MAX_NAMED else ""
-    return ", ".join(all_names[:_MAX_NAMED]) + others
 
 
 def _versions(links: Sequence[AgentLink], hosts: Sequence[str]) -> dict[str, str]:

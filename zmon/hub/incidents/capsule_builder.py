@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zmon.format import listed
 from zmon.hub.incidents.hardware import host_row
 from zmon.hub.incidents.steps import LastSteps
 from zmon.schema.finding import Finding
@@ -11,6 +12,7 @@ from zmon.schema.incident import Capsule, HostRow, IncidentRank
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.measures import NS
 from zmon.schema.rank import RankState
+from zmon.schema.row import row_of
 from zmon.schema.steps import DURATION, Steps
 from zmon.stats import quantile
 
@@ -58,34 +60,22 @@ def _hosts(snapshot: Snapshot, finding: Finding) -> tuple[tuple[HostRow, ...], t
     unknown = sorted({r.host for r in snapshot.reported_ranks} - {window.host for window in windows})
     lines = [f"the hardware of {len(windows) - MAX_HOSTS} more hosts"] if len(windows) > MAX_HOSTS else []
     if unknown:
-        names = ", ".join(unknown[:4]) + (f" and {len(unknown) - 4} more" if len(unknown) > 4 else "")
-        lines.append(f"the hardware of {names}: no agent answered for it at that time")
+        lines.append(f"the hardware of {listed(unknown, 4)}: no agent answered for it at that time")
     return rows, tuple(lines)
 
 
 def _rank_row(state: RankState, finding: Finding, watched: bool, run: LastSteps | None) -> IncidentRank:
     steps = run.steps if run else Steps()
     words, in_flight = state.last_words, state.in_flight
-    return IncidentRank(
-        rank=state.rank,
-        host=state.host,
-        local_rank=state.local_rank,
-        pid=state.pid,
-        device=state.device,
+    return row_of(
+        IncidentRank,
+        state,
         culprit=state.rank in finding.ranks,
         watched=watched,
-        alive=state.alive,
-        process_state=state.process_state,
-        exit_status=state.exit_status,
-        activity=state.activity,
-        phase=state.phase,
-        step=state.step,
         op=in_flight.op if in_flight else None,
         group=in_flight.group if in_flight else None,
         sequence=in_flight.sequence if in_flight else None,
         wait_seconds=in_flight.seconds if in_flight else None,
-        state_seconds=state.state_seconds,
-        overdue_seconds=state.overdue_seconds,
         last_words=f"{words.type}: {words.message[:400]}" if words else None,
         num_steps=steps.num_rows,
         step_seconds=_median_seconds(steps.column(DURATION)),

@@ -9,7 +9,6 @@ new files are written. A reader never sees half a file, and a full disk leaves t
 from __future__ import annotations
 
 import math
-import os
 import re
 import shutil
 import tempfile
@@ -24,7 +23,7 @@ from zmon.errors import UsageError
 from zmon.hub.incidents import steps
 from zmon.hub.incidents.report import report
 from zmon.schema.incident import Capsule, IncidentSummary
-from zmon.steplog.files import SteadyClock, child_path, write_all
+from zmon.steplog.files import SteadyClock, child_path, replace_file
 
 FOLDER = "incidents"  # name of the folder in the data directory
 FINDING, CAPSULE, STEPS, REPORT = "finding.json", "capsule.json", "steps.jsonl", "report.html"
@@ -54,7 +53,8 @@ class CapsuleStore:
         directory = self.directory(capsule.finding.id)
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)  # jobs' messages are private to the user
         if rows is None:
-            rows = _bytes(directory / STEPS)
+            present = directory / STEPS
+            rows = present.read_bytes() if present.is_file() else b""
         files = {
             STEPS: rows,
             CAPSULE: msgspec.json.encode(capsule),  # before the page: it says who may read the page
@@ -64,7 +64,7 @@ class CapsuleStore:
         new = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=self.root))
         try:
             for name, data in files.items():
-                _write(new / name, data)
+                replace_file(new / name, [data])
             if directory.is_dir():
                 for name in files:
                     (new / name).replace(directory / name)
@@ -120,22 +120,6 @@ class CapsuleStore:
             return [path for path in self.root.iterdir() if _ID.fullmatch(path.name) and path.is_dir()]
         except OSError:
             return []
-
-
-def _write(path: Path, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        write_all(fd, data)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
 
 
 def _modified(directory: Path) -> float:

@@ -77,6 +77,13 @@ class Incidents:
                 log.exception("incident capsules cannot be updated")
             self.error = str(error)
 
+    def move_times(self, seconds: float) -> None:
+        """Move what waits for a time, because the clock was set by these seconds."""
+        for incident in self._open.values():
+            incident.due += seconds
+        if self._pruned_at is not None:
+            self._pruned_at += seconds
+
     async def close(self) -> None:
         """Stop; after this nothing writes to the folder any more."""
         for incident in self._open.values():
@@ -170,12 +177,13 @@ class Incidents:
         self, session: aiohttp.ClientSession, incident: _Incident, snapshot: Snapshot
     ) -> tuple[Capsule, bytes]:
         incident.snapshot = None
-        begin = time.time()
+        begin = time.monotonic()
         collected, _ = await asyncio.gather(
             collect(session, self._config, self._links, snapshot, incident.finding),
             self._stall_evidence.wait(incident.finding.id),
         )
         finding, now = self._journal.find(incident.finding.id) or incident.finding, time.time()
+        seconds = time.monotonic() - begin
         incident.moments = moments.extended(
             incident.moments, [*collected.moments, moments.evidence_gathered(now, finding)]
         )
@@ -189,7 +197,6 @@ class Incidents:
                 left_out.append(
                     f"the steps of {num_cut} more ranks: steps.jsonl holds {steps.MAX_BYTES >> 20} MiB at most"
                 )
-            seconds = now - begin
             capsule = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
             return capsule, rows
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from zmon.schema.host import GpuSample, HostWindow, NicSample, rise, risen
 from zmon.schema.incident import GpuRow, HostRow, NicRow
+from zmon.schema.row import row_of
 
 
 def host_row(window: HostWindow) -> HostRow:
@@ -30,14 +31,13 @@ def host_row(window: HostWindow) -> HostRow:
 
 
 def _nic(before: NicSample | None, now: NicSample, seconds: float) -> NicRow:
-    return NicRow(
-        device=now.device,
-        up=now.up,
+    return row_of(
+        NicRow,
+        now,
         received_bytes_per_second=_rate(before.received_bytes if before else None, now.received_bytes, seconds),
         transmitted_bytes_per_second=_rate(
             before.transmitted_bytes if before else None, now.transmitted_bytes, seconds
         ),
-        speed_bytes_per_second=now.speed_bytes_per_second,
         errors=risen(before.errors if before else {}, now.errors),
     )
 
@@ -45,16 +45,11 @@ def _nic(before: NicSample | None, now: NicSample, seconds: float) -> NicRow:
 def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
     xids = risen(before.xid_errors if before else now.xid_errors, now.xid_errors, absent=0)
     ecc = risen(before.ecc_errors if before else {}, now.ecc_errors)
-    return GpuRow(
-        gpu=now.gpu,
-        uuid=now.uuid,
-        lost=now.lost,
-        utilization_ratio=now.utilization_ratio,
-        temperature_celsius=now.temperature_celsius,
-        power_watts=now.power_watts,
+    return row_of(
+        GpuRow,
+        now,
         sm_clock_hertz=now.clocks_hertz.get("sm"),
         throttled=tuple(reason for reason, on in now.throttled.items() if on),
-        memory_used_bytes=now.memory_used_bytes,
         errors={**ecc, **{f"xid_{xid}": count for xid, count in xids.items()}},
     )
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from zmon.format import listed
 from zmon.job.facts import facts_of
 from zmon.schema.finding import Finding
 from zmon.schema.host import KernelEvent
@@ -127,15 +128,12 @@ def culprit_names(finding: Finding | IncidentSummary) -> str:
     """Return the culprits in a few words: ranks and their hosts, else hosts, else “no culprit”."""
     if finding.ranks:
         pairs = [f"rank {rank} on {host}" for rank, host in zip(finding.ranks, finding.hosts, strict=False)]
-        return ", ".join(pairs[:3]) + (f" and {len(pairs) - 3} more" if len(pairs) > 3 else "")
+        return listed(pairs, 3)
     return ", ".join(sorted(set(finding.hosts))[:4]) or "no culprit"
 
 
 def in_order(moments: Iterable[TimelineEvent]) -> tuple[TimelineEvent, ...]:
-    """Return the moments by time, without duplicates.
-
-    Times of one event differ a little if the offset of its clock was measured twice.
-    """
+    """Return the moments by time, each event once; its times differ a little if an offset was measured twice."""
     last: dict[tuple[str, str], float] = {}
     timeline = []
     for moment in sorted(moments, key=lambda moment: moment.time):

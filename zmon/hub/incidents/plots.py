@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from zmon.schema.incident import PlottedStep, TimelineEvent
 from zmon.stats import quantile
@@ -126,12 +127,11 @@ def _level(value: float | None, median: float) -> float | None:
 def _runs(levels: Sequence[float | None]) -> Iterator[tuple[int, int, float]]:
     """Yield begin, length and strength of each run of equal levels."""
     begin = 0
-    for end in range(1, len(levels) + 1):
-        if end == len(levels) or levels[end] != levels[begin]:
-            strength = levels[begin]
-            if strength is not None:
-                yield begin, end - begin, strength
-            begin = end
+    for strength, run in groupby(levels):
+        length = sum(1 for _ in run)
+        if strength is not None:
+            yield begin, length, strength
+        begin += length
 
 
 def _symmetric_log(seconds: float) -> float:

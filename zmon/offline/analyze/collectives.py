@@ -16,7 +16,7 @@ from zmon.detectors.new_finding import new_finding
 from zmon.detectors.wording import ranks_text, verb
 from zmon.job.flight import op_of, pending_collective
 from zmon.offline.analyze.formats.flight_recorder import RankDump, StoredEntry
-from zmon.offline.analyze.rank_states import rank_state
+from zmon.offline.analyze.rows import rank_state
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.flight import FlightRecord, PendingCollective
@@ -71,7 +71,8 @@ def analyze_dumps(dumps: Mapping[int, RankDump], job_id: str, notes: Sequence[st
         lines.append(f"the record of {ranks_text(empty)} is empty: TORCH_FR_BUFFER_SIZE=0, or no collective yet")
     if absent := [rank for rank in missing if rank not in empty]:
         lines.append(f"no record of {ranks_text(absent)}: add the files, unless the ranks died before they wrote them")
-    pending = [Pending(rank, *each) for rank, dump in sorted(recorded.items()) for each in _pending(dump)]
+    in_flight = [(rank, entry) for rank, dump in sorted(recorded.items()) for entry in dump.entries if not entry.done]
+    pending = [Pending(rank, pending_collective(entry, None), entry.where) for rank, entry in in_flight]
     finding = _mismatch(snapshot, recorded, states) if states else None
     if finding is None and states:
         finding = _awaited(snapshot, recorded, pending)
@@ -106,10 +107,6 @@ def _record(dump: RankDump, members: Mapping[str, frozenset[int]]) -> FlightReco
     return replace(record, last={**never, **record.last})
 
 
-def _pending(dump: RankDump) -> list[tuple[PendingCollective, str]]:
-    return [(pending_collective(entry, None), entry.where) for entry in dump.entries if not entry.done]
-
-
 def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping[int, RankState]) -> Finding | None:
     """Return a finding about the first collective for which ranks brought different operations or sizes."""
     entries = {rank: _by_position(dump.entries) for rank, dump in dumps.items()}
@@ -136,7 +133,6 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
         culprits=conflict.minority if has_culprits else (),
         seconds_ago=0.0,
         confidence=0.9 if has_culprits else 0.3,
-        stalled=False,
         summary=f"ranks disagree about collective {conflict.sequence} of group {conflict.group}: "
         f"{conflict.differences} ({culprits}); {shapes}",
         detail="The ranks have taken different paths through the code, or split the work differently. Look at "
@@ -200,7 +196,6 @@ def _awaited(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequenc
         culprits=culprits,
         seconds_ago=0.0,
         confidence=0.8 if len(culprits) == 1 else 0.6,
-        stalled=False,
         summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
         f"{ranks_text(sorted(ranks))}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
         f"{f', from {first.where}' if first.where else ''}{last_text}",

@@ -18,10 +18,7 @@ Row = Mapping[str, Any]
 
 
 def rows(path: Path) -> tuple[int, Iterator[Row | None]]:
-    """Return the approximate number of rows, and the rows; None stands for a line that is not a row.
-
-    Raises UsageError.
-    """
+    """Return about how many rows there are, and the rows; None: a line that is no row. Raises UsageError."""
     if path.suffix == ".parquet":
         return _parquet(path)
     if path.suffix not in (".jsonl", ".json", ".ndjson"):

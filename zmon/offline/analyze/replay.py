@@ -17,8 +17,7 @@ from zmon.detectors.suppression import suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
-from zmon.offline.analyze.rank_states import rank_state
-from zmon.offline.analyze.rows import StepTable
+from zmon.offline.analyze.rows import StepTable, rank_state
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
 from zmon.schema.host import HostSample

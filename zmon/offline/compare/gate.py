@@ -42,10 +42,7 @@ class Gate:
         return f"{self.name}{'<>'[self.above]}{100 * self.threshold:+g}%"
 
     def judge(self, changes: Sequence[Change]) -> tuple[bool | None, str]:
-        """Return whether the gate passes (None: unknown), and a line that says why.
-
-        Raises UsageError if neither run has the quantity.
-        """
+        """Return whether the gate passes (None: unknown), and why. Raises UsageError if neither run has it."""
         by_name = {change.name: change for change in reversed(changes)}  # a gauge may have the name of a phase
         if self.name not in by_name:
             known = ", ".join(by_name)

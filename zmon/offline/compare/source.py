@@ -26,10 +26,7 @@ _MAX_LISTED = 8  # jobs in an error line
 
 
 def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
-    """Return the steps of a source; `job` selects a job if the source has several.
-
-    Raises UsageError if there are no such steps.
-    """
+    """Return the steps of a source, of `job` if it has several. Raises UsageError if there are none."""
     match = _RANGE.fullmatch(source)
     log = _read(match[1] if match else source, data_dir, job)
     if match:

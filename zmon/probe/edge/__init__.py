@@ -25,7 +25,6 @@ class Edge(NamedTuple):
     name: str
     timeline: type[RankTimeline]
     ledger: type[Ledger]
-    interface: type[JobInterface]
 
     def make_timeline(
         self,
@@ -46,7 +45,7 @@ def choose(env: Mapping[str, str]) -> Edge:
 
 def _load() -> Edge | None:
     try:
-        from zmon.probe.edge.classes import CJobInterface, CLedger, CTimeline
+        from zmon.probe.edge.classes import CLedger, CTimeline
     except ImportError:  # the package was installed where there is no compiler, or for another Python
         return None
     except Exception as error:  # built from another version of the sources
@@ -54,9 +53,9 @@ def _load() -> Edge | None:
             f"cannot use the C edge of the probe, so this rank runs the Python edge: {error!r}. Install zmon again"
         )
         return None
-    return Edge("c", CTimeline, CLedger, CJobInterface)
+    return Edge("c", CTimeline, CLedger)
 
 
-PYTHON = Edge("python", RankTimeline, Ledger, JobInterface)
+PYTHON = Edge("python", RankTimeline, Ledger)
 C = _load()
 CHOSEN = choose(os.environ)

@@ -24,8 +24,8 @@
     X(number) X(kind) X(step_number) X(time) X(steps) X(step_ns) X(last_step) X(overhead) \
     X(step_amounts) X(amounts) X(num_amounts) X(num_declared) X(reported) X(values) X(num_values) \
     X(times) X(num_times) X(counts) X(exposed) X(inflight) X(sent) X(received) \
-    X(samples) X(flops) X(nic_sent) X(nic_received) X(unknown) X(max_amount) \
-    X(is_step) X(memory_interval_ns) X(nic_interval_ns) \
+    X(samples) X(flops) X(unknown) X(max_amount) \
+    X(is_step) X(memory_interval_ns) X(interface_interval_ns) \
     X(other) X(forward) X(backward) X(optimizer) X(num_phases) X(num_ops) X(train) X(send) X(recv)
 
 #define DECLARE(name) int64_t name;
@@ -64,6 +64,13 @@ static void assign(PyObject **slot, PyObject *value)
 typedef struct { PyObject *type, *value, *trace; } Error;
 static inline Error put_aside(void) { Error error; PyErr_Fetch(&error.type, &error.value, &error.trace); return error; }
 static inline void restore(Error error) { PyErr_Restore(error.type, error.value, error.trace); }
+static inline void drop(Error error) { Py_XDECREF(error.type); Py_XDECREF(error.value); Py_XDECREF(error.trace); }
+static Error put_aside_object(void) /* the same, with an exception object as its value */
+{
+    Error error = put_aside();
+    PyErr_NormalizeException(&error.type, &error.value, &error.trace);
+    return error;
+}
 
 /* ---- clocks ---------------------------------------------------------------------------------------------- */
 
@@ -80,8 +87,8 @@ static int64_t host_time(clockid_t id)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static int64_t monotonic(Clock *clock) { (void)clock; return host_time(CLOCK_MONOTONIC); }
-static int64_t unix_time(Clock *clock) { (void)clock; return host_time(CLOCK_REALTIME); }
+static int64_t monotonic(Clock *clock) { return host_time(CLOCK_MONOTONIC); }
+static int64_t unix_time(Clock *clock) { return host_time(CLOCK_REALTIME); }
 
 /* Read a clock in Python; one that raises has stopped. */
 static int64_t replayed(Clock *clock)

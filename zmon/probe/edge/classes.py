@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from zmon.box import layout
 from zmon.box.versions import CURRENT
-from zmon.probe import interface, ledger
+from zmon.probe import ledger
 from zmon.probe.edge import native
-from zmon.probe.interface import JobInterface
 from zmon.probe.ledger import Ledger
 from zmon.probe.rank import OP_NUMBER, OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.probe.samples import SampleCounter
@@ -18,10 +17,6 @@ from zmon.schema.names import OPS, PHASES, SAMPLES_SOURCES
 
 class CSampleCounter(native.SampleCounter, SampleCounter):
     """The samples of the current step."""
-
-
-class CJobInterface(native.JobInterface, JobInterface):
-    """The byte counters of one interface."""
 
 
 class CLedger(native.Ledger, Ledger):
@@ -34,19 +29,13 @@ class CTimeline(native.Timeline, RankTimeline):
     """The timeline of one rank."""
 
 
-# Numbers of the layout by their names in C, in lower case; see box.h.
-_OF_LAYOUT = (
-    "NONE", "MAX_GROUPS", "STATE_KEY", "STATE_PRIME", "LABEL_SHIFT", "LABEL_GROUP_SHIFT", "LABEL_SEQUENCE_SHIFT",
-    "SEQUENCE", "SEQUENCES", "ENTERED", "BEFORE", "MAX_BYTES", "PHASE_SHIFT", "OP_SHIFT", "GROUP_SHIFT",
-    "RING_CAPACITY", "NUMBER", "KIND", "STEP_NUMBER", "TIME", "REPORTED", "VALUES", "STEPS", "STEP_NS", "LAST_STEP",
-    "OVERHEAD", "NUM_AMOUNTS", "NUM_DECLARED", "NUM_TIMES", "EXPOSED", "INFLIGHT", "SENT", "RECEIVED", "SAMPLES",
-    "FLOPS", "NIC_SENT", "NIC_RECEIVED", "MAX_AMOUNT", "UNKNOWN",
-)  # fmt: skip
-_PARTS = ("STEP_AMOUNTS", "AMOUNTS", "TIMES", "COUNTS")
-
 native.install(
-    {name.lower(): getattr(layout, name) for name in _OF_LAYOUT}
-    | {name.lower(): getattr(layout, name).start for name in _PARTS}
+    # All numbers of the layout by their names in lower case, of a slice its start; box.h lists those that C needs.
+    {
+        name.lower(): value.start if isinstance(value, slice) else value
+        for name, value in vars(layout).items()
+        if isinstance(value, int | slice)
+    }
     | {
         "place_offset": CURRENT.place.offset,
         "place_slot": CURRENT.place.slot_size,
@@ -57,7 +46,7 @@ native.install(
         "num_values": layout.MAX_REPORT_KEYS,
         "is_step": layout.STEP,
         "memory_interval_ns": ledger.MEMORY_INTERVAL_NS,
-        "nic_interval_ns": interface.INTERVAL_NS,
+        "interface_interval_ns": ledger.INTERFACE_INTERVAL_NS,
         "num_phases": len(PHASES),
         "num_ops": len(OPS),
         "other": OTHER,

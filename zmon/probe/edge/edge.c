@@ -6,7 +6,7 @@
  *
  *     box.h        the layout of the black box, clocks, checksum, live words and cells
  *     objects.h    how a C type and the Python class behind it share their state
- *     samples.h · interface.h · ledger.h     what a step adds up, and its boundary
+ *     samples.h · ledger.h     what a step adds up, and its boundary
  *     timeline.h · ops.h · rank.h            phases, collectives, steps
  *     front.h      a callable in C before a wrapper in Python
  *     marks.h · collectives.h                the fronts of steps and optimizers, of collectives and waits
@@ -18,7 +18,6 @@
 static PyObject *install(PyObject *module, PyObject *arguments)
 {
     PyObject *numbers, *classes[3], *sources[3];
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "O(OOO)(OOO)", &numbers, &classes[0], &classes[1], &classes[2],
                           &sources[0], &sources[1], &sources[2])
         || read_numbers(numbers) < 0) return NULL;
@@ -44,7 +43,6 @@ static PyObject *connect(PyObject *module, PyObject *arguments)
     };
     const char *name;
     PyObject *value;
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "sO", &name, &value)) return NULL;
     for (int index = 0; variables[index].name != NULL; index++)
         if (strcmp(variables[index].name, name) == 0) {
@@ -67,7 +65,6 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
     PyObject *python, *shown, *original, *raiser, *names;
     long long op, required;
     Py_ssize_t sent, received, group, is_async;
-    (void)module;
     if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &raiser, &PyTuple_Type, &names, &op,
                           &required, &sent, &received, &group, &is_async)) return NULL;
     for (int index = 0; kinds[index].kind != NULL; index++) {
@@ -91,8 +88,6 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
 static PyObject *count_flights(PyObject *module, PyObject *unused)
 {
     long number = 0;
-    (void)module;
-    (void)unused;
     for (int index = num_flights - 1; index >= 0; index--)
         if (index < num_flights && flights[index].reference != NULL && !is_alive(&flights[index]))
             forget_flight(&flights[index]);
@@ -105,8 +100,6 @@ static PyObject *count_flights(PyObject *module, PyObject *unused)
 static PyObject *take_stores(PyObject *module, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
-    (void)module;
-    (void)unused;
     for (int64_t number = 0; list != NULL && number < num_stores; number++) {
         PyObject *index = PyLong_FromLongLong(stores[number]);
         if (index == NULL || PyList_Append(list, index) < 0) Py_CLEAR(list);
@@ -122,8 +115,6 @@ static PyObject *take_stores(PyObject *module, PyObject *unused)
 static PyObject *take_places(PyObject *module, PyObject *unused)
 {
     PyObject *by_name = PyDict_New();
-    (void)module;
-    (void)unused;
     for (int index = 0; by_name != NULL && index < MAX_PLACES && places[index].name != NULL; index++) {
         PyObject *place = Py_BuildValue("(LL)", (long long)places[index].ns, (long long)places[index].number);
         if (place == NULL || PyDict_SetItemString(by_name, places[index].name, place) < 0) Py_CLEAR(by_name);
@@ -177,7 +168,6 @@ PyMODINIT_FUNC PyInit_native(void)
     PyObject *module = PyModule_Create(&definition);
     fill_crc_tables();
     if (module == NULL || add_type(module, &samples_spec, &samples_type, "SampleCounter") < 0
-        || add_type(module, &interface_spec, &interface_type, "JobInterface") < 0
         || add_type(module, &ledger_spec, &ledger_type, "Ledger") < 0
         || add_type(module, &timeline_spec, &timeline_type, "Timeline") < 0
         || add_type(module, &front_spec, &front_type, "Front") < 0

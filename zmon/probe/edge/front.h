@@ -24,26 +24,8 @@ typedef struct {
 static PyTypeObject *front_type;
 static PyObject *probe_names, *method_type, *name_of_current; /* zmon.probe's variables; types.MethodType; "current" */
 
-static int front_traverse(Front *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->python);
-    Py_VISIT(self->shown);
-    Py_VISIT(self->original);
-    Py_VISIT(self->names);
-    Py_VISIT(self->raiser);
-    return 0;
-}
-
-static int front_clear(Front *self)
-{
-    Py_CLEAR(self->python);
-    Py_CLEAR(self->shown);
-    Py_CLEAR(self->original);
-    Py_CLEAR(self->names);
-    Py_CLEAR(self->raiser);
-    return 0;
-}
+#define FRONT_OBJECTS(X) X(python) X(shown) X(original) X(names) X(raiser)
+GARBAGE(front, Front, FRONT_OBJECTS, NOTHING)
 
 static void front_free(PyObject *self)
 {
@@ -74,7 +56,6 @@ static PyObject *front_attribute(PyObject *self, void *name)
 /* As a global variable of its module, so a copy is the front itself; or as the function says by `__zmon_reduce__`. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
-    (void)unused;
     PyObject *reducer = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
     if (reducer == NULL) PyErr_Clear();
     if (reducer == NULL) return PyObject_GetAttrString(((Front *)self)->shown, "__qualname__");
@@ -85,7 +66,6 @@ static PyObject *front_reduce(PyObject *self, PyObject *unused)
 
 static PyObject *front_bind(PyObject *self, PyObject *object, PyObject *type)
 {
-    (void)type;
     if (object != NULL && object != Py_None) return PyObject_CallFunctionObjArgs(method_type, self, object, NULL);
     Py_INCREF(self);
     return self;
@@ -152,21 +132,16 @@ static int raise_in_job(void *exception)
 /* Count and report a failure of the probe itself, which must not reach the job. An interrupt, which is no Exception, must. */
 static void complain(void)
 {
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (value != NULL && !PyErr_GivenExceptionMatches(type, PyExc_Exception) && Py_AddPendingCall(raise_in_job, value) == 0) {
-        Py_XDECREF(type); /* the pending call has the reference to the exception */
-        Py_XDECREF(trace);
-        return;
+    Error error = put_aside_object();
+    if (error.value != NULL && !PyErr_GivenExceptionMatches(error.type, PyExc_Exception)
+        && Py_AddPendingCall(raise_in_job, error.value) == 0) {
+        error.value = NULL; /* the pending call has the reference */
+    } else {
+        PyObject *function = PyDict_GetItemString(probe_names, "_complain");
+        if (function != NULL && error.value != NULL) Py_XDECREF(PyObject_CallFunctionObjArgs(function, error.value, NULL));
+        PyErr_Clear();
     }
-    PyObject *function = PyDict_GetItemString(probe_names, "_complain");
-    PyObject *nothing = function == NULL || value == NULL ? NULL : PyObject_CallFunctionObjArgs(function, value, NULL);
-    Py_XDECREF(nothing);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
-    PyErr_Clear();
+    drop(error);
 }
 
 static inline PyObject *call_behind(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
@@ -201,15 +176,10 @@ static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t nu
 static void raise_in_frame(Front *self)
 {
     if (!is_set(self->raiser)) return;
-    PyObject *type, *value, *trace;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (trace != NULL) PyException_SetTraceback(value, trace);
-    PyObject *none = PyObject_CallFunctionObjArgs(self->raiser, value, NULL); /* it raises */
-    Py_XDECREF(none);
-    Py_XDECREF(type);
-    Py_XDECREF(value);
-    Py_XDECREF(trace);
+    Error error = put_aside_object();
+    if (error.trace != NULL) PyException_SetTraceback(error.value, error.trace);
+    Py_XDECREF(PyObject_CallFunctionObjArgs(self->raiser, error.value, NULL)); /* it raises */
+    drop(error);
 }
 
 #endif

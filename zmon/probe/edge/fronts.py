@@ -12,7 +12,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from zmon.probe.edge import CHOSEN
 
@@ -22,7 +22,6 @@ if CHOSEN.name == "c":
     native.connect("method_type", MethodType)
 
 F = TypeVar("F", bound=Callable[..., Any])
-Raiser = Callable[[BaseException], NoReturn]
 
 _NO_PARAMETERS = (-1, -1, -1, -1)
 # warnings.warn(stacklevel=…) skips frames of the import system, which it recognizes by `importlib` and `_bootstrap` in

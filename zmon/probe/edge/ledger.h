@@ -3,7 +3,6 @@
 #ifndef ZMON_EDGE_LEDGER_H
 #define ZMON_EDGE_LEDGER_H
 
-#include "interface.h"
 #include "samples.h"
 
 static PyObject *python_ledger; /* the class in Python */
@@ -14,35 +13,14 @@ typedef struct {
     Words image, times_at_boundary;
     Clock unix_clock;
     PyObject *writer, *interface, *memory_reader, *device, *samples, *report, *declared_dtype;
-    int64_t num_single, memory_read_at, counted_flops, counted_samples;
+    int64_t num_single, memory_read_at, interface_read_at, unread_steps, counted_flops, counted_samples;
 } Ledger;
 
 static PyTypeObject *ledger_type;
 
-static int ledger_traverse(Ledger *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->unix_clock.function);
-    Py_VISIT(self->writer);
-    Py_VISIT(self->interface);
-    Py_VISIT(self->memory_reader);
-    Py_VISIT(self->device);
-    Py_VISIT(self->samples);
-    Py_VISIT(self->report);
-    Py_VISIT(self->declared_dtype);
-    return 0;
-}
-
-/* Break cycles; a finalizer may still use the ledger after this, so it keeps what a step needs. */
-static int ledger_clear(Ledger *self)
-{
-    Py_CLEAR(self->interface);
-    Py_CLEAR(self->memory_reader);
-    Py_CLEAR(self->device);
-    Py_CLEAR(self->report);
-    Py_CLEAR(self->declared_dtype);
-    return 0;
-}
+#define LEDGER_OBJECTS(X) X(interface) X(memory_reader) X(device) X(report) X(declared_dtype)
+#define LEDGER_KEPT(X) X(unix_clock.function) X(writer) X(samples)
+GARBAGE(ledger, Ledger, LEDGER_OBJECTS, LEDGER_KEPT)
 
 static int ledger_end(Ledger *self)
 {
@@ -50,9 +28,7 @@ static int ledger_end(Ledger *self)
     close_box(&self->box);
     drop_words(&self->image);
     drop_words(&self->times_at_boundary);
-    Py_CLEAR(self->unix_clock.function);
-    Py_CLEAR(self->writer);
-    Py_CLEAR(self->samples);
+    LEDGER_KEPT(CLEAR)
     return 0;
 }
 
@@ -80,6 +56,15 @@ static int64_t inferred_flops(Ledger *self, int64_t samples)
 
 /* ---- a step ------------------------------------------------------------------------------------------------- */
 
+/* Let Python read something that is seldom due. */
+static int run_at(Ledger *self, const char *method, int64_t now)
+{
+    PyObject *moment = PyLong_FromLongLong(now);
+    int failed = moment == NULL || run_python(python_ledger, method, (PyObject *)self, &moment, 1) < 0;
+    Py_XDECREF(moment);
+    return failed ? -1 : 0;
+}
+
 /* Fill in what is read at the end of a step: the samples, and the memory of the device. */
 static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
 {
@@ -91,35 +76,8 @@ static int read_amounts(Ledger *self, int64_t *amounts, int64_t now)
     if (known) amounts[layout.samples] = samples < layout.max_amount ? samples : layout.max_amount;
     if (self->counted_flops > 0 && amounts[layout.flops] < 0)
         amounts[layout.flops] = inferred_flops(self, amounts[layout.samples]);
-    if (is_set(self->memory_reader) && now - self->memory_read_at > layout.memory_interval_ns) {
-        PyObject *moment = PyLong_FromLongLong(now);
-        int failed = moment == NULL || run_python(python_ledger, "_read_memory", (PyObject *)self, &moment, 1) < 0;
-        Py_XDECREF(moment);
-        if (failed) return -1;
-    }
-    return 0;
-}
-
-/* Count the bytes on the interface since the last reading; those of the step are the mean of the steps since then. */
-static int count_moved(Ledger *self, int64_t now)
-{
-    int64_t *amounts = self->image.words + layout.step_amounts, *totals = self->image.words + layout.amounts;
-    int64_t sent, received, num_steps;
-    int known;
-    if (!is_set(self->interface)) return 0;
-    if (PyObject_TypeCheck(self->interface, interface_type)) {
-        known = moved_in_steps((Interface *)self->interface, now, &sent, &received, &num_steps);
-    } else {
-        PyObject *moved = PyObject_CallMethod(self->interface, "end_step", "L", (long long)now);
-        known = moved != NULL && moved != Py_None && PyArg_ParseTuple(moved, "LLL", &sent, &received, &num_steps);
-        Py_XDECREF(moved);
-        if (PyErr_Occurred()) return -1;
-    }
-    if (!known) return 0;
-    totals[layout.nic_sent] = limited_sum(totals[layout.nic_sent], sent);
-    totals[layout.nic_received] = limited_sum(totals[layout.nic_received], received);
-    amounts[layout.nic_sent] = sent / num_steps;
-    amounts[layout.nic_received] = received / num_steps;
+    if (is_set(self->memory_reader) && now - self->memory_read_at > layout.memory_interval_ns)
+        return run_at(self, "_read_memory", now);
     return 0;
 }
 
@@ -147,7 +105,10 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
     if (read_amounts(self, amounts, now) < 0) return -1;
     for (int64_t index = 0; index < layout.num_amounts; index++)
         if (amounts[index] >= 0) totals[index] = total_with(totals[index], amounts[index]);
-    if (count_moved(self, now) < 0) return -1;
+    if (is_set(self->interface)) {
+        self->unread_steps++;
+        if (now - self->interface_read_at >= layout.interface_interval_ns && run_at(self, "_read_interface", now) < 0) return -1;
+    }
     image[layout.last_step] = self->unix_clock.read(&self->unix_clock);
     write_step(self, number, now, duration, overhead_ns);
     for (int64_t index = 0; index < layout.num_amounts; index++) amounts[index] = layout.unknown;
@@ -162,10 +123,10 @@ static int ends_steps(Ledger *self)
 
 static PyObject *ledger_step(Ledger *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    static const char *const names[] = {"number", "now", "duration", "overhead_ns"};
     int64_t values[4] = {0};
-    if (!ends_steps(self)) return call_python(python_ledger, "step", (PyObject *)self, arguments, number, keywords);
-    if (read_integers(names, values, 4, arguments, number, keywords) < 0) return NULL;
+    if (!ends_steps(self) || keywords != NULL)
+        return call_python(python_ledger, "step", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(values, 4, arguments, number) < 0) return NULL;
     if (end_ledger_step(self, values[0], values[1], values[2], values[3]) < 0) return NULL;
     Py_RETURN_NONE;
 }
@@ -204,41 +165,24 @@ static PyObject *ledger_work(Ledger *self, PyObject *const *arguments, Py_ssize_
 
 /* ---- attributes ---------------------------------------------------------------------------------------------- */
 
-static PyObject *get_writer(Ledger *self, void *unused)
-{
-    (void)unused;
-    PyObject *writer = self->writer == NULL ? Py_None : self->writer;
-    Py_INCREF(writer);
-    return writer;
-}
-
 static int set_writer(Ledger *self, PyObject *writer, void *unused)
 {
-    (void)unused;
     close_box(&self->box);
     if (writer == NULL || open_box(&self->box, writer) < 0) return -1;
     assign(&self->writer, writer);
     return 0;
 }
 
-static PyObject *get_unix_clock(Ledger *self, void *unused)
-{
-    (void)unused;
-    Py_XINCREF(self->unix_clock.function);
-    return self->unix_clock.function;
-}
-
 static int set_unix_clock(Ledger *self, PyObject *function, void *unused)
 {
-    (void)unused;
     return set_clock(&self->unix_clock, function, "time_ns", unix_time);
 }
 
 static PyGetSetDef ledger_attributes[] = {
     WORDS("_numbers", Ledger, image),
     WORDS("_times_at_boundary", Ledger, times_at_boundary),
-    {"_box", (getter)get_writer, (setter)set_writer, NULL, NULL},
-    {"_unix_clock", (getter)get_unix_clock, (setter)set_unix_clock, NULL, NULL},
+    OBJECT("_box", Ledger, writer, set_writer),
+    OBJECT("_unix_clock", Ledger, unix_clock.function, set_unix_clock),
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyMemberDef ledger_members[] = {
@@ -252,6 +196,8 @@ static PyMemberDef ledger_members[] = {
     {"counted_samples", T_LONGLONG, offsetof(Ledger, counted_samples), 0, NULL},
     {"_num_single", T_LONGLONG, offsetof(Ledger, num_single), 0, NULL},
     {"_memory_read_at", T_LONGLONG, offsetof(Ledger, memory_read_at), 0, NULL},
+    {"_interface_read_at", T_LONGLONG, offsetof(Ledger, interface_read_at), 0, NULL},
+    {"_unread_steps", T_LONGLONG, offsetof(Ledger, unread_steps), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 static PyMethodDef ledger_methods[] = {

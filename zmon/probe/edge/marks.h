@@ -52,7 +52,6 @@ static PyObject *step_enter(Step *self, PyObject *unused)
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    (void)unused;
     if (!is_watched) Py_RETURN_NONE;
     if (timeline == NULL || self->number == NULL || !can_begin_step(timeline, self->number))
         return call_python(python_step, "__enter__", (PyObject *)self, NULL, 0, NULL);
@@ -77,14 +76,8 @@ static PyObject *step_exit(Step *self, PyObject *const *arguments, Py_ssize_t nu
     Py_RETURN_NONE;
 }
 
-static int step_traverse(Step *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->number);
-    return 0;
-}
-
-static int step_clear(Step *self) { Py_CLEAR(self->number); return 0; }
+#define STEP_OBJECTS(X) X(number)
+GARBAGE(step, Step, STEP_OBJECTS, NOTHING)
 static void step_free(PyObject *self) { free_object(self, (inquiry)step_clear); }
 
 static PyMemberDef step_members[] = {

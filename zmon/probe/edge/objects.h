@@ -2,7 +2,7 @@
  *
  * A class such as `class CTimeline(edge.Timeline, RankTimeline)` finds the methods of the C type first. Its attributes are
  * descriptors of the C type, so the methods of the Python class read and write the struct. A C method that meets a rare
- * case calls the method of the Python class that it replaces. */
+ * case, such as an argument by name, calls the method of the Python class that it replaces. */
 
 #ifndef ZMON_EDGE_OBJECTS_H
 #define ZMON_EDGE_OBJECTS_H
@@ -39,38 +39,33 @@ static inline int is_set(PyObject *attribute) { return attribute != NULL && attr
 
 /* ---- arguments ------------------------------------------------------------------------------------------- */
 
-/* Read integers from arguments, by position or by name; those that are missing keep their value. */
-static int read_integers(const char *const *names, int64_t *values, Py_ssize_t most, PyObject *const *arguments,
-                         Py_ssize_t number, PyObject *keywords)
+/* Read integers from arguments by position; those that are missing keep their value. */
+static int read_integers(int64_t *values, Py_ssize_t most, PyObject *const *arguments, Py_ssize_t number)
 {
     if (number > most) { PyErr_SetString(PyExc_TypeError, "too many arguments"); return -1; }
     for (Py_ssize_t index = 0; index < number; index++) {
         values[index] = PyLong_AsLongLong(arguments[index]);
         if (values[index] == -1 && PyErr_Occurred()) return -1;
     }
-    Py_ssize_t num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
-    for (Py_ssize_t index = 0; index < num_keywords; index++) {
-        PyObject *keyword = PyTuple_GetItem(keywords, index);
-        Py_ssize_t position = 0;
-        while (position < most && PyUnicode_CompareWithASCIIString(keyword, names[position]) != 0) position++;
-        if (position == most) { PyErr_Format(PyExc_TypeError, "unexpected argument %R", keyword); return -1; }
-        values[position] = PyLong_AsLongLong(arguments[number + index]);
-        if (values[position] == -1 && PyErr_Occurred()) return -1;
-    }
     return 0;
 }
 
-/* ---- attributes that are a view of memory ------------------------------------------------------------------ */
+/* ---- attributes --------------------------------------------------------------------------------------------- */
 
-typedef struct { PyObject *view; Py_buffer buffer; int64_t *words; } Words;
-
-static PyObject *get_words(PyObject *self, void *offset)
+/* Return the object at this offset; None if there is none. */
+static PyObject *get_object(PyObject *self, void *offset)
 {
-    Words *words = (Words *)((char *)self + (size_t)offset);
-    PyObject *view = words->view == NULL ? Py_None : words->view;
-    Py_INCREF(view);
-    return view;
+    PyObject *object = *(PyObject **)((char *)self + (size_t)offset);
+    if (object == NULL) Py_RETURN_NONE;
+    Py_INCREF(object);
+    return object;
 }
+
+/* An object that C reads in another form as well, so that a function must set it. */
+#define OBJECT(name, type, member, set) {name, get_object, (setter)set, NULL, (void *)offsetof(type, member)}
+
+/* A view of memory. */
+typedef struct { PyObject *view; Py_buffer buffer; int64_t *words; } Words;
 
 static void drop_words(Words *words)
 {
@@ -89,7 +84,7 @@ static int set_words(PyObject *self, PyObject *view, void *offset)
     return 0;
 }
 
-#define WORDS(name, type, member) {name, get_words, set_words, NULL, (void *)offsetof(type, member)}
+#define WORDS(name, type, member) OBJECT(name, type, member, set_words)
 
 /* ---- types ------------------------------------------------------------------------------------------------ */
 
@@ -103,6 +98,20 @@ static void free_object(PyObject *self, inquiry clear)
     release(self);
     Py_DECREF(type);
 }
+
+/* The functions of a type for the garbage collector. To break a cycle, it clears the members in `OBJECTS` and leaves those
+ * in `KEPT`, which a finalizer may still use. */
+#define NOTHING(X)
+#define VISIT(member) Py_VISIT(self->member);
+#define CLEAR(member) Py_CLEAR(self->member);
+#define GARBAGE(name, Type, OBJECTS, KEPT)                                     \
+    static int name##_traverse(Type *self, visitproc visit, void *arg)         \
+    {                                                                          \
+        Py_VISIT(Py_TYPE((PyObject *)self));                                   \
+        OBJECTS(VISIT) KEPT(VISIT)                                             \
+        return 0;                                                              \
+    }                                                                          \
+    static int name##_clear(Type *self) { OBJECTS(CLEAR) return 0; }
 
 #define FLAGS (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC)
 #define METHOD(name, function) {name, (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS, NULL}

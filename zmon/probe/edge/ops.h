@@ -72,75 +72,56 @@ static void leave_op(Timeline *self, int has_issue, int64_t issued, int in_fligh
 
 static PyObject *timeline_enter_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    static const char *const names[] = {"op", "group", "sent", "received", "count", "sequence"};
     int64_t values[6] = {0, 0, 0, 0, 1, 0};
-    if (!is_hot(self)) return call_python(python_timeline, "enter_op", (PyObject *)self, arguments, number, keywords);
-    if (read_integers(names, values, 6, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    if (!is_hot(self) || keywords != NULL)
+        return call_python(python_timeline, "enter_op", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(values, 6, arguments, number) < 0 || !is_valid(values[0], values[1])) return NULL;
     return PyBool_FromLong(enter_op(self, values[0], values[1], values[2], values[3], values[4], values[5]));
 }
 
 static PyObject *timeline_wait_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    static const char *const names[] = {"op", "group", "num_bytes"};
     int64_t values[3] = {0};
-    if (!is_hot(self)) return call_python(python_timeline, "wait_op", (PyObject *)self, arguments, number, keywords);
-    if (read_integers(names, values, 3, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    if (!is_hot(self) || keywords != NULL)
+        return call_python(python_timeline, "wait_op", (PyObject *)self, arguments, number, keywords);
+    if (read_integers(values, 3, arguments, number) < 0 || !is_valid(values[0], values[1])) return NULL;
     int64_t sequence = values[1] == layout.none ? 0 : sequence_of(self, values[1]) + 1;
     return PyBool_FromLong(enter_op(self, values[0], values[1], values[2], 0, 0, sequence));
 }
 
 static PyObject *timeline_leave_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    PyObject *issued = number > 0 ? arguments[0] : Py_None;
+    if (!is_hot(self) || keywords != NULL)
+        return call_python(python_timeline, "leave_op", (PyObject *)self, arguments, number, keywords);
+    int has_issue = number > 0 && PyLong_Check(arguments[0]);
+    int64_t issued = has_issue ? PyLong_AsLongLong(arguments[0]) : 0;
     int in_flight = number > 1 && PyObject_IsTrue(arguments[1]);
-    Py_ssize_t num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
-    if (!is_hot(self)) return call_python(python_timeline, "leave_op", (PyObject *)self, arguments, number, keywords);
-    for (Py_ssize_t index = 0; index < num_keywords; index++) {
-        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(keywords, index), "in_flight") == 0)
-            in_flight = PyObject_IsTrue(arguments[number + index]);
-        else issued = arguments[number + index];
-    }
-    int has_issue = PyLong_Check(issued);
-    int64_t moment = has_issue ? PyLong_AsLongLong(issued) : 0;
     if (PyErr_Occurred()) return NULL;
-    leave_op(self, has_issue, moment, in_flight);
+    leave_op(self, has_issue, issued, in_flight);
     Py_RETURN_NONE;
 }
 
 static PyObject *timeline_count_op(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
 {
-    static const char *const names[] = {"op", "group", "sent", "received", "count"};
     int64_t values[5] = {0, 0, 0, 0, 1};
-    if (!is_own_thread(self))
+    if (!is_own_thread(self) || keywords != NULL)
         return call_python(python_timeline, "count_op", (PyObject *)self, arguments, number, keywords);
-    if (read_integers(names, values, 5, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    if (read_integers(values, 5, arguments, number) < 0 || !is_valid(values[0], values[1])) return NULL;
     if (!self->in_op) count_ops(self, values[0], values[1], values[2], values[3], values[4]);
     Py_RETURN_NONE;
 }
 
 /* Count collectives that another thread has issued. */
-static PyObject *timeline_count(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
+static PyObject *timeline_count(Timeline *self, PyObject *const *arguments, Py_ssize_t number)
 {
-    static const char *const names[] = {"op", "group", "sent", "received", "count"};
     int64_t values[5] = {0};
-    if (read_integers(names, values, 5, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
+    if (read_integers(values, 5, arguments, number) < 0 || !is_valid(values[0], values[1])) return NULL;
     count_ops(self, values[0], values[1], values[2], values[3], values[4]);
     Py_RETURN_NONE;
 }
 
-static PyObject *timeline_sequence(Timeline *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
-{
-    static const char *const names[] = {"op", "group"};
-    int64_t values[2] = {0};
-    if (!is_own_thread(self))
-        return call_python(python_timeline, "sequence", (PyObject *)self, arguments, number, keywords);
-    if (read_integers(names, values, 2, arguments, number, keywords) < 0 || !is_valid(values[0], values[1])) return NULL;
-    return PyLong_FromLongLong(has_sequence(values[0], values[1]) ? sequence_of(self, values[1]) : 0);
-}
-
 static PyObject *timeline_issue(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (is_set(self->device)) return call_python(python_timeline, "issue", (PyObject *)self, NULL, 0, NULL);
     return PyLong_FromLongLong(read_clock(self));
 }

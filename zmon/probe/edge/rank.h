@@ -35,7 +35,6 @@ static int end_step(Timeline *self)
 
 static PyObject *timeline_end_step(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (!is_own_thread(self)) Py_RETURN_NONE;
     if (!can_end_step(self)) return call_python(python_timeline, "end_step", (PyObject *)self, NULL, 0, NULL);
     if (end_step(self) < 0) return NULL;
@@ -70,48 +69,29 @@ static PyObject *timeline_begin_step(Timeline *self, PyObject *number)
 
 static PyObject *timeline_acts_for_rank(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     if (is_own_thread(self)) Py_RETURN_TRUE;
     return call_python(python_timeline, "acts_for_rank", (PyObject *)self, NULL, 0, NULL);
 }
 
 static PyObject *timeline_write_state(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     write_state(self, layout.none, layout.none);
     Py_RETURN_NONE;
 }
 
 static PyObject *timeline_write_place(Timeline *self, PyObject *unused)
 {
-    (void)unused;
     write_place(self);
     Py_RETURN_NONE;
 }
 
-static PyObject *get_clock(Timeline *self, void *unused)
-{
-    (void)unused;
-    Py_XINCREF(self->clock.function);
-    return self->clock.function;
-}
-
 static int set_host_clock(Timeline *self, PyObject *function, void *unused)
 {
-    (void)unused;
     return set_clock(&self->clock, function, "monotonic_ns", monotonic);
-}
-
-static PyObject *get_ledger(Timeline *self, void *unused)
-{
-    (void)unused;
-    Py_XINCREF((PyObject *)self->ledger);
-    return (PyObject *)self->ledger;
 }
 
 static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
 {
-    (void)unused;
     if (ledger == NULL || !PyObject_TypeCheck(ledger, ledger_type)) {
         PyErr_SetString(PyExc_TypeError, "the timeline needs a ledger of the same edge");
         return -1;
@@ -124,15 +104,15 @@ static int set_ledger(Timeline *self, PyObject *ledger, void *unused)
 
 static PyGetSetDef timeline_attributes[] = {
     WORDS("_live", Timeline, live),
-    {"_clock", (getter)get_clock, (setter)set_host_clock, NULL, NULL},
-    {"ledger", (getter)get_ledger, (setter)set_ledger, NULL, NULL},
+    OBJECT("_clock", Timeline, clock.function, set_host_clock),
+    OBJECT("ledger", Timeline, ledger, set_ledger),
     {NULL, NULL, NULL, NULL, NULL},
 };
 #define MEMBER(name, type, member) {name, type, offsetof(Timeline, member), 0, NULL}
 static PyMemberDef timeline_members[] = {
     MEMBER("device", T_OBJECT, device), MEMBER("_queued_ops", T_OBJECT, queued_ops),
     MEMBER("since", T_LONGLONG, since), MEMBER("_activity_since", T_LONGLONG, activity_since),
-    MEMBER("_step_since", T_LONGLONG, step_since), MEMBER("_step", T_LONGLONG, step),
+    MEMBER("_step_since", T_LONGLONG, step_since), MEMBER("step", T_LONGLONG, step),
     MEMBER("_entered", T_LONGLONG, entered), MEMBER("overhead_ns", T_LONGLONG, overhead_ns),
     MEMBER("_thread", T_ULONG, thread), MEMBER("current_phase", T_INT, phase), MEMBER("_op", T_INT, op),
     MEMBER("_slot", T_INT, slot), MEMBER("activity", T_INT, activity),
@@ -149,7 +129,8 @@ static PyMethodDef timeline_methods[] = {
     NO_ARGUMENTS("acts_for_rank", timeline_acts_for_rank),
     NO_ARGUMENTS("_write_state", timeline_write_state), NO_ARGUMENTS("_write_place", timeline_write_place),
     METHOD("enter_op", timeline_enter_op), METHOD("wait_op", timeline_wait_op), METHOD("leave_op", timeline_leave_op),
-    METHOD("count_op", timeline_count_op), METHOD("_count", timeline_count), METHOD("sequence", timeline_sequence),
+    METHOD("count_op", timeline_count_op),
+    {"_count", (PyCFunction)(void (*)(void))timeline_count, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot timeline_slots[] = {

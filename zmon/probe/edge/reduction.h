@@ -21,26 +21,8 @@ typedef struct {
 static PyTypeObject *reduction_type;
 static PyObject *reduction; /* of the only DDP module; None: there is none, or Python must count what it sends */
 
-static int reduction_traverse(Reduction *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->read_sequence);
-    Py_VISIT(self->queue_callback);
-    Py_VISIT(self->count_slowly);
-    Py_VISIT(self->name);
-    Py_VISIT(self->on_computed);
-    return 0;
-}
-
-static int reduction_clear(Reduction *self)
-{
-    Py_CLEAR(self->read_sequence);
-    Py_CLEAR(self->queue_callback);
-    Py_CLEAR(self->count_slowly);
-    Py_CLEAR(self->name);
-    Py_CLEAR(self->on_computed);
-    return 0;
-}
+#define REDUCTION_OBJECTS(X) X(read_sequence) X(queue_callback) X(count_slowly) X(name) X(on_computed)
+GARBAGE(reduction, Reduction, REDUCTION_OBJECTS, NOTHING)
 
 static void reduction_free(PyObject *self) { free_object(self, (inquiry)reduction_clear); }
 
@@ -100,7 +82,6 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 {
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);
-    (void)unused;
     if (timeline == NULL || !self->is_running) Py_RETURN_NONE;
     int64_t begin = read_clock(timeline);
     read_both(self);
@@ -115,9 +96,6 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 static PyObject *call_gradient(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
     Reduction *of_module = (Reduction *)((Front *)self)->raiser;
-    (void)arguments;
-    (void)number;
-    (void)keywords;
     if (!of_module->is_running || of_module->is_queued || !is_set(of_module->on_computed)) Py_RETURN_NONE;
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);

@@ -16,22 +16,8 @@ typedef struct {
 
 static PyTypeObject *samples_type;
 
-static int samples_traverse(Samples *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->source);
-    Py_VISIT(self->loaded);
-    Py_VISIT(self->last);
-    return 0;
-}
-
-static int samples_clear(Samples *self)
-{
-    Py_CLEAR(self->source);
-    Py_CLEAR(self->loaded);
-    Py_CLEAR(self->last);
-    return 0;
-}
+#define SAMPLES_OBJECTS(X) X(source) X(loaded) X(last)
+GARBAGE(samples, Samples, SAMPLES_OBJECTS, NOTHING)
 
 static void samples_free(PyObject *self) { free_object(self, (inquiry)samples_clear); }
 
@@ -73,31 +59,6 @@ static int end_samples(Samples *self, int is_stage, int64_t *number)
     return source != NULL;
 }
 
-static PyObject *samples_end_backward(Samples *self, PyObject *unused)
-{
-    (void)unused;
-    self->backwards++;
-    Py_RETURN_NONE;
-}
-
-static PyObject *samples_call(Samples *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords)
-{
-    static const char *const names[] = {"model", "samples"};
-    int64_t values[2] = {0, 0};
-    if (read_integers(names, values, 2, arguments, number, keywords) < 0) return NULL;
-    call_model(self, values[0], values[1]);
-    Py_RETURN_NONE;
-}
-
-static PyObject *samples_end_step(Samples *self, PyObject *is_stage)
-{
-    int64_t number;
-    int known = end_samples(self, PyObject_IsTrue(is_stage), &number);
-    if (known < 0) return NULL;
-    if (known) return PyLong_FromLongLong(number);
-    Py_RETURN_NONE;
-}
-
 static PyMemberDef samples_members[] = {
     {"source", T_OBJECT, offsetof(Samples, source), 0, NULL},
     {"_loaded", T_OBJECT, offsetof(Samples, loaded), 0, NULL},
@@ -108,15 +69,9 @@ static PyMemberDef samples_members[] = {
     {"_backwards", T_LONGLONG, offsetof(Samples, backwards), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };
-static PyMethodDef samples_methods[] = {
-    METHOD("call", samples_call),
-    {"end_backward", (PyCFunction)samples_end_backward, METH_NOARGS, NULL},
-    {"end_step", (PyCFunction)samples_end_step, METH_O, NULL},
-    {NULL, NULL, 0, NULL},
-};
 static PyType_Slot samples_slots[] = {
     {Py_tp_traverse, samples_traverse}, {Py_tp_clear, samples_clear}, {Py_tp_dealloc, samples_free},
-    {Py_tp_members, samples_members}, {Py_tp_methods, samples_methods}, {0, NULL},
+    {Py_tp_members, samples_members}, {0, NULL},
 };
 static PyType_Spec samples_spec = {"zmon.probe.edge.native.SampleCounter", sizeof(Samples), 0, FLAGS, samples_slots};
 

@@ -23,30 +23,15 @@ typedef struct {
 
 static PyTypeObject *timeline_type;
 
-static int timeline_traverse(Timeline *self, visitproc visit, void *arg)
-{
-    Py_VISIT(Py_TYPE((PyObject *)self));
-    Py_VISIT(self->clock.function);
-    Py_VISIT(self->ledger);
-    Py_VISIT(self->device);
-    Py_VISIT(self->queued_ops);
-    return 0;
-}
-
-/* Break cycles; a finalizer may still use the timeline after this, so it keeps its box, ledger and clock. */
-static int timeline_clear(Timeline *self)
-{
-    Py_CLEAR(self->device);
-    Py_CLEAR(self->queued_ops);
-    return 0;
-}
+#define TIMELINE_OBJECTS(X) X(device) X(queued_ops)
+#define TIMELINE_KEPT(X) X(clock.function) X(ledger)
+GARBAGE(timeline, Timeline, TIMELINE_OBJECTS, TIMELINE_KEPT)
 
 static int timeline_end(Timeline *self)
 {
     timeline_clear(self);
     drop_words(&self->live);
-    Py_CLEAR(self->clock.function);
-    Py_CLEAR(self->ledger);
+    TIMELINE_KEPT(CLEAR)
     return 0;
 }
 

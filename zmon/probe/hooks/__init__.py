@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zmon import probe
-from zmon.probe.autoload import attaches_at_once, restore_environment
+from zmon.probe.autoload.sitecustomize import attaches_at_once, restore_environment
 from zmon.probe.run_mark import note_watched
 
 # Installed once, before or after the rank attaches.

@@ -7,7 +7,6 @@ gathers parameters there.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
@@ -19,12 +18,10 @@ from zmon import probe
 from zmon.probe.edge import fronts
 from zmon.probe.hooks import ddp, forward
 from zmon.probe.hooks.reducer import reducers
-from zmon.probe.hooks.replacing import hide_frames, replace
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 
 _BACKWARD = PHASE_NUMBER["backward"]
-
-
 _installed = False
 
 
@@ -40,7 +37,7 @@ def install() -> None:
 def _wrap_engine(engine: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     is_compiling = torch.compiler.is_dynamo_compiling
 
-    @functools.wraps(engine)
+    @wrapper_of(engine)
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return engine(*args, **kwargs)
@@ -72,6 +69,5 @@ def _wrap_engine(engine: Callable[..., Any], original: Callable[..., Any]) -> Ca
             if is_pass and was_training and phase_before == OTHER and not is_explicit:
                 forward.note_unmarked_pass()
 
-    hide_frames(run_backward)
     fronts.connect(reducers=reducers, forward_names=vars(forward), note_unmarked_pass=forward.note_unmarked_pass)
     return fronts.front("engine", run_backward, original)

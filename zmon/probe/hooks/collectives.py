@@ -8,7 +8,6 @@ call are wrapped instead.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Callable
 from time import monotonic_ns
@@ -23,7 +22,7 @@ from zmon.box import layout
 from zmon.probe.edge import fronts
 from zmon.probe.hooks import works
 from zmon.probe.hooks.describe import DESCRIBERS, SIZES, Call, size
-from zmon.probe.hooks.replacing import hide_frames, replace
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OP_NUMBER, RankTimeline
 
 # Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
@@ -86,7 +85,7 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
     # Few function calls: after a wait the caches are cold, and each Python call costs microseconds.
     is_compiling = torch.compiler.is_dynamo_compiling
 
-    @functools.wraps(original)
+    @wrapper_of(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
         if timeline is None or is_compiling():
@@ -112,15 +111,13 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
             work = original(*args, **kwargs)
         finally:
             end = monotonic_ns()
-            timeline.leave_op(in_flight=is_async)
+            timeline.leave_op(None, is_async)
             if is_async and work is not None:
                 issue = begin if timeline.device is None else timeline.device.mark()
                 works.watch(work, op, numbered[0], sent + received, issue)
             timeline.overhead_ns += monotonic_ns() - end
         return work
 
-    collective.__zmon__ = True  # type: ignore[attr-defined]
-    hide_frames(collective)
     if describe not in SIZES:
         return collective
     return fronts.front_of_collective(collective, original, op, describe, *SIZES[describe])

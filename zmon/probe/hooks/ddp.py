@@ -10,7 +10,6 @@ hook. The reducer's statistics are too rare: after ten steps they are sampled in
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from time import monotonic_ns
@@ -42,7 +41,7 @@ from zmon.probe.hooks.reducer import (  # fmt: skip
     report_loss,
     try_call,
 )
-from zmon.probe.hooks.replacing import hide_frames
+from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import RankTimeline
 
 _groups: list[Group] = []  # the process groups of the backward that is running
@@ -67,19 +66,18 @@ def install() -> None:
         original = getattr(owner, name, None)  # an older torch may lack one; then its collectives are not counted
         if original is not None:
             setattr(owner, name, _wrap(original, watch))
-    _rebuild_wrapper = getattr(dist.Reducer, "_rebuild_buckets", None)
+    _rebuild_wrapper = dist.Reducer._rebuild_buckets
 
 
 def _wrap(original: Function, watch: Function) -> Function:
-    @functools.wraps(original)
+    @wrapper_of(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         timeline = None if torch.compiler.is_compiling() else probe.current
         if timeline is None and watch is not _make_reducer:  # a module may be created before the rank attaches
             return original(*args, **kwargs)
         return watch(timeline, original, *args, **kwargs)
 
-    call.__zmon__ = True  # type: ignore[attr-defined]
-    return hide_frames(call)
+    return call
 
 
 class _Backward:
@@ -134,7 +132,7 @@ def wrap_engine(engine: Function) -> Function:
     # Few function calls, because the caches are cold after the forward pass.
     is_compiling = torch.compiler.is_dynamo_compiling
 
-    @functools.wraps(engine)
+    @wrapper_of(engine)
     def run_backward(roots: Any, *args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
         if timeline is None or not reducers or is_compiling():
@@ -150,7 +148,7 @@ def wrap_engine(engine: Function) -> Function:
                 try_call(backward.end)
             timeline.overhead_ns += monotonic_ns() - begin
 
-    return hide_frames(run_backward)
+    return run_backward
 
 
 # Each of these has the signature of the function it wraps, after `timeline` and `original`.

@@ -16,7 +16,7 @@ from torch import nn
 
 from zmon import probe
 from zmon.probe.hooks import forward
-from zmon.probe.hooks.replacing import hide_frames
+from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
 # Layers that jobs freeze one by one in the middle of training; a model is never one of these.
@@ -31,7 +31,7 @@ _depth = 0  # Module.train calls itself for each submodule
 def install() -> None:
     """Wrap Module.train, which `eval` calls too, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
-        nn.Module.train = hide_frames(_wrap_train(nn.Module.train))
+        nn.Module.train = _wrap_train(nn.Module.train)
         recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
         recursive.create_script_module = _wrap_with_disarm(recursive.create_script_module)
 
@@ -43,7 +43,7 @@ def disarm() -> None:
 
 
 def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+    @wrapper_of(original)
     def train(self: Any, mode: bool = True) -> Any:
         global _depth
         if torch.compiler.is_compiling():
@@ -58,7 +58,6 @@ def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
             _arm(self, mode, timeline)
         return result
 
-    train.__zmon__ = True  # type: ignore[attr-defined]
     return train
 
 

@@ -7,7 +7,6 @@ sequence number of the group still counts them.
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from time import monotonic_ns
@@ -20,36 +19,23 @@ from zmon.probe.hooks import works
 from zmon.probe.hooks.collectives import enter, group_number
 from zmon.probe.hooks.describe import size
 from zmon.probe.hooks.later import when_imported
-from zmon.probe.hooks.replacing import replace
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OP_NUMBER, Issued, RankTimeline
 
-_OPS = {
-    "all_reduce": "all_reduce",
-    "all_reduce_coalesced": "all_reduce",
-    "broadcast": "broadcast",
-    "all_gather_single": "all_gather",
-    "all_gather_tensor": "all_gather",
-    "all_gather_single_autograd": "all_gather",
-    "all_gather_tensor_autograd": "all_gather",
-    "all_gather_single_coalesced": "all_gather",
-    "all_gather_into_tensor_coalesced": "all_gather",
-    "reduce_scatter_single": "reduce_scatter",
-    "reduce_scatter_tensor": "reduce_scatter",
-    "reduce_scatter_single_autograd": "reduce_scatter",
-    "reduce_scatter_tensor_autograd": "reduce_scatter",
-    "reduce_scatter_single_coalesced": "reduce_scatter",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter",
-    "all_to_all_single": "all_to_all",
-    "all_to_all_single_autograd": "all_to_all",
-}
-# Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
-_RENAMED = {
-    "all_gather_tensor": "all_gather_single",
-    "all_gather_tensor_autograd": "all_gather_single_autograd",
-    "all_gather_into_tensor_coalesced": "all_gather_single_coalesced",
-    "reduce_scatter_tensor": "reduce_scatter_single",
-    "reduce_scatter_tensor_autograd": "reduce_scatter_single_autograd",
-    "reduce_scatter_tensor_coalesced": "reduce_scatter_single_coalesced",
+# Each name begins with its op. Beside it is the deprecated name, which calls the new one in a torch with both: only the
+# new one is wrapped, so that a call counts once.
+_NAMES = {
+    "all_reduce": "",
+    "all_reduce_coalesced": "",
+    "broadcast": "",
+    "all_gather_single": "all_gather_tensor",
+    "all_gather_single_autograd": "all_gather_tensor_autograd",
+    "all_gather_single_coalesced": "all_gather_into_tensor_coalesced",
+    "reduce_scatter_single": "reduce_scatter_tensor",
+    "reduce_scatter_single_autograd": "reduce_scatter_tensor_autograd",
+    "reduce_scatter_single_coalesced": "reduce_scatter_tensor_coalesced",
+    "all_to_all_single": "",
+    "all_to_all_single_autograd": "",
 }
 
 
@@ -68,9 +54,10 @@ def _wrap_all(functional: Any) -> None:
     if hasattr(functional.wait_tensor, "__zmon__"):
         return
     wrappers = {functional.wait_tensor: works.wrap_wait(functional.wait_tensor)}
-    for name, op in _OPS.items():
-        if hasattr(functional, name) and not hasattr(functional, _RENAMED.get(name, "")):
-            original = getattr(functional, name)
+    for new, deprecated in _NAMES.items():
+        original = getattr(functional, new, None) or getattr(functional, deprecated, None)
+        if original is not None:
+            op = next(op for op in OP_NUMBER if new.startswith(op))
             wrappers[original] = _wrap_collective(original, functional, OP_NUMBER[op])
     replace(wrappers)
 
@@ -80,7 +67,7 @@ def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> 
     group_index = names.index("group")
     is_broadcast = op == OP_NUMBER["broadcast"]
 
-    @functools.wraps(original)
+    @wrapper_of(original)
     def collective(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
         if timeline is None or functional._are_we_tracing():
@@ -102,7 +89,7 @@ def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> 
         try:
             result = original(*args, **kwargs)
         finally:
-            timeline.leave_op(in_flight=True)
+            timeline.leave_op(None, True)
         _watch_result(timeline, op, group, sent, 0 if is_broadcast and sent else size(result), result, issued)
         return result
 
@@ -113,7 +100,7 @@ def _wrap_collective(original: Callable[..., Any], functional: Any, op: int) -> 
 def _watch_result(
     timeline: RankTimeline, op: int, group: Any, sent: int, received: int, result: Any, issued: Issued
 ) -> None:
-    timeline.count_op(op, group_number(group), 0, received, count=0)
+    timeline.count_op(op, group_number(group), 0, received, 0)
     first = result[0] if isinstance(result, list | tuple) else result
     works.watch(getattr(first, "elem", first), op, group_number(group), sent + received, issued)
 
@@ -121,7 +108,7 @@ def _watch_result(
 def _wrap_shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap DTensor's change of the sharded dimension, an all-to-all that waits by itself."""
 
-    @functools.wraps(original)
+    @wrapper_of(original)
     def collective(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
         timeline = probe.current
         entered = False
@@ -134,7 +121,6 @@ def _wrap_shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., An
             if timeline is not None and entered:
                 timeline.leave_op()
 
-    collective.__zmon__ = True  # type: ignore[attr-defined]
     return collective
 
 

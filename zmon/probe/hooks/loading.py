@@ -10,7 +10,6 @@ starts belong to its steps.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.utils.data import dataloader
 
 from zmon import probe
 from zmon.probe.hooks.batches import samples_loaded
-from zmon.probe.hooks.replacing import hide_frames
+from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import LOADER_START, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.probe.samples import DECLARED
 
@@ -32,14 +31,14 @@ def install() -> None:
     """Wrap DataLoader and its iterators, once."""
     iterator, loader = dataloader._BaseDataLoaderIter, dataloader.DataLoader
     if not hasattr(iterator.__next__, "__zmon__"):
-        iterator.__next__ = hide_frames(_wrap_loading(iterator.__next__, next_phase=_FORWARD))
-        loader.__iter__ = hide_frames(_wrap_loading(loader.__iter__, next_phase=None))
+        iterator.__next__ = _wrap_loading(iterator.__next__, next_phase=_FORWARD)
+        loader.__iter__ = _wrap_loading(loader.__iter__, next_phase=None)
 
 
 def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
     is_start = next_phase is None
 
-    @functools.wraps(original)
+    @wrapper_of(original)
     def loading(self: Any) -> Any:
         timeline = probe.current
         if timeline is None:
@@ -67,7 +66,6 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
             _end_start(timeline, is_start)
             timeline.phase(phase_after)
 
-    loading.__zmon__ = True  # type: ignore[attr-defined]
     return loading
 
 

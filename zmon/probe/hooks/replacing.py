@@ -40,7 +40,7 @@ def replace(wrappers: dict[Function, Function]) -> None:
     if _collected is not None:
         _collected.update(wrappers)
         return
-    by_id = {id(original): hide_frames(wrapper) for original, wrapper in wrappers.items()}
+    by_id = {id(original): wrapper for original, wrapper in wrappers.items()}
     for module in list(sys.modules.values()):
         try:  # not getattr: it would load a module that is loaded lazily
             names: dict[str, object] = object.__getattribute__(module, "__dict__")
@@ -51,6 +51,16 @@ def replace(wrappers: dict[Function, Function]) -> None:
         for name, value in list(names.items()):
             if (wrapper := by_id.get(id(value))) is not None:
                 names[name] = wrapper
+
+
+def wrapper_of(original: Function) -> Callable[[Function], Function]:
+    """Decorate a wrapper: it has the name of the original and the mark `__zmon__`, and its frames are hidden."""
+
+    def decorate(wrapper: Function) -> Function:
+        functools.update_wrapper(wrapper, original).__zmon__ = True  # type: ignore[attr-defined]
+        return hide_frames(wrapper)
+
+    return decorate
 
 
 def hide_frames(wrapper: Function) -> Function:
@@ -68,7 +78,6 @@ def hide_frames(wrapper: Function) -> Function:
 def _hidden(code: CodeType) -> CodeType:
     hidden = code.replace(co_filename=HIDDEN_FILE_NAME)
     frames = torch._C._dynamo.eval_frame
-    if hasattr(frames, "set_code_exec_strategy"):  # torch 2.8
-        skip = frames._FrameAction.SKIP
-        frames.set_code_exec_strategy(hidden, frames._FrameExecStrategy(skip, skip))
+    skip = frames._FrameAction.SKIP
+    frames.set_code_exec_strategy(hidden, frames._FrameExecStrategy(skip, skip))
     return hidden

@@ -6,7 +6,6 @@ process.
 
 from __future__ import annotations
 
-import functools
 import io
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
-from zmon.probe.hooks.replacing import replace
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import CHECKPOINT, INIT
 
 
@@ -31,14 +30,13 @@ def _wrap_distributed_save(saver: Any) -> None:
 
 
 def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(save)
+    @wrapper_of(save)
     def saving(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
         target = kwargs.get("f", args[1] if len(args) > 1 else None)
-        ignored = (
-            timeline is None or timeline.explicit_activity or not timeline.acts_for_rank() or timeline.activity == INIT
-        )
-        if timeline is None or ignored or isinstance(target, io.BytesIO):
+        if timeline is None or timeline.activity == INIT or isinstance(target, io.BytesIO):
+            return save(*args, **kwargs)
+        if timeline.explicit_activity or not timeline.acts_for_rank():
             return save(*args, **kwargs)
         if timeline.activity != CHECKPOINT:
             timeline.turn_to(CHECKPOINT)
@@ -46,5 +44,4 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
         timeline.ledger.saved()
         return result
 
-    saving.__zmon__ = True  # type: ignore[attr-defined]
     return saving

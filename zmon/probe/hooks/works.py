@@ -7,7 +7,6 @@ for it is over. If the job never waits for it, only its count and its bytes are 
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable
 from time import monotonic_ns
@@ -18,7 +17,7 @@ import torch.distributed as dist
 
 from zmon import probe
 from zmon.probe.edge import fronts
-from zmon.probe.hooks.replacing import hide_frames
+from zmon.probe.hooks.replacing import hide_frames, wrapper_of
 from zmon.probe.rank import Issued
 
 # op, group, bytes, sequence, time of issue, and the objects that can be awaited for it: the work and its futures
@@ -63,7 +62,7 @@ def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a function that waits for its first argument."""
     is_compiling = torch.compiler.is_dynamo_compiling
 
-    @functools.wraps(original)
+    @wrapper_of(original)
     def wait(awaited: Any, *args: Any, **kwargs: Any) -> Any:
         if is_compiling():
             return original(awaited, *args, **kwargs)
@@ -85,8 +84,7 @@ def wrap_wait(original: Callable[..., Any]) -> Callable[..., Any]:
             timeline.leave_op(issued)
             timeline.overhead_ns += monotonic_ns() - begin
 
-    wait.__zmon__ = True  # type: ignore[attr-defined]
-    return fronts.front("wait", hide_frames(wait), original, _raiser())
+    return fronts.front("wait", wait, original, _raiser())
 
 
 def _raiser() -> Callable[..., Any]:
@@ -97,11 +95,11 @@ def _raiser() -> Callable[..., Any]:
 
 
 def _wrap_get_future(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
+    @wrapper_of(original)
     def get_future(work: Any) -> Any:
         future = original(work)
         if (flight := _flights.get(id(work))) is not None:
             _add(future, flight)
         return future
 
-    return fronts.front("get_future", hide_frames(get_future), original)
+    return fronts.front("get_future", get_future, original)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from torch.distributed import distributed_c10d
 from zmon import probe
 from zmon.probe.hooks import collectives, reducer, simple_reducer
 from zmon.probe.hooks.device import identify_device
-from zmon.probe.hooks.replacing import replace
+from zmon.probe.hooks.replacing import replace, wrapper_of
 
 
 def install() -> None:
@@ -37,7 +36,7 @@ def _forget_groups() -> None:
 
 
 def _wrap(original: Callable[..., Any], callback: Callable[..., None]) -> Callable[..., Any]:
-    @functools.wraps(original)
+    @wrapper_of(original)
     def call(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         try:
@@ -46,5 +45,4 @@ def _wrap(original: Callable[..., Any], callback: Callable[..., None]) -> Callab
             probe.complain(f"cannot record the process group of this rank: {error!r}")
         return result
 
-    call.__zmon__ = True  # type: ignore[attr-defined]
     return call

@@ -25,8 +25,10 @@ from zmon.schema.api.findings import (
     FindingsRequest,
     HubHealth,
     HubHealthRequest,
+    IncidentList,
+    IncidentRequest,
+    IncidentsRequest,
 )
-from zmon.schema.api.incidents import IncidentList, IncidentRequest, IncidentsRequest
 from zmon.schema.api.jobs import (
     Amounts,
     JobList,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-from zmon.schema.api import agent, findings, incidents, jobs, scaling
+from zmon.schema.api import agent, findings, jobs, scaling
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.endpoint import Endpoint, Role
 from zmon.schema.incident import Capsule
@@ -58,25 +58,16 @@ DETECTORS = Endpoint(
     "For each detector, the jobs that it can judge.",
 )
 INCIDENTS = Endpoint(
-    "hub", "/api/v1/incidents", incidents.IncidentsRequest, incidents.IncidentList, "Incidents, newest first."
+    "hub", "/api/v1/incidents", findings.IncidentsRequest, findings.IncidentList, "Incidents, newest first."
 )
-INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", incidents.IncidentRequest, Capsule, "The capsule of one incident.")
+INCIDENT = Endpoint("hub", "/api/v1/incidents/{id}", findings.IncidentRequest, Capsule, "The capsule of one incident.")
 HUB_HEALTH = Endpoint(
     "hub", "/healthz", findings.HubHealthRequest, findings.HubHealth, "Health of the hub and of its agents."
 )
 
-AGENT: tuple[Endpoint[Any, object], ...] = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
-HUB: tuple[Endpoint[Any, object], ...] = (
-    JOBS,
-    RANKS,
-    PLAN,
-    SCALING,
-    FINDINGS,
-    DETECTORS,
-    INCIDENTS,
-    INCIDENT,
-    HUB_HEALTH,
-)
+Endpoints: TypeAlias = tuple[Endpoint[Any, object], ...]
+AGENT: Endpoints = (SNAPSHOT, SUSPECTS, EVIDENCE, AGENT_HEALTH)
+HUB: Endpoints = (JOBS, RANKS, PLAN, SCALING, FINDINGS, DETECTORS, INCIDENTS, INCIDENT, HUB_HEALTH)
 METRICS = "/metrics"  # for Prometheus, in its own format
 # The role that each path needs. Findings and incidents need `read`, and have evidence only for the role `evidence`.
 ROLES: dict[str, Role] = {METRICS: "metrics", **{each.path: each.role for each in (*AGENT, *HUB)}}

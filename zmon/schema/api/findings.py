@@ -1,4 +1,4 @@
-"""The hub's answers about findings, detectors and its own health."""
+"""The hub's answers about findings, incidents, detectors and its own health."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from zmon.schema.finding import Finding
+from zmon.schema.incident import IncidentSummary
 from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.names import SCHEMA
 from zmon.schema.thresholds import Threshold
@@ -26,6 +27,23 @@ class FindingList(msgspec.Struct, frozen=True):
 
     findings: Sequence[Finding]
     schema: int = SCHEMA
+
+
+class IncidentsRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/incidents`."""
+
+
+class IncidentList(msgspec.Struct, frozen=True):
+    """Every stored incident, newest first."""
+
+    incidents: Sequence[IncidentSummary]
+    schema: int = SCHEMA
+
+
+class IncidentRequest(msgspec.Struct, frozen=True):
+    """`GET /api/v1/incidents/{id}` returns the capsule; with `/report.html` appended, its page for people."""
+
+    id: str
 
 
 class DetectorsRequest(msgspec.Struct, frozen=True):

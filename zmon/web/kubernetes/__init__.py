@@ -3,8 +3,7 @@
 | file | what it does |
 |---|---|
 | `api_server.py` | the address of the API server, and the credentials of a pod |
-| `resource.py` | the path of a resource, and the rule of RBAC that allows to read it |
-| `requests.py` | list and watch |
+| `requests.py` | list and watch a resource, with its path and the rule of RBAC that allows to read it |
 | `agent_pods.py` | which pods are agents, and the URL of each |
 
 The reasons for an own client are in docs/dependencies.md.

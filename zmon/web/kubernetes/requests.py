@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, Literal, TypeVar
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -20,9 +21,7 @@ import msgspec
 from zmon.errors import Forbidden, Gone, NotServed, Unreachable
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.schema.api.received import Undecodable, decode
-from zmon.web.client import HEADERS, read
-from zmon.web.kubernetes.resource import Resource
-from zmon.web.unreachable import unreachable
+from zmon.web.client import HEADERS, read, unreachable
 
 T = TypeVar("T")
 ANSWER_SECONDS = 10.0  # time limit of a list, and of the first byte of a watch
@@ -34,6 +33,39 @@ _MAX_LINE_BYTES = 4 << 20  # an object has 1.5 MiB at most, the limit of etcd
 _PART_BYTES = 1 << 16
 _MAX_MESSAGE = 300  # letters of the API server's own message
 _CERTIFICATES = "Check ca.crt of the service account and the certificate of the API server"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """All objects of one kind, in one namespace or in the whole cluster."""
+
+    name: str  # as in a path and in RBAC: pods
+    group: str = ""  # "": the core group
+    namespace: str = ""  # "": the whole cluster
+    verbs: tuple[str, ...] = ("list",)  # those that zmon needs
+
+    def of(self, namespace: str) -> Resource:
+        """Return the objects in one namespace."""
+        return replace(self, namespace=namespace)
+
+    @property
+    def path(self) -> str:
+        """The path of the API."""
+        root = f"/apis/{self.group}/v1" if self.group else "/api/v1"
+        namespace = f"/namespaces/{quote(self.namespace, safe='')}" if self.namespace else ""
+        return f"{root}{namespace}/{self.name}"
+
+    @property
+    def place(self) -> str:
+        """The objects in a message: pods in the namespace zmon."""
+        return f"{self.name} in the namespace {self.namespace}" if self.namespace else f"{self.name} of the cluster"
+
+    @property
+    def next_step(self) -> str:
+        """The step that gives the right to read the objects, with the rule of RBAC."""
+        role = f"a Role in the namespace {self.namespace}" if self.namespace else "a ClusterRole"
+        rule = f'{{apiGroups: ["{self.group}"], resources: [{self.name}], verbs: [{", ".join(self.verbs)}]}}'
+        return f"Give the service account {role} with the rule {rule}"
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -63,22 +95,18 @@ class ObjectChange(Generic[T]):
     object: T | None
 
 
-class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
+class _Meta(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class _List(msgspec.Struct, frozen=True):
-    metadata: _ListMeta
+    metadata: _Meta
     items: list[msgspec.Raw] | None = None  # Go writes null for an empty list
 
 
-class _Version(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str
-
-
 class _Versioned(msgspec.Struct, frozen=True):
-    metadata: _Version
+    metadata: _Meta
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -95,7 +123,7 @@ async def list_objects(
     session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str = ""
 ) -> ObjectList[T]:
     """Return all objects whose labels match. Raises Forbidden, NotServed, Gone or Unreachable."""
-    url, decoder = server + resource.path, msgspec.json.Decoder(kind)
+    url = server + resource.path
     objects: list[T] = []
     query = _query(labelSelector=selector, limit=str(_PAGE))
     while True:
@@ -103,7 +131,7 @@ async def list_objects(
             async with asyncio.timeout(ANSWER_SECONDS), await _open(session, server, resource, "list", query) as answer:
                 body = await read(answer, url, MAX_ANSWER_BYTES)
         page = _decoded(body, _List, url)
-        objects += [_object(decoder, item, url) for item in page.items or ()]
+        objects += [_decoded(item, kind, url) for item in page.items or ()]
         if not page.metadata.continue_:
             return ObjectList(tuple(objects), page.metadata.resource_version)
         query["continue"] = page.metadata.continue_
@@ -164,14 +192,13 @@ def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreac
 async def _changes(
     response: aiohttp.ClientResponse, resource: Resource, kind: type[T], url: str
 ) -> AsyncIterator[ObjectChange[T]]:
-    decoder = msgspec.json.Decoder(kind)
     async for line in _lines(response.content, url):
         event = _decoded(line, _Event, url)
         if event.type == "ERROR":
             status = _decoded(event.object, _Status, url)
             raise _refused(resource, "watch", status.code, status.message)
         version = _decoded(event.object, _Versioned, url).metadata.resource_version
-        changed = None if event.type == "BOOKMARK" else _object(decoder, event.object, url)
+        changed = None if event.type == "BOOKMARK" else _decoded(event.object, kind, url)
         yield ObjectChange(event.type, version, changed)
 
 
@@ -195,11 +222,4 @@ def _decoded(body: bytes | msgspec.Raw, kind: type[T], url: str) -> T:
     try:
         return decode(bytes(body), kind)
     except Undecodable as error:
-        raise Unreachable(f"cannot understand the answer of {url}", str(error)) from error
-
-
-def _object(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw, url: str) -> T:
-    try:
-        return decoder.decode(raw)
-    except (msgspec.MsgspecError, ValueError) as error:
         raise Unreachable(f"cannot understand the answer of {url}", str(error)) from error

@@ -67,7 +67,6 @@ class StoredEntry(Entry):
 
 class _Group(msgspec.Struct):
     name: str = ""
-    desc: str = ""
     ranks: str | _JobRanks = ""  # torch writes the list as text
 
     def members(self) -> frozenset[int]:

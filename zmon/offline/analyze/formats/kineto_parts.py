@@ -121,7 +121,7 @@ class _Launches:
     """The moments at which the CPU launched kernels, and what it did then."""
 
     def __init__(self, spans: Iterable[TraceEvent]) -> None:
-        self._launched: dict[int, tuple[Thread, float]] = {}
+        self._launched: dict[int | None, tuple[Thread, float]] = {}
         phases: defaultdict[tuple[str, Thread], list[Interval]] = defaultdict(list)
         self._operations: defaultdict[Thread, list[tuple[float, float, str]]] = defaultdict(list)
         for event in spans:
@@ -140,10 +140,9 @@ class _Launches:
 
     def phase(self, correlation: int | None) -> str:
         """Return the phase in which a kernel was launched; `other` if that is unknown."""
-        launched = self._launched.get(correlation) if correlation is not None else None
-        if launched is None:
+        if correlation not in self._launched:
             return "other"
-        thread, time = launched
+        thread, time = self._launched[correlation]
         for phase in ("backward", "optimizer"):
             intervals = self._phases.get((phase, thread), [])
             index = bisect_right(intervals, (time, float("inf"))) - 1
@@ -153,10 +152,9 @@ class _Launches:
 
     def operation(self, correlation: int | None) -> str | None:
         """Return the innermost operation of a process group that launched a kernel."""
-        launched = self._launched.get(correlation) if correlation is not None else None
-        if launched is None:
+        if correlation not in self._launched:
             return None
-        thread, time = launched
+        thread, time = self._launched[correlation]
         spans = self._operations[thread]
         index = bisect_right(spans, (time, float("inf"), "")) - 1
         around = (name for begin, end, name in reversed(spans[max(index - 8, 0) : index + 1]) if begin <= time <= end)

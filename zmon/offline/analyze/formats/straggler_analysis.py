@@ -28,12 +28,7 @@ from zmon.schema.steps import DURATION, START, RankSteps
 
 COLUMNS = frozenset({"dp_rank", "stage", "rank", "step", "optype", "start_ts", "duration", "seq_id"})
 MAX_OPERATIONS = 2_000_000  # about 2 GB of memory
-PHASES = {
-    "forward-compute": "forward",
-    "backward-compute": "backward",
-    "optimizer": "optimizer",
-    "gc": "other",
-}
+PHASES = {"forward-compute": "forward", "backward-compute": "backward", "optimizer": "optimizer", "gc": "other"}
 _OPS = {
     "forward-send": "send", "forward-recv": "recv", "backward-send": "send", "backward-recv": "recv",
     "params-all-gather": "all_gather", "grads-reduce-scatter": "reduce_scatter",

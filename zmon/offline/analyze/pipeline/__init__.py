@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from zmon.offline.analyze.pipeline.replayed import with_replayed_saving
 from zmon.offline.analyze.pipeline.schedule import Operation, Schedule
-from zmon.offline.analyze.pipeline.what_if import PipelineReport, WhatIf, Worker, report
+from zmon.offline.analyze.pipeline.what_if import PipelineReport, WhatIf, Worker, report, with_replayed_saving
 
 __all__ = ["Operation", "PipelineReport", "Schedule", "WhatIf", "Worker", "report", "with_replayed_saving"]

@@ -1,0 +1,47 @@
+"""Tests that a Prometheus whose disk is full sends a page: it cannot store what the alerts on findings need."""
+
+import resource
+
+import pytest
+
+from tests.boxes import eventually
+from tests.stack.test_pages import Alerting
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.slow,
+    pytest.mark.timeout(240),
+]  # it waits two minutes; rules are in every run
+
+PAGE_SECONDS = 60 + 20 + 25  # the rule's window and `for`, and the next notification
+
+
+def fill_disk(process):
+    """Let each write to a file of Prometheus fail that makes it longer, as on a full disk."""
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
+
+
+def free_disk(process):
+    """Let writes succeed again."""
+    resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def test_full_disk_of_prometheus_is_one_page_and_a_stall_pages_once_there_is_space(tmp_path):
+    alerting = Alerting(tmp_path, quick=True)
+    try:
+        alerting.open_finding("before")
+        alerting.wait_for("pager", "before")  # it has written more than the limit
+        prometheus = alerting._running["prometheus"]
+        fill_disk(prometheus)
+
+        def pages():
+            return alerting.notifications("pager", None)  # alerts on the monitor have no job
+
+        alerting.open_finding("after")
+        assert eventually(pages, PAGE_SECONDS), (tmp_path / "prometheus.log").read_text()[-2000:]
+        assert pages() == ["firing: ZmonSamplesMissing"]
+        free_disk(prometheus)
+        alerting.wait_for("pager", "after")
+        assert eventually(lambda: "resolved: ZmonSamplesMissing" in pages(), 30)
+    finally:
+        alerting.close()

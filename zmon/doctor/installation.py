@@ -1,0 +1,98 @@
+"""Checks what this installation gives ranks: one distribution, the C edge of the probe, and a torch that was tried.
+
+The distributions are `zmon`, and the smaller `zmon-probe` for jobs. pip lets two distributions own the same files. The
+one that comes last wins, and the first one to leave takes the files of the other along.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+
+import zmon
+from zmon.doctor.check import Check
+from zmon.errors import DISTRIBUTION
+from zmon.probe import edge
+from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
+
+# A version is added once the tests that need torch have passed with it (docs/versions.md). It includes the build, as in
+# torch.__version__; other builds were not tried.
+TRIED: tuple[str, ...] = ("2.13.0+cpu",)
+_PACKAGE, _PROBE, _TORCH = "package", "probe", "torch"
+
+
+def installed_distributions() -> frozenset[str]:
+    """Return the names of the installed distributions that have a package `zmon`."""
+    return frozenset(packages_distributions().get("zmon", ()))
+
+
+def package(names: Collection[str]) -> Check:
+    """Check that at most one distribution has files of zmon; `names` are those that have some."""
+    if not names:
+        return Check(_PACKAGE, None, f"zmon {zmon.__version__} is not installed: Python imports it from a folder")
+    if len(names) == 1:
+        return Check(_PACKAGE, True, f"zmon {zmon.__version__} is installed by {next(iter(names))}")
+    others = sorted(set(names) - {DISTRIBUTION})
+    return Check(
+        _PACKAGE,
+        False,
+        f"{' and '.join(sorted(names))} are both installed, and one has replaced files of the other",
+        f"Run {sys.executable} -m pip uninstall {' '.join(others)}, then install {DISTRIBUTION} again with "
+        "--force-reinstall --no-deps.",
+    )
+
+
+def probe_edge(chosen: str = edge.CHOSEN.name, is_built: bool = edge.C is not None) -> Check:
+    """Check that ranks run the C edge; the Python edge records the same, so it is not inert."""
+    if chosen != edge.PYTHON.name:
+        return Check(_PROBE, True, "ranks run its C edge")
+    if is_built:
+        result = f"ranks run its Python edge, because ZMON_EDGE={os.environ.get('ZMON_EDGE', chosen)}"
+        return Check(_PROBE, None, result, "Unset ZMON_EDGE to run the C edge, which costs less.")
+    return Check(
+        _PROBE,
+        None,
+        "ranks run its Python edge, because this package has no C edge for this Python",
+        "Jobs are watched, but steps cost several times as much. Install a C compiler and Python.h, then zmon again.",
+    )
+
+
+def installed_torch() -> str | None:
+    """Return the version of torch that is installed with zmon, without importing it; None if there is none."""
+    try:
+        return version("torch")
+    except PackageNotFoundError:
+        return None
+
+
+def torch_version(installed: str | None) -> Check:
+    """Check that zmon was tried with this torch. An untried version is not inert, because its jobs are watched."""
+    tried = ", ".join(TRIED)
+    if installed is None:
+        result = f"torch is not installed with zmon; zmon was tried with {tried}, which a job may use from elsewhere"
+        return Check(_TORCH, None, result)
+    if installed in TRIED:
+        return Check(_TORCH, True, f"zmon was tried with the installed torch {installed}")
+    oldest = ".".join(map(str, OLDEST_TORCH))
+    if _is_too_old(installed):
+        return Check(
+            _TORCH,
+            False,
+            f"torch {installed} is installed, but zmon needs {oldest} or newer",
+            f"Jobs in this environment are unwatched. Install torch {oldest} or newer.",
+        )
+    return Check(
+        _TORCH,
+        None,
+        f"torch {installed} is installed, but zmon was tried with {tried} only",
+        "Jobs are watched. Check with a short job first that zmon status shows its steps and collectives.",
+    )
+
+
+def _is_too_old(installed: str) -> bool:
+    try:
+        return tuple(int(part) for part in installed.split(".")[:2]) < OLDEST_TORCH
+    except ValueError:  # a custom version, which cannot be compared
+        return False
