@@ -39,3 +39,16 @@ def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, numb
     counted, remembered = map(int, run_script(start_rank, script)[0].split())
     assert number - 2 <= counted <= number  # the first objects are known later
     assert remembered < 10
+
+
+def test_optimizers_that_nothing_stands_for_are_forgotten(start_rank):
+    script = f"""
+        {CYCLE.strip()}
+        from zmon.probe.hooks.steps import _fresh, _rounds
+        for number in range(1500):
+            make([torch.nn.Parameter(torch.zeros(2))]).step()
+            if number % 100 == 0:
+                gc.collect()
+        print(len([*_rounds._order, *_rounds._joined, *_fresh._known]))
+    """
+    assert int(run_script(start_rank, script)[0]) < 1100

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from itertools import chain
 from typing import Any, NamedTuple
 
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
@@ -30,14 +31,19 @@ class FreshOptimizers:
         self._objects: dict[tuple[Any, ...], list[int]] = {}  # ids of those that update the same parameters
         self._gone: dict[tuple[Any, ...], deque[int]] = {}  # ids by kind, the one that ended first is first
 
-    def predecessor(self, optimizer: Any) -> int | None:
-        """Return the id of the optimizer that this one stands for from now on; None if it stands for itself."""
+    def is_new(self, optimizer: Any) -> bool:
+        """Note that an optimizer is about to step; return True if it has not stepped before."""
         address = id(optimizer)
         known = self._known.get(address)
-        if known is not None and known.ref() is optimizer:
-            if self._objects.get(known.parameters, [])[-1:] != [address]:  # one that was there before steps again
-                self._objects[known.parameters] = [address]
-            return None
+        if known is None or known.ref() is not optimizer:
+            return True
+        if self._objects.get(known.parameters, [])[-1:] != [address]:  # one that was there before steps again
+            self._objects[known.parameters] = [address]
+        return False
+
+    def predecessor(self, optimizer: Any) -> int | None:
+        """Return the id of the optimizer that a new one stands for from now on; None if it stands for itself."""
+        address = id(optimizer)
         kind, parameters = _kind(optimizer), _parameters(optimizer)
         objects, gone = self._objects.setdefault(parameters, []), self._gone.get(kind, deque())
         previous = None
@@ -53,6 +59,10 @@ class FreshOptimizers:
         objects.append(address)
         self._known[address] = _Known(weakref.ref(optimizer, self._ended(address, kind)), parameters)
         return previous
+
+    def remembered(self) -> set[int]:
+        """Return the ids of the optimizers that may step again, and of those that a new one may stand for."""
+        return {*self._known, *chain.from_iterable(list(self._gone.values()))}
 
     def _ended(self, address: int, kind: tuple[Any, ...]) -> Any:
         def note(ref: weakref.ref[Any]) -> None:
