@@ -176,8 +176,8 @@ def test_end_of_a_rank_is_not_taken_from_another_host():
 
 def test_ranks_are_looked_up_by_what_identifies_them():
     """Two agents may have one host name, and the hub may show a job under another id than its agent."""
-    gone, here, other = silent(30), AgentLink("http://node-a:9780"), AgentLink("http://node-a:9781")
-    here.record_report(agent_report(rank_state(0), rank_state(1)))
+    gone, first, other = silent(30), AgentLink("http://node-a:9780"), AgentLink("http://node-a:9781")
+    first.record_report(agent_report(rank_state(0), rank_state(1)))
     other.record_report(agent_report(rank_state(2, job_id="ads")))
     shown = [rank_state(rank, job_id="shown") for rank in (0, 2, 3)]
-    assert links_of([here, other, gone], shown) == {"uid-0": (here, "job"), "uid-2": (other, "ads")}
+    assert links_of([first, other, gone], shown) == {"uid-0": (first, "job"), "uid-2": (other, "ads")}

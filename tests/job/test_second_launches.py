@@ -56,11 +56,11 @@ TOGETHER = {
 
 @pytest.mark.parametrize("reports", SEPARATE.values(), ids=SEPARATE)
 def test_second_launch_beside_one_that_lives_is_another_job(reports):
-    found = jobs(*reports)
-    assert found.keys() == {JOB, SECOND}
-    assert found[JOB] == ["a"]
-    assert "b" in found[SECOND]
-    assert jobs(*reversed(reports)) == found
+    separated = jobs(*reports)
+    assert separated.keys() == {JOB, SECOND}
+    assert separated[JOB] == ["a"]
+    assert "b" in separated[SECOND]
+    assert jobs(*reversed(reports)) == separated
 
 
 @pytest.mark.parametrize("reports", TOGETHER.values(), ids=TOGETHER)

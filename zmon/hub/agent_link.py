@@ -206,12 +206,12 @@ def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str
     agent was withdrawn is left out.
     """
     wanted = {state.run_uid for state in ranks}
-    found: dict[str, tuple[AgentLink, str]] = {}
+    result: dict[str, tuple[AgentLink, str]] = {}
     for link in sorted(links, key=lambda link: link.reachable):  # one that answers last, so that it wins
         for state in link.report.ranks if link.report else ():
             if state.run_uid in wanted:
-                found[state.run_uid] = (link, state.job_id)
-    return found
+                result[state.run_uid] = (link, state.job_id)
+    return result
 
 
 def working(sample: HostSample) -> frozenset[str]:
