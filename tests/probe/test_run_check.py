@@ -23,7 +23,7 @@ import mmap, os, sys, time
 with open("libtorch_cpu.so", "r+b") as file:
     library = mmap.mmap(file.fileno(), 0)
 sys.stdin.close()
-time.sleep(1.0)
+time.sleep(2.0)
 """
 
 
