@@ -51,8 +51,8 @@ def check_beside(look_seconds: float = LOOK_SECONDS, lasting_seconds: float = LA
 
 
 def _check(command: int, watch: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL)
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(each, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):
         os.dup2(nothing, number)
@@ -62,7 +62,7 @@ def _check(command: int, watch: int, receiver: socket.socket, look_seconds: floa
     os.chdir("/")
     pause, begin, since = look_seconds, time.monotonic(), dict[int, float]()  # since when a process has torch
     while time.monotonic() - begin < MAX_SECONDS:
-        if select.select([watch, receiver], [], [], pause)[0]:
+        if select.select([watch, receiver.fileno()], [], [], pause)[0]:
             return  # the command has ended, or a rank is watched
         pause = min(1.5 * pause, _LONGER * look_seconds)
         now = time.monotonic()
