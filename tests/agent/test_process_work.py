@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import psutil
 import pytest
 
 from tests.boxes import eventually
@@ -41,6 +42,19 @@ def start():
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+def test_file_system_is_that_of_the_file_that_the_main_thread_reads(start, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    process = start(
+        "import os, sys; f = os.open(sys.argv[1], os.O_RDWR); print(1, flush=True); os.read(f, 1)",
+        str(tmp_path / "fifo"),
+    )
+    parts = [part for part in psutil.disk_partitions(all=True) if tmp_path.is_relative_to(part.mountpoint)]
+    known = max(parts, key=lambda part: len(part.mountpoint)).fstype
+    assert eventually(lambda: process_work(process.pid, ()).file_system == known)
+    process = start("import time; print(1, flush=True); time.sleep(60)")
+    assert process_work(process.pid, ()).file_system is None
 
 
 def test_work_of_a_process_includes_its_children(start, tmp_path):

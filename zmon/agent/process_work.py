@@ -54,6 +54,7 @@ def process_work(
         switches=_switches(proc / str(pid) / "status"),
         waits=(*(_wait(proc, pid, thread) for thread in threads), *(_wait(proc, child, child) for child in stats)),
         file=_written_file(proc / str(pid)),
+        file_system=_file_system(proc / str(pid)),
     )
 
 
@@ -115,6 +116,23 @@ def _written_file(folder: Path) -> str | None:
                 if flags and int(flags[1], 8) & _WRITABLE:
                     changed.append(((folder / "fd" / descriptor).stat().st_mtime, path))
     return redacted(plain(max(changed)[1])) if changed else None
+
+
+def _file_system(folder: Path) -> str | None:
+    """Return the type of the file system of the open file that the main thread reads, writes or closes now.
+
+    That file is the first argument of the system call. Of any other call this argument is no open file, or one of no
+    mount. None: no such file, or the agent may not know.
+    """
+    try:
+        call = (folder / "syscall").read_text().split()  # `running`, or a number, then the arguments
+        info = (folder / "fdinfo" / str(int(call[1], 16))).read_text()
+        mount = re.search(r"^mnt_id:\s*(\d+)$", info, re.M)
+        mounts = (folder / "mountinfo").read_text()
+    except (OSError, ValueError, IndexError):
+        return None
+    line = mount and re.search(rf"^{mount[1]} .* - (\S+) ", mounts, re.M)
+    return plain(line[1]) if line else None
 
 
 def _descriptors(folder: Path) -> Iterator[str]:
