@@ -150,8 +150,8 @@ class Hub:
     def evaluate(self, now: float) -> None:
         """Run the detectors on the agents' latest reports; `now` is unix time. At least one agent must answer."""
         reports = [report for link in self.links if (report := link.present_report())]
-        silent = [link.report for link in self.links if link.report and not link.reachable]
-        names = self._shared_ids.names([*reports, *silent])
+        silent = [report for link in self.links if (report := link.silent_report())]
+        names = self._shared_ids.names(reports, silent)
         reports, silent = ([renamed(report, names) for report in some] for some in (reports, silent))
         hardware = [renamed_window(window, names) for link in self.links if (window := link.window())]
         aligned = snapshots(reports, silent, [link.status() for link in self.links], now, hardware)

@@ -24,10 +24,12 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from zmon.box import BoxWriter, box_path
 from zmon.box.identity import Identity, fits_shares
+from zmon.box.living_launch import alone, living_rank
 from zmon.box.roots import prepare_root
 from zmon.errors import UsageError, ZmonError
 from zmon.probe import edge
@@ -41,7 +43,7 @@ from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
 from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
-from zmon.schema.names import FLOPS_SOURCES
+from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
 P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
@@ -267,12 +269,30 @@ def plan(ranks: Sequence[Mapping[str, Any]], **totals: float) -> None:
 def _open(launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:
     root = prepare_root(os.environ)
     sweep(root)
-    box = BoxWriter(box_path(root, launch.job_id, launch.attempt, launch.rank))
-    try:
-        return _fill(box, launch, labels)
-    except BaseException:
-        box.discard()
-        raise
+    with alone(root):
+        job_id = _own_job_id(root, launch)
+        box = BoxWriter(box_path(root, job_id, launch.attempt, launch.rank))
+        try:
+            return _fill(box, replace(launch, job_id=job_id), labels)
+        except BaseException:
+            box.discard()
+            raise
+
+
+def _own_job_id(root: Path, launch: LaunchEnvironment) -> str:
+    """Return the job id of this launch: another one if a launch beside it has this id and lives on this host."""
+    if not launch.launch_id:
+        return launch.job_id
+    other_id = second_job_id(launch.job_id, launch.launch_id)
+    if not (root / other_id).is_dir():  # else other ranks of this launch have it, or had it before a restart
+        living = living_rank(root / launch.job_id)
+        if living is None or living.launch_id in ("", launch.launch_id) or launch.restarted(living):
+            return launch.job_id
+    complain(
+        f"another launch with the job id {launch.job_id} runs on this host: this one is watched as the job {other_id}. "
+        "Give each its own id with --job-id or ZMON_JOB_ID"
+    )
+    return other_id
 
 
 def _fill(box: BoxWriter, launch: LaunchEnvironment, labels: dict[str, str]) -> RankTimeline:

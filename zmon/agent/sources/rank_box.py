@@ -28,7 +28,7 @@ from zmon.process import ProcessId, ProcessStat
 from zmon.schema.api import Suspicion
 from zmon.schema.measures import NS as _NS
 from zmon.schema.measures import UNKNOWN
-from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, word
+from zmon.schema.names import ACTIVITIES, OPS, bounded_labels, first_job_id, word
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 
 _STOPPED_STATES = ("T", "t")  # stopped by a signal, stopped by a tracer (proc(5))
@@ -245,6 +245,7 @@ class RankBox:
         # A dead rank does not change, so its ages are exact at any time. A living one may have gone on since then.
         now, now_ns = self.now, self._refreshed_at if self.alive else self._clock()
         refreshed_time = time.time() - (self._clock() - now_ns) * _NS
+        wanted = identity.job_id if identity.job_id != self.job_id else first_job_id(self.job_id, identity.launch_id)
         words_seconds = max(0.0, refreshed_time - words.time) if words else None
         return RankState(
             **{name: getattr(identity, name) for name in _AS_IN_BOX},
@@ -300,7 +301,7 @@ class RankBox:
             },
             open_seconds=max(0.0, (now_ns - last[layout.TIME]) * _NS),
             owner=self.owner,
-            wanted_job_id=identity.job_id if identity.job_id != self.job_id else "",
+            wanted_job_id=wanted if wanted != self.job_id else "",
             entered=tuple(
                 EnteredCollective(word(OPS, op, "op"), groups[group][0], number, size)
                 for op, group, number, size in entered
