@@ -31,6 +31,11 @@ class Way(Enum):
     FINISHED = "finished"
 
 
+def launcher_of(state: RankState) -> tuple[str, str]:
+    """Return host and process of the launcher of a rank."""
+    return state.host, state.launcher
+
+
 def way_of(state: RankState) -> Way:
     """Return the way in which a rank ended that is dead or has left its last words."""
     way = _way_by_itself(state)

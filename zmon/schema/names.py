@@ -45,6 +45,8 @@ TENSOR_PIPE, DRAM = "tensor_pipe", "dram"
 # The input and output of these are equally large on every rank. The splits of an all-to-all may differ, and in the
 # remaining ops one rank has all the data. Lists of tensors may differ with NCCL, but not with gloo.
 SAME_SIZE_OPS = ("all_reduce", "all_gather", "reduce_scatter")
+# torch's name of the default process group, which every rank is in (_process_group_name in distributed_c10d.py).
+DEFAULT_GROUP = "0"
 
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves

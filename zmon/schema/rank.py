@@ -40,6 +40,7 @@ class LastWords:
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
     # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.
     sender_pid: Whole | None = None
+    late_sender_pid: Whole | None = None  # likewise of the SIGTERM that came after these last words
 
     @property
     def error(self) -> str:

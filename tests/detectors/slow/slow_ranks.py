@@ -52,6 +52,7 @@ def in_turn(ranks, number=64):
     return job([step for index in range(number) for step in later_steps(1, *ranks(index))])
 
 
+LATELY = "33210321122120110012122211131131"  # the slow rank of each of the last 32 steps, drawn at random
 LONG_SEQUENCES = [rank(forward=0.090 if number == 1 else 0.060) for number in range(4)]
 
 
@@ -136,6 +137,8 @@ CASES = (
          lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(1, forward=0.120)), later_steps(after)),
          over=range(16)),
     Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, forward=0.120))),
+    Case("a random rank has become slow in each step, after 32 steps without a slow rank",
+         lambda: in_turn(lambda n: with_slow_rank(int(LATELY[n - 32]) if n >= 32 else None, forward=0.160))),
     Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 24 s",
          lambda window: job(moving(*window[:2])[window[2] - 64 : window[2]], size=window[0]), over=WINDOWS),
     Case("a rank computes longer, and in each step another one is as late: nothing would be gained",
