@@ -193,6 +193,6 @@ def test_ranks_of_a_launch_agree_on_a_generated_job_id(monkeypatch):
     ticks = round((60 - middle % 60) * hertz)  # a launcher that started at a full minute
     ids = set()
     for near in range(ticks - 2, ticks + 3):
-        monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 1, 0.0, 0))
+        monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 0.0))
         ids.add(frozenset(read_launch({}).job_id for _ in range(1000)))
     assert all(len(ids_of_launch) == 1 for ids_of_launch in ids)
