@@ -30,15 +30,13 @@ _PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit stat
 
 @dataclass(frozen=True, slots=True)
 class ProcessStat:
-    """The fields of /proc/<pid>/stat that zmon uses; times and faults are sums over all threads."""
+    """The fields of /proc/<pid>/stat that zmon uses; times are sums over all threads."""
 
     state: str  # R S D Z T t X, as in proc(5)
     parent: int
     start_ticks: int  # clock ticks after boot; pid and start together identify a process
     resident_bytes: int
-    num_threads: int
     cpu_seconds: float
-    major_faults: int
 
 
 def parse_stat(line: bytes) -> ProcessStat:
@@ -54,9 +52,7 @@ def parse_stat(line: bytes) -> ProcessStat:
         parent=int(after_name[1]),
         start_ticks=int(after_name[19]),
         resident_bytes=int(after_name[21]) * _PAGE_BYTES,
-        num_threads=int(after_name[17]),
         cpu_seconds=ticks / _TICKS_PER_SECOND,
-        major_faults=int(after_name[9]),
     )
 
 
