@@ -93,7 +93,7 @@ WAITING_FOR_ITS_HOST = (
 )  # fmt: skip
 STARTING_LOADERS = (
     Row("nothing has changed in the ranks and their workers for 60 s", "lease_overrun, warning, ranks 0, 1, 2, 3",
-        starting_loaders(122.0, SLEEPS, SLEEPS)),
+        starting_loaders(122.0, SLEEPS, SLEEPS), "it becomes critical when the leases end"),
     Row("for 59 s", "quiet", starting_loaders(122.0, SLEEPS, locked(59.0))),
     Row("nobody could look at them", "quiet", starting_loaders(290.0)),
     Row("nothing has changed, and the lease of the start has ended", "lease_overrun, critical, ranks 0, 1, 2, 3",
