@@ -19,6 +19,7 @@ from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
+from zmon.detectors.endings.wordless_end import may_be_runners_end, wordless_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
@@ -45,6 +46,8 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
         return None
+    if may_be_runners_end(end):
+        return wordless_end(end)
     if fault := _first_of(_FAULTS, end):
         return fault
     signals = Signals(end)

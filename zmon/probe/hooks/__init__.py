@@ -18,6 +18,7 @@ from zmon.probe.autoload.sitecustomize import is_launched_rank, restore_environm
 # Installed once, before or after the rank attaches.
 HOOKS = (
     "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
+    "runners",
 )  # fmt: skip
 AT_RANK = ("device", "flops", "worker_server")  # these need the rank's box
 

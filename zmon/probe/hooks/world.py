@@ -25,6 +25,7 @@ def _on_joined(*args: Any, **kwargs: Any) -> None:
     _forget_groups()
     init_method = kwargs.get("init_method", args[1] if len(args) > 1 else None)
     probe.start_as_rank(dist.get_rank(), dist.get_world_size(), init_method)
+    probe.record_result("")  # a process that joins again has more to do
     probe.identify(backend=dist.get_backend())
     identify_device()
 
