@@ -40,7 +40,7 @@ from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, stor
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
-from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.schema.names import FLOPS_SOURCES
 
 P = ParamSpec("P")
@@ -130,6 +130,13 @@ def record_result(runner: str, error: BaseException | None = None) -> None:
     """Record how the job's function ended; for hooks into frameworks that run it, catch its exceptions and go on."""
     if _record_result is not None:
         _record_result(runner, error)
+
+
+@guarded
+def rest() -> None:
+    """Record that no step is due until the rank trains again: what trained has returned, and the process goes on."""
+    if current is not None and current.activity not in (INIT, DONE):
+        current.turn_to(DONE)
 
 
 def is_one_of_many() -> bool:

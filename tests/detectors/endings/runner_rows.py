@@ -62,6 +62,11 @@ RUNNERS = (
     row("the function has returned on all ranks, and the processes live on", QUIET,
         [rank_state(r, activity="done", lease_seconds=None, last_words=words("exit", "ray.train", "", NOW - 60),
                     last_words_seconds=60.0, max_restarts=None) for r in ALL]),
+    row("a notebook's kernel is killed after its cell has trained", due("rank_exited", 0, severity="warning"),
+        [_ended(0, "signal SIGKILL", None, activity="done", lease_seconds=None, world_size=1)],
+        says="the training had finished"),
+    row("the function raises after it has left its group, and the program that started the pool fails",
+        due("rank_exited", *ALL), [raised(r, "exit code 0", activity="done", **FAILED_LAUNCHER) for r in ALL]),
     *(row(f"the function raises on all ranks at the same save; {who} ({status})", due("rank_exited", *ALL),
           [raised(r, status, max_restarts=None, **(FAILED_LAUNCHER if status == "exit code 0" else {})) for r in ALL],
           "the program that started the pool fails too" if status == "exit code 0" else "")

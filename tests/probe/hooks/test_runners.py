@@ -92,6 +92,52 @@ dist.init_process_group("gloo", init_method="file://" + sys.argv[0] + ".store", 
 print(words(), activity())
 > ['fails']
 > None train
+== rank rests between the functions that a framework runs, and trains again
+executor = types.SimpleNamespace(_sendback_result=print, _ExceptionWithTraceback=print)
+tests = types.SimpleNamespace(call_and_report=lambda test: test())
+for _ in range(2):
+    runners._watch_executor(executor)
+    runners._rest_after(tests, "call_and_report")
+executor._sendback_result("result")
+print(activity())
+for _ in range(2):
+    train()
+    print(activity())
+    executor._sendback_result("result")
+    print(activity(), steps())
+tests.call_and_report(train)
+print(activity(), steps(), words())
+> result
+> init
+> train
+> result
+> done 1
+> train
+> result
+> done 2
+> done 3 None
+
+== rank rests after a cell of a notebook
+shell = types.SimpleNamespace(events=types.SimpleNamespace(register=lambda name, call: cells.append((name, call))))
+cells = []
+runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: None))
+runners._rest_after_cells(types.SimpleNamespace(get_ipython=lambda: shell))
+train()
+[(name, after)] = cells
+after("result of the cell")
+print(name, activity())
+> post_run_cell done
+
+== worker of a pool rests once it has left its group, and a script does not
+import multiprocessing, torch.distributed as dist
+for name in ("SpawnPoolWorker-1", "MainProcess"):
+    multiprocessing.current_process().name = name
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
+    train()
+    dist.destroy_process_group()
+    print(activity())
+> done
+> train
 """
 
 IN_POOL = """

@@ -71,7 +71,9 @@ def _first_fault(end: JobEnd) -> Finding | None:
     if not end.culprits:
         return None
     first = end.culprits[0]
-    all_done = all(r.activity == "done" for r in end.snapshot.ranks)  # torch's teardown aborts a rank now and then
+    raised = first.last_words is not None and first.last_words.kind == "exception"
+    # torch's teardown aborts a rank now and then
+    all_done = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
     memory = out_of_memory(end.snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
     if first in hung_ranks(end.snapshot.ranks):

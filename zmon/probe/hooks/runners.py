@@ -1,14 +1,18 @@
 """Records how the job's function ended where a framework runs it, catches its exceptions, and ends the process later.
 
 Such an exception reaches no excepthook, and the end of the process tells nothing: Ray ends its actors with exit code 1
-in any case, a pool of processes ends its workers with SIGTERM or lets them leave. The names below are private ones of
-Ray and Python; where a version has others, zmon complains once or sees nothing, and an end is judged without them.
+in any case, a pool of processes ends its workers with SIGTERM or lets them leave. Until then the process may be idle
+for hours, in a notebook for example, which is no stall. The names below are private ones of Ray, Python and pytest;
+where a version has others, zmon complains once or sees nothing, and an end is judged without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from multiprocessing import current_process
 from typing import Any
+
+import torch.distributed as dist
 
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
@@ -21,8 +25,10 @@ def install() -> None:
     """Wrap what runs the job's function, once each is imported."""
     when_imported("ray.train.v2._internal.execution.worker_group.thread_runner", _watch_ray)
     when_imported("ray.air._internal.util", _watch_older_ray)
-    when_imported("multiprocessing.pool", _watch_pool("multiprocessing", "ExceptionWithTraceback"))
-    when_imported("concurrent.futures.process", _watch_pool("concurrent.futures", "_ExceptionWithTraceback"))
+    when_imported("multiprocessing.pool", lambda module: _record_failures(module, "ExceptionWithTraceback"))
+    when_imported("concurrent.futures.process", _watch_executor)
+    when_imported("_pytest.runner", lambda module: _rest_after(module, "call_and_report"))
+    when_imported("IPython", _rest_after_cells)
 
 
 def _watch_ray(module: Any) -> None:
@@ -69,23 +75,51 @@ def _recorded(target: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _watch_pool(runner: str, name: str) -> Callable[[Any], None]:
-    """Return the callback that watches the class with which a worker passes an exception to the program.
+def _watch_executor(module: Any) -> None:
+    _record_failures(module, "_ExceptionWithTraceback")
+    _rest_after(module, "_sendback_result")
 
-    That a function returned is no news there: the worker may get another one. Nor is a failure in a job of one rank: a
+
+def _record_failures(module: Any, name: str) -> None:
+    """Wrap the class with which a worker of a pool passes an exception to the program.
+
+    That a function returned is no end there: the worker may get another one. Nor is a failure in a job of one rank: a
     search of parameters runs many of them in one process, and expects that some fail.
     """
+    original = getattr(module, name)
 
-    def watch(module: Any) -> None:
-        original = getattr(module, name)
+    @wrapper_of(original)
+    def failure(error: BaseException, trace: Any) -> Any:
+        if probe.is_one_of_many():
+            probe.record_result(module.__name__, error)
+        return original(error, trace)
 
-        @wrapper_of(original)
-        def failure(error: BaseException, trace: Any) -> Any:
-            if probe.is_one_of_many():
-                probe.record_result(runner, error)
-            return original(error, trace)
+    if not hasattr(original, "__zmon__"):
+        setattr(module, name, failure)
 
-        if not hasattr(original, "__zmon__"):
-            setattr(module, name, failure)
 
-    return watch
+def _rest_after(module: Any, name: str) -> None:
+    """Wrap the function that a framework calls after the job's function, or around it."""
+    original = getattr(module, name)
+
+    @wrapper_of(original)
+    def end(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return original(*args, **kwargs)
+        finally:
+            probe.rest()
+
+    if not hasattr(original, "__zmon__"):
+        setattr(module, name, end)
+
+
+def _rest_after_cells(ipython: Any) -> None:
+    if (shell := ipython.get_ipython()) is not None:
+        shell.events.register("post_run_cell", lambda *_: probe.rest())
+
+
+def leave_groups() -> None:
+    """Let a worker of a pool rest that has destroyed its process groups: nothing tells when its function returns."""
+    is_pooled = "PoolWorker" in current_process().name  # a script that hangs after this point should be reported
+    if is_pooled and not dist.is_initialized():
+        probe.rest()
