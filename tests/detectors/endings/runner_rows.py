@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.build import DISCONNECT, NOW, rank_state, waiting, words
-from tests.detectors.endings.table import AGO, dead_
+from tests.build import DISCONNECT, NOW, finished, rank_state, waiting, words
+from tests.detectors.endings.table import AGO, LAUNCHER_PID, dead_
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import LastWords, RankState
 
@@ -17,9 +17,9 @@ ALL = range(4)
 RAN = 2.0  # seconds from the end of the function to the end of its process
 ENDS = {  # who ends the processes afterwards, by the exit status
     "Ray ends its actors": "exit code 1",
-    "Dask's nanny or a Spark executor ends its workers": "signal SIGTERM",
-    "Kubernetes kills the containers of a Job": "signal SIGKILL",
-    "a pool lets its workers leave": "exit code 0",
+    "the framework terminates them": "signal SIGTERM",
+    "Kubernetes or the framework kills them": "signal SIGKILL",
+    "they may leave": "exit code 0",
 }
 FAILED_LAUNCHER = {"launcher_status": "exit code 1", "launcher_gone_seconds": AGO - RAN - 0.3}
 
@@ -62,6 +62,15 @@ RUNNERS = (
     row("the function has returned on all ranks, and the processes live on", QUIET,
         [rank_state(r, activity="done", lease_seconds=None, last_words=words("exit", "ray.train", "", NOW - 60),
                     last_words_seconds=60.0, max_restarts=None) for r in ALL]),
+    row("the nanny of a Dask worker terminates it after its work", QUIET,
+        [_ended(r, "signal SIGTERM", replace(words("signal", "SIGTERM", "", NOW - AGO), sender_pid=LAUNCHER_PID))
+         for r in ALL],
+        "nobody sees that its function returned, but its launcher ends all ranks, and none has failed"),
+    row("Spark kills its idle Python workers after their work", due("rank_exited", *ALL),
+        [wordless(r, "signal SIGKILL") for r in ALL],
+        "cannot be told from a fault; Spark's own TorchDistributor runs torchrun, whose ranks return"),
+    row("a finished rank's container is killed: a Kubernetes Job is deleted while other containers of its pods live",
+        QUIET, [finished(r) for r in ALL]),
     row("a notebook's kernel is killed after its cell has trained", due("rank_exited", 0, severity="warning"),
         [_ended(0, "signal SIGKILL", None, activity="done", lease_seconds=None, world_size=1)],
         says="the training had finished"),

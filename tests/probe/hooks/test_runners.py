@@ -39,7 +39,10 @@ class RunnerThread(threading.Thread):
         print("passed on", error)
 
 newer = types.SimpleNamespace(ThreadRunner=ThreadRunner, construct_user_exception_with_traceback=construct)
-older = types.SimpleNamespace(RunnerThread=RunnerThread)
+class StartTraceback(Exception):
+    pass
+
+older = types.SimpleNamespace(RunnerThread=RunnerThread, StartTraceback=StartTraceback)
 for _ in range(2):  # a reload changes nothing
     runners._watch_ray(newer)
     runners._watch_older_ray(older)
@@ -71,10 +74,15 @@ run_older(train)
 print(words(), activity(), steps())
 > ('exit', 'ray.train', '') done 1
 
-== exception that an older Ray catches is the last words
-run_older(fails)
+== exception that an older Ray catches is the last words, without the one around it
+def fails_in_ray():
+    try:
+        fails()
+    except ValueError as error:
+        raise StartTraceback("of Ray") from error
+run_older(fails_in_ray)
 print(words(), activity())
-> passed on disk full
+> passed on of Ray
 > ('exception', 'builtins.ValueError', 'script-0.py') train
 
 == clean exit of the process changes nothing about an exception that was caught

@@ -58,7 +58,10 @@ def _watch_older_ray(module: Any) -> None:
 
     @wrapper_of(failure)
     def record_failure(self: Any, error: BaseException) -> None:
-        probe.record_result(_RAY, error)
+        cause = error
+        while isinstance(cause, module.StartTraceback) and cause.__cause__ is not None:  # Ray wraps the job's exception
+            cause = cause.__cause__
+        probe.record_result(_RAY, cause)
         failure(self, error)
 
     if not hasattr(run, "__zmon__"):
