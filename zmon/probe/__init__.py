@@ -37,18 +37,19 @@ from zmon.probe.autoload.sitecustomize import switched_off
 from zmon.probe.complaints import complain as complain  # the hooks use it too
 from zmon.probe.edge import fronts
 from zmon.probe.interface import job_interface
-from zmon.probe.last_words import forget_last_words, record_last_words
+from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
 from zmon.probe.launch import LaunchEnvironment, parse_labels, read_launch, storable_labels
 from zmon.probe.ledger import Ledger
 from zmon.probe.leftovers import sweep
 from zmon.probe.plan_file import write_plan
-from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
+from zmon.probe.rank import ACTIVITY_NUMBER, COMPILE, DONE, INIT, PHASE_NUMBER, TRAIN, RankTimeline
 from zmon.schema.names import FLOPS_SOURCES, second_job_id
 
 P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
 _identity: Identity | None = None
 _on_rank: Callable[[], None] | None = None
+_record_result: RecordResult | None = None
 
 
 def start_training() -> RankTimeline | None:
@@ -102,7 +103,7 @@ def attach_box(
     init_method: str | None = None,
 ) -> bool:
     """Begin to watch this rank; on failure write one line to stderr and return False."""
-    global current
+    global current, _record_result
     if current is not None:
         return True
     if switched_off():
@@ -110,7 +111,7 @@ def attach_box(
     try:
         launch = read_launch(os.environ, job_id, rank, world_size, init_method)
         current = _open(launch, labels or parse_labels(os.environ.get("ZMON_LABELS", "")))
-        record_last_words(current)
+        _record_result = record_last_words(current)
     except Exception as error:
         complain(str(error) if isinstance(error, ZmonError) else f"cannot watch this rank: {error!r}")
         return False
@@ -124,6 +125,25 @@ def identify(**facts: Any) -> None:
     if current is not None and _identity is not None:
         _identity = replace(_identity, **facts)
         current.box.identity(_identity)
+
+
+@guarded
+def record_result(runner: str, error: BaseException | None = None) -> None:
+    """Record how the job's function ended; for hooks into frameworks that run it, catch its exceptions and go on."""
+    if _record_result is not None:
+        _record_result(runner, error)
+
+
+@guarded
+def rest() -> None:
+    """Record that no step is due until the rank trains again: what trained has returned, and the process goes on."""
+    if current is not None and current.activity not in (INIT, DONE):
+        current.turn_to(DONE)
+
+
+def is_one_of_many() -> bool:
+    """Return True if this process is a rank of a job with several ranks."""
+    return _identity is not None and _identity.world_size > 1
 
 
 class _Step:

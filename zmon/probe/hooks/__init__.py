@@ -19,6 +19,7 @@ from zmon.probe.run_mark import note_watched
 # Installed once, before or after the rank attaches.
 HOOKS = (
     "world", "collectives", "functional", "ddp", "backward", "steps", "loading", "evaluation", "saving", "compilation",
+    "runners",
 )  # fmt: skip
 AT_RANK = ("device", "flops", "worker_server")  # these need the rank's box
 
