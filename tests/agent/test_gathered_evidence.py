@@ -19,7 +19,7 @@ from zmon.agent.evidence import PY_SPY
 from zmon.agent.worker_socket import WorkerSocket
 from zmon.box.reader import BoxReader
 from zmon.detectors.stall import Stall
-from zmon.process import process_stat
+from zmon.process import process_id, process_stat
 
 SCRIPT = """
     import time, zmon
@@ -47,7 +47,7 @@ def rank(start_rank):
 
 def gather(pid, socket, py_spy=None, **options):
     """Gather evidence, by default from torch's worker server alone."""
-    return asyncio.run(evidence.gather(pid, own_socket(socket), py_spy=py_spy, **options))
+    return asyncio.run(evidence.gather(process_id(pid), own_socket(socket), py_spy=py_spy, **options))
 
 
 def gather_of(rank, py_spy=None):
@@ -209,7 +209,7 @@ def gather_from(tmp_path):
         await runner.setup()
         await web.UnixSite(runner, str(tmp_path / "socket")).start()
         try:
-            return await evidence.gather(os.getpid(), own_socket(tmp_path / "socket"), py_spy=None)
+            return await evidence.gather(process_id(os.getpid()), own_socket(tmp_path / "socket"), py_spy=None)
         finally:
             await runner.cleanup()
 
