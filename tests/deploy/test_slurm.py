@@ -100,9 +100,9 @@ def test_prolog_makes_no_directory_in_run_that_everybody_may_write(tmp_path, mou
     """A job that fills the tmpfs of `/run` stops systemd, sshd and slurmd."""
     (tmp_path / "systemctl").write_text(f"#!/bin/sh\necho $@ >{tmp_path}/asked\n")
     (tmp_path / "systemctl").chmod(0o755)
-    own = "mkdir /run/zmon && mount -t tmpfs -o mode=1777 zmon /run/zmon &&" if mounted else ""
+    mount = "mkdir /run/zmon && mount -t tmpfs -o mode=1777 zmon /run/zmon &&" if mounted else ""
     report = "stat -c '%n %a %u' /run/zmon /run/zmon/* /dev/shm/* 2>/dev/null"
-    script = f"mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && {own} {SCRIPTS}/prolog.sh; {report}"
+    script = f"mount -t tmpfs none /run && mount -t tmpfs none /dev/shm && {mount} {SCRIPTS}/prolog.sh; {report}"
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_UID": str(UID), "SLURM_JOB_GID": str(UID)}
     command = ["unshare", "--mount", "sh", "-c", script]
     lines = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout.splitlines()
