@@ -62,7 +62,9 @@ def shared_directory(places: Places = PLACES) -> Iterator[Check]:
         part = places.run_is_a_part_of_another()
         result = f"{places.run} is {'a part of the file system of ' + str(places.run.parent) if part else 'its own'}"
         next_step = (
-            "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)." if part else ""
+            "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
+            if part
+            else ""
         )
         yield Check("directory of all boxes", not part, result, next_step)
 
