@@ -24,6 +24,7 @@ from zmon.box import layout
 from zmon.box.rank_files import GRACE_SECONDS
 from zmon.box.versions import CURRENT
 from zmon.detectors.coverage import Coverage
+from zmon.errors import UsageError
 from zmon.hub import agent_link, config
 from zmon.hub.api.answers import MAX_JOBS as JOBS_OF_HUB
 from zmon.hub.discovery import HOLD_SECONDS, dns, file_sd, prometheus
@@ -37,6 +38,7 @@ from zmon.stack import StackConfig
 from zmon.web import connections, handshake, log_rate
 from zmon.web.addresses import AGENT_PORT, HUB_PORT
 from zmon.web.open_files import ConnectionLimits
+from zmon.web.server import check_bind
 
 pytestmark = pytest.mark.unit
 
@@ -241,3 +243,18 @@ def test_commands_that_take_credentials_are_those_of_the_page():
     sentence = re.search(r"^The hub, (.*?) take `--http-config", text_of("docs/deploy/security.md"), re.MULTILINE)[1]
     named = {word.removeprefix("zmon ") for word in re.findall(r"`([\w ]+)`", sentence)} | {"hub"}
     assert named == {name for name, options in COMMANDS.items() if "--http-config" in options}
+
+
+@pytest.mark.parametrize("page", pages())
+def test_pages_do_not_use_the_older_name_of_an_option(page):
+    assert "--public" not in OPTION.findall(text_of(page))  # --insecure-public
+
+
+def test_security_page_names_what_a_daemon_asks_for_beyond_loopback():
+    with pytest.raises(UsageError) as error:
+        check_bind("0.0.0.0", live=None, insecure=False)
+    wanted = {"TLS", "users", "certificates", *OPTION.findall(str(error.value))}
+    assert wanted >= {"--web.config.file", "--insecure-public"}
+    text = text_of("SECURITY.md")
+    assert {word for word in wanted if word not in text} == set()
+    assert "no TLS" not in text
