@@ -203,7 +203,8 @@ def test_copied_run_uid_leads_to_no_process_of_another_pod(shared, make_box, clo
     copied = make_box(shared.run / OTHER_POD / str(ANN), ANN, job_id="other")
     boxes.scan()
     (run_uid,) = {box.identity.run_uid for box, _ in boxes.ranks()}
-    assert boxes.runs == {run_uid: first.holder.pid, f"{run_uid}.uid{ANN}": copied.holder.pid}
+    runs = {run: process.pid for run, process in boxes.runs.items()}
+    assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{ANN}": copied.holder.pid}
 
 
 def test_jobs_of_all_users_are_read_with_their_owners(places, make_box, boxes):
