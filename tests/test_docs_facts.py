@@ -122,18 +122,18 @@ def test_alerts_of_a_page_exist(page):
 
 @pytest.mark.parametrize("page", pages())
 def test_tests_of_a_page_exist(page):
-    named = set(re.findall(r"`(test_\w+)`", text_of(page)))
-    sources = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")) if named else ""
-    assert {name for name in named if f"def {name}(" not in sources} == set()
+    tests = set(re.findall(r"`(test_\w+)`", text_of(page)))
+    sources = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("test_*.py")) if tests else ""
+    assert {name for name in tests if f"def {name}(" not in sources} == set()
 
 
 def test_values_of_the_chart_that_its_page_names_exist():
     values = yaml.safe_load((REPOSITORY / "helm/zmon/values.yaml").read_text())
     text = text_of("docs/deploy/kubernetes.md") + text_of("docs/threat-model.md")
-    named = re.findall(rf"`((?:{'|'.join(values)})(?:\.[A-Za-z]+)+)[`:]", text)
-    named = [path for path in named if path not in ("tls.crt", "tls.key")]  # keys of Secrets
-    assert "boxes.mode" in named
-    for path in named:
+    paths = re.findall(rf"`((?:{'|'.join(values)})(?:\.[A-Za-z]+)+)[`:]", text)
+    paths = [path for path in paths if path not in ("tls.crt", "tls.key")]  # keys of Secrets
+    assert "boxes.mode" in paths
+    for path in paths:
         value = values
         for key in path.split("."):
             assert key in value, path
@@ -241,8 +241,8 @@ def test_table_of_intervals_has_the_times_of_the_rules(column, folder):
 
 def test_commands_that_take_credentials_are_those_of_the_page():
     sentence = re.search(r"^The hub, (.*?) take `--http-config", text_of("docs/deploy/security.md"), re.MULTILINE)[1]
-    named = {word.removeprefix("zmon ") for word in re.findall(r"`([\w ]+)`", sentence)} | {"hub"}
-    assert named == {name for name, options in COMMANDS.items() if "--http-config" in options}
+    commands = {word.removeprefix("zmon ") for word in re.findall(r"`([\w ]+)`", sentence)} | {"hub"}
+    assert commands == {name for name, options in COMMANDS.items() if "--http-config" in options}
 
 
 @pytest.mark.parametrize("page", pages())
