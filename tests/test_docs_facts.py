@@ -55,6 +55,7 @@ OF_OTHERS = {  # options of other programs, and of our own scripts and trainer, 
     *("--preset", "--save", "--set", "--strict", "--sharded"),  # our trainer and dashboards.rules
     *("--build-arg", "--volume", "--extra-index-url", "--index-url", "--no-hostname", "--runner.postScriptGC"),
     *("--config", "--help", "--version"),  # zmon itself
+    "--cpu-bind",  # srun
     "--password",  # an example of a secret
 }
 
