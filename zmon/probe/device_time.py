@@ -94,8 +94,8 @@ class DeviceTime:
     def finished(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
-        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank is leaving, and
-        so is one with an event that fails: it would fail again, and hold up those behind it.
+        A boundary that it has not passed is yielded as dropped if more than 64 are queued, or if the rank leaves. So
+        is one with an event that fails: it would fail again, and hold up those behind it.
         While a CUDA graph is captured, nothing is yielded: the question about an event would break the capture (CUDA
         Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
