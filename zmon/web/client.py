@@ -40,7 +40,7 @@ _CERTIFICATES = "Check ca_file, server_name and the certificate in --http-config
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
-HEADERS = {"Accept-Encoding": "identity"}  # of each request
+HEADERS = {"Accept-Encoding": "identity"}  # of each request: no answer is decompressed
 
 
 async def ask(
@@ -114,7 +114,7 @@ async def _answer(
     session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int, accept: str = "*/*"
 ) -> _Answer:
     limit = _timeout(timeout)
-    headers = {**HEADERS, "Accept": accept}
+    headers = {"Accept": accept}
     with unreachable(url, timeout):
         async with session.get(
             url, params=query, timeout=limit, headers=headers, allow_redirects=False, auto_decompress=False
