@@ -114,7 +114,7 @@ async def _answer(
     session: aiohttp.ClientSession, url: str, timeout: float, query: Query, max_bytes: int, accept: str = "*/*"
 ) -> _Answer:
     limit = _timeout(timeout)
-    headers = {"Accept": accept}
+    headers = {**HEADERS, "Accept": accept}
     with unreachable(url, timeout):
         async with session.get(
             url, params=query, timeout=limit, headers=headers, allow_redirects=False, auto_decompress=False
