@@ -144,14 +144,15 @@ class Journal:
     def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
         """Return True if the culprits of the later finding may be published.
 
-        They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
+        They may if they are the published ones, if nobody is published yet, or if they have been reported for 3 s. When
+        a cut link heals, ranks are out of their collective for a moment, and none of them is to blame.
         The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
         """
         culprits, published = finding.culprits, current.culprits
         if {finding.cause, current.cause} <= _HANGS:
             culprits, published = (*culprits, finding.cause), (*published, current.cause)
         candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not current.culprits or culprits == published or (finding.ranks and not current.ranks):
+        if not current.culprits or culprits == published:
             return True
         if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now
