@@ -43,7 +43,7 @@ def test_steps_keep_no_memory_and_no_reference(tmp_path, steps):
     grown = tracemalloc.get_traced_memory()[0] - memory
     after = [sys.getrefcount(value) for value in watched]
     tracemalloc.stop()
-    assert grown < 4096
+    assert grown < steps  # bytes; an object for each step takes 16 and more, other threads of the process some thousand
     assert max(abs(a - b) for a, b in zip(references, after, strict=True)) < 50
 
 
