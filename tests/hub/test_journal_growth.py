@@ -144,8 +144,18 @@ def test_file_that_could_not_be_read_is_not_replaced(journal, journal_path, monk
         blind._rewrite()
     monkeypatch.undo()
     assert {f.id for f in Journal(journal_path).all()} == {"f1", "f2"}
-    blind._rewrite()
+    blind.retry(NOW + 60)
+    assert blind.error is None
+    assert {f.id for f in blind.active()} == {"f1", "f2"}
     assert {f.id for f in Journal(journal_path).all()} == {"f1", "f2"}
+
+
+def test_ids_of_another_version_are_read(journal, journal_path):
+    journal.open_or_update(finding(id="a-6b49d200"), NOW)
+    resolve(journal, "job", NOW + 1)
+    again = Journal(journal_path)
+    again.open_or_update(finding(id="a"), NOW + 99)
+    assert [f.id for f in again.active()] == ["a-2"]
 
 
 def test_only_the_owner_can_read_findings(journal_path, monkeypatch):

@@ -99,8 +99,8 @@ class Journal:
         }
 
     def retry(self, now: float) -> None:
-        """Write what could not be written before, every few seconds; call it in every pass."""
-        if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
+        """Write what could not be written, or read what could not be read, every few seconds; call it in every pass."""
+        if (self._unwritten or not self._is_loaded) and abs(now - self._retried_at) >= RETRY_SECONDS:
             self._retried_at = now
             with self.errors.watched(self._path):
                 self._rewrite()
@@ -241,7 +241,6 @@ class Journal:
     def _read(self) -> None:
         """Read the findings of earlier hubs and rewrite the file."""
         self._load()
-        self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         self._prune()
         self._rewrite()
 
@@ -264,6 +263,7 @@ class Journal:
                 self._findings[finding.id] = finding
                 self._labels.setdefault(finding.id, labels)
         self._findings |= later
+        self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         if self._of_others:
             lines_of_others = counted(len(self._of_others), "line")
             log.warning("%s: %s of a newer zmon are kept, and not shown", self._path, lines_of_others)
@@ -291,8 +291,9 @@ def _without_bulk(finding: Finding) -> Finding:
 
 
 def _number(finding_id: str) -> int:
-    """Return which occurrence of its fault a finding is about."""
-    return int(finding_id.partition("-")[2] or 1)
+    """Return which occurrence of its fault a finding is about; 1 if another version gave it another kind of id."""
+    number = finding_id.partition("-")[2]
+    return int(number) if number.isdecimal() else 1
 
 
 def _same_fault(finding: Finding, fault_id: str) -> bool:
