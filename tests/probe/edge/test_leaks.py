@@ -30,8 +30,8 @@ def step(rank):
 
 def traced_bytes():
     """Return the bytes that the steps have allocated; other threads of the test process allocate elsewhere."""
-    here = (tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, str(Path(edge.__file__).parents[1] / "*")))
-    taken = tracemalloc.take_snapshot().filter_traces((*here, tracemalloc.Filter(True, "*/tests/probe/edge/*")))
+    sources = (tracemalloc.Filter(True, __file__), tracemalloc.Filter(True, str(Path(edge.__file__).parents[1] / "*")))
+    taken = tracemalloc.take_snapshot().filter_traces((*sources, tracemalloc.Filter(True, "*/tests/probe/edge/*")))
     return sum(statistic.size for statistic in taken.statistics("filename"))
 
 
