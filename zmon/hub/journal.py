@@ -246,7 +246,10 @@ class Journal:
 
     def _load(self) -> None:
         """Read the file, without lines that a crash cut off. Raises OSError; then nothing may replace the file."""
-        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        try:
+            lines = self._path.read_bytes().splitlines() if self._path.exists() else []
+        except OSError as error:
+            raise OSError(error.errno, f"what it has cannot be read ({error.strerror}) and is not replaced") from error
         later = dict(self._findings)
         for line in lines:
             try:
