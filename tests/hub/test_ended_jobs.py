@@ -14,13 +14,14 @@ from zmon.steplog.files import SteadyClock
 
 def failed(**changes):
     """Return the ranks of a job that rank 2 ended with an exception."""
+    changes = {"open_seconds": 1000.0, **changes}
     return [raised(2, 2.0, **changes), *(terminated(rank, 1.0, **changes) for rank in (0, 1, 3))]
 
 
 def another(number, ranks):
     """Return these ranks as those of a later launch of the job."""
     return [
-        replace(rank, run_uid=f"launch {number} of {rank.rank}", start=rank.start + 10 * number, attempt=number)
+        replace(rank, run_uid=f"launch {number} of {rank.rank}", open_seconds=1000.0 - 100 * number, attempt=number)
         for rank in ranks
     ]
 
@@ -156,6 +157,17 @@ def record_end(store, job_id, time=NOW):
     ended_launch = replace(snapshot(*ranks), time=time)
     fault = finding(job_id=job_id, cause="rank_exited")
     store.update(ended_launch, fault, fault, lambda: replace(VIEW, job_id=job_id))
+
+
+def test_end_moves_with_the_clock_and_a_launch_after_that_is_judged(tmp_path):
+    store = EndedJobs(tmp_path / "ended")
+    record_end(store, JOB)
+    store.move_times(-3600.0)
+    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*another(1, failed())))
+    assert end.ended == pytest.approx(NOW - 3600.0, abs=10.0)
+    assert store.ended(JOB, NOW - 3600.0).time == pytest.approx(NOW - 3600.0, abs=10.0)
+    later = replace(snapshot(*another(1, failed())), time=NOW - 3500.0)
+    assert not store.is_judged(later)
 
 
 def test_number_of_records_is_bounded(tmp_path, monkeypatch):

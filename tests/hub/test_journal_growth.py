@@ -4,6 +4,7 @@ import os
 from dataclasses import replace
 
 import msgspec
+import pytest
 
 from tests.build import NOW, evidence, finding, opened_id, rank_state
 from zmon.detectors.new_finding import rank_row
@@ -116,6 +117,18 @@ def test_finding_resolves_although_all_that_are_remembered_are_newer(journal, jo
     open_and_resolve(journal, 3)
     open_and_resolve(journal, 1, NOW - 1000)
     assert (journal.active(), Journal(journal_path).active(), journal.error) == ([], [], None)
+
+
+@pytest.mark.parametrize("earlier", ["a", "a-2"])
+def test_ids_of_another_version_are_read(journal, journal_path, earlier):
+    journal.open_or_update(finding(id="a"), NOW)
+    journal_path.write_text(journal_path.read_text().replace(opened_id("a"), earlier))
+    restarted = Journal(journal_path)
+    assert not restarted.open_or_update(finding(id="a"), NOW + 1, separate=True)
+    assert [f.id for f in restarted.active()] == [earlier]
+    resolve(restarted, "job", NOW + 5)
+    assert restarted.open_or_update(finding(id="a"), NOW + 99, separate=True)
+    assert [f.id for f in restarted.all()] == [earlier, opened_id("a", NOW + 99)]
 
 
 def test_only_the_owner_can_read_findings(journal_path, monkeypatch):

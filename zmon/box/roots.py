@@ -4,6 +4,9 @@ The directory of a rank is `$ZMON_BOX_DIR`; else `/run/zmon/<uid>` if an adminis
 users (mode 1777, tmpfs); else `/dev/shm/zmon-<uid>`. Boxes are written at every step, and on a disk file system the
 kernel's write-back would make steps wait. On a network file system a rank could wait for ever, so none is used. Of
 `/dev/shm`, which loader workers and NCCL need as well, boxes take a small share or nothing.
+
+On Kubernetes, users of different pods may have the same number. So a pod sees only a folder of its own as its
+`/run/zmon`: `/run/zmon/<uid of the pod>` of the host.
 """
 
 from __future__ import annotations
@@ -23,11 +26,12 @@ VARIABLE = "ZMON_BOX_DIR"
 IN_MEMORY = ("tmpfs", "ramfs")
 # On these a write to mapped memory waits for a disk of this machine at most. Any other one may be a network.
 LOCAL = (*IN_MEMORY, "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "overlay")
-# Part of /dev/shm that the boxes of this host's ranks may take: 8 ranks need 820 MiB. The 64 MiB of a container are
-# little for loader workers alone, which die without more. On a host it is half of the memory.
-SHM_SHARE = 1 / 32
+# Part of /dev/shm that the boxes of this host's ranks may take. Loader workers pass their batches through it, and die
+# when it is full. Of the 64 MiB that a container has by default, two boxes leave them 90 %; 8 boxes need 205 MiB.
+SHM_SHARE = 1 / 8
 POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
 _ESCAPED = re.compile(r"\\([0-7]{3})")  # a space, tab, newline or backslash in the table of mounts
+POD_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # name of the folder of a pod in `/run/zmon`
 _NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
 
 
@@ -60,6 +64,18 @@ class Places:
             return False
         shared = stat.S_ISDIR(status.st_mode) and stat.S_IMODE(status.st_mode) & 0o1777 == 0o1777
         return shared and status.st_uid == 0 and file_system(self.run, self.mounts) in IN_MEMORY
+
+    def run_is_a_part_of_another(self) -> bool:
+        """Return True if `run` is no file system of its own, so that whoever fills it fills that of `/run` as well.
+
+        A pod sees a folder of it as its own `run` (POD_UID).
+        """
+        root = None  # of the last mount on `run`, within its file system
+        for line in self.mounts.read_text(errors="replace").splitlines():
+            words = line.split()
+            if words[4:5] == [str(self.run)]:
+                root = words[3]
+        return root is None or POD_UID.sub("", root) != "/"
 
 
 PLACES = Places()

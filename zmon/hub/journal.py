@@ -22,6 +22,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from zmon.format import counted
 from zmon.hub.json_folder import RETRY_SECONDS, WriteErrors
 from zmon.job import merging
 from zmon.schema.evidence import Evidence, StallEvidence
@@ -96,7 +97,7 @@ class Journal:
         }
 
     def retry(self, now: float) -> None:
-        """Write what could not be written before, every few seconds; call it in every pass."""
+        """Write what could not be written, or read what could not be read, every few seconds; call it in every pass."""
         if self._unwritten and abs(now - self._retried_at) >= RETRY_SECONDS:
             self._retried_at = now
             with self.errors.watched(self._path):
@@ -140,14 +141,15 @@ class Journal:
     def _may_replace_culprits(self, current: Finding, finding: Finding, now: float) -> bool:
         """Return True if the culprits of the later finding may be published.
 
-        They may if they are the published ones, if no ranks are published yet, or if they have been reported for 3 s.
+        They may if they are the published ones, if nobody is published yet, or if they have been reported for 3 s. When
+        a cut link heals, ranks are out of their collective for a moment, and none of them is to blame.
         The kind of a hang counts as well: a rank whose hang has just ended goes through other phases.
         """
         culprits, published = finding.culprits, current.culprits
         if {finding.cause, current.cause} <= _HANGS:
             culprits, published = (*culprits, finding.cause), (*published, current.cause)
         candidates, since, last_report = self._candidates.pop(current.id, (culprits, now, now))
-        if not current.culprits or culprits == published or (finding.ranks and not current.ranks):
+        if not current.culprits or culprits == published:
             return True
         if candidates != culprits or now - last_report > HOLD_SECONDS:
             since = now
@@ -243,7 +245,7 @@ class Journal:
         except FileNotFoundError:
             lines = []
         except OSError as error:
-            raise OSError(error.errno, f"{error.strerror} (when it was read)") from error
+            raise OSError(error.errno, f"what it has cannot be read ({error.strerror}) and is not replaced") from error
         self._was_read = True
         newer = {(f.job_id, f.detector): f.detected for f in self._active.values()}
         for line in filter(None, lines):
@@ -251,14 +253,12 @@ class Journal:
         for f in self._findings.values():
             if f.resolved is None and f.id not in self._active and (f.job_id, f.detector) in newer:
                 self._findings[f.id] = replace(f, resolved=newer[f.job_id, f.detector])
+                self._others.pop(f.id, None)
         self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         self._prune()
         if self._unreadable:
-            log.warning(
-                "%d lines of %s are damaged or of another version of zmon; they are kept",
-                len(self._unreadable),
-                self._path,
-            )
+            num_lines = counted(len(self._unreadable), "line")
+            log.warning("%s: %s damaged or of another version of zmon: kept, and not shown", self._path, num_lines)
 
     def _read_line(self, line: bytes) -> None:
         """Read a line, which replaces an earlier one about the same finding."""

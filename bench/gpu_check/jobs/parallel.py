@@ -75,7 +75,7 @@ def _flight_record() -> tuple[FlightRecord | None, str | None]:
     socket = worker_socket(box, os.getuid(), str(box.with_suffix(".sock")))
     deadline = time.monotonic() + _RETIRED_SECONDS
     while True:
-        answer = asyncio.run(evidence.gather(os.getpid(), socket, stacks=False))
+        answer = asyncio.run(evidence.gather(None, socket, stacks=False))
         record: FlightRecord | None = answer["flight"]
         if record is None or not record.num_pending or time.monotonic() > deadline:
             return record, answer["flight_error"]

@@ -27,6 +27,7 @@ from zmon.errors import BoxError
 from zmon.format import counted
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.shared_ids import JobOwners
+from zmon.process import ProcessId
 from zmon.schema.api import Suspicion
 from zmon.schema.api.agent import UnreadRank
 from zmon.schema.names import LABEL_LIMITS
@@ -60,12 +61,14 @@ class Boxes:
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
         self._dropped: tuple[str, ...] = ()  # lines about what the last scan left out
-        self._limit, self._owners, self._run_uids = RankLimit(), JobOwners(), JobOwners()
+        self._limit = RankLimit()
+        self._owners: JobOwners[int] = JobOwners()
+        self._run_uids: JobOwners[tuple[int, str]] = JobOwners()
         self._plans = Plans()
         self._pruned_at: int | None = None
         # Any thread may read these; each scan replaces them.
-        self.pids: dict[int, tuple[str, int]] = {}  # job id and rank by pid, for ranks alive in this PID namespace
-        self.runs: dict[str, int] = {}  # the pid by run uid, for the same ranks
+        self.processes: dict[ProcessId, tuple[str, int]] = {}  # job id and rank, if alive in this PID namespace
+        self.runs: dict[str, ProcessId] = {}  # the process by run uid, for the same ranks
         self.files: dict[Path, int] = {}  # the inode by box, for ranks alive or just dead
         self.renamed: dict[Path, str] = {}  # the job id by box, where that of the box is another user's
 
@@ -112,15 +115,15 @@ class Boxes:
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
         for path, listed in listing.boxes.items():
-            if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.owner):
+            if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed)
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
         self.files = {box.path: box.inode for box in self._open.values() if box.reader is not None}
-        living = [box for box in self._open.values() if box.alive and box.pid]
-        self.pids = {box.pid: (box.job_id, box.identity.rank) for box in living}
-        self.runs = {box.run_uid: box.pid for box in living}
+        living = [(box, box.process) for box in self._open.values() if box.alive and box.process]
+        self.processes = {process: (box.job_id, box.identity.rank) for box, process in living}
+        self.runs = {box.run_uid: process for box, process in living}
         return frozenset(s for box in self._relevant() if (s := box.suspicion()))
 
     def _forget(self, listing: Listing) -> None:
@@ -137,7 +140,14 @@ class Boxes:
         path = listed.path
         try:
             box = RankBox(
-                Path(path), self._host, self._leases, self._clock, self._processes, self._starts, listed.owner
+                Path(path),
+                self._host,
+                self._leases,
+                self._clock,
+                self._processes,
+                self._starts,
+                listed.owner,
+                listed.tenant,
             )
         except (BoxError, OSError, ValueError) as error:
             self._set_aside(path, listed.inode, error)
@@ -149,11 +159,11 @@ class Boxes:
     def _name_jobs(self) -> None:
         """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""
         by_start = sorted(self._open.values(), key=lambda box: (box.identity.start_unix, box.owner))
-        names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)
-        run_uids = self._run_uids.update((box.identity.run_uid, box.owner) for box in by_start)
+        names = self._owners.update((box.identity.job_id, box.owner) for box in by_start)  # pods may share a job
+        run_uids = self._run_uids.update((box.identity.run_uid, (box.owner, box.tenant)) for box in by_start)
         for box in by_start:
             box.job_id = names[box.identity.job_id, box.owner]
-            box.run_uid = run_uids[box.identity.run_uid, box.owner]
+            box.run_uid = run_uids[box.identity.run_uid, (box.owner, box.tenant)]
         self.renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
@@ -202,7 +212,8 @@ class Boxes:
             if gone is None or 0 <= gone <= GRACE_SECONDS or not opened_long_ago or box.launch in living:
                 continue
             try:
-                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir)
+                links = self.roots.may_be_links
+                remove_rank(box.path, box.inode, box.owner, box.socket_name, self._socket_dir, links)
             except (OSError, BoxError) as error:
                 self._undeletable[path] = box.owner, reason(path, error, "delete")
             else:
