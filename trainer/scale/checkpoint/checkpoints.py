@@ -47,7 +47,7 @@ class CheckpointConfig:
     every: int = 1000  # steps between two checkpoints
     keep: int = 3  # number of newest checkpoints to keep
     asynchronous: bool = True  # train while files are written; takes memory for a copy of what each rank writes
-    resume: str = "auto"  # auto: from the newest checkpoint, if any; a step: from that one; none: start from scratch
+    resume: str = "auto"  # auto: from the newest finite checkpoint, if any; a step: from that one; none: from scratch
     timeout_seconds: float = 600.0  # how long the fastest rank waits for the slowest one in a save
 
     def __post_init__(self) -> None:
