@@ -53,7 +53,15 @@ OF_OTHERS = {  # options of other programs, and of our own scripts and trainer, 
     *("--alertmanager.url", "--storage.tsdb.path", "--storage.tsdb.retention.time", "--web.external-url"),  # Prometheus
     *("--nnodes", "--nproc-per-node", "--log-dir", "--max-restarts", "--rdzv-endpoint", "--rdzv-id"),  # torchrun
     *("--preset", "--save", "--set", "--strict", "--sharded"),  # our trainer and dashboards.rules
-    *("--build-arg", "--volume", "--extra-index-url", "--index-url", "--no-hostname", "--runner.postScriptGC"),
+    *(
+        "--build-arg",
+        "--shm-size",
+        "--volume",
+        "--extra-index-url",
+        "--index-url",
+        "--no-hostname",
+        "--runner.postScriptGC",
+    ),
     *("--config", "--help", "--version"),  # zmon itself
     "--cpu-bind",  # srun
     "--password",  # an example of a secret

@@ -74,8 +74,8 @@ def work(folder: Path, acknowledge: Callable[[str], None]) -> None:
     )
     capsules.clear()
     for number in (1, 2):
-        fault = finding(id=f"{number:016x}", job_id=f"job-{number}", evidence=EVIDENCE)
-        findings.open_or_update(fault, NOW)
+        findings.open_or_update(finding(id=f"{number:016x}", job_id=f"job-{number}", evidence=EVIDENCE), NOW)
+        (fault,) = findings.active_of(f"job-{number}", "stall")
         acknowledge(f"open {fault.id}")
         observed(accounts)
         accounts.save()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.agent.agent_client import poll
-from tests.build import NOW, finding
+from tests.build import NOW, finding, opened_id
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over
 from tests.hub.test_accounts import job, observed
 from tests.hub.test_ended_jobs import record_end
@@ -60,13 +60,13 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
     findings.open_or_update(finding(), NOW)
     disk.full = True
     findings.open_or_update(finding(id="f2", job_id="other"), NOW)
-    assert [f.id for f in findings.active()] == ["f1", "f2"]
+    assert [f.id for f in findings.active()] == [opened_id("f1"), opened_id("f2")]
     assert "No space left" in findings.error
-    assert [f.id for f in Journal(path).all()] == ["f1"]
+    assert [f.id for f in Journal(path).all()] == [opened_id("f1")]
     disk.full = False
     findings.retry(NOW + RETRY_SECONDS)
     assert findings.error is None
-    assert {f.id for f in Journal(path).all()} == {"f1", "f2"}
+    assert {f.id for f in Journal(path).all()} == {opened_id("f1"), opened_id("f2")}
     assert sum("cannot write" in record.getMessage() for record in caplog.records) == 2  # and the hub that read it
 
 

@@ -177,6 +177,15 @@ def test_line_that_a_crash_cut_off_is_left_out_and_the_next_one_is_stored(journa
     assert {f.id for f in Journal(journal_path).all()} == {opened_id("f1"), opened_id("f2")}
 
 
+def test_last_line_is_kept_unless_a_crash_cut_it_off(journal, journal_path, caplog):
+    journal.open_or_update(finding(), NOW)
+    line = journal_path.read_bytes()
+    for end, rest in ((-1, line), (-2, b"")):
+        journal_path.write_bytes(line[:end])
+        Journal(journal_path)
+        assert (journal_path.read_bytes(), caplog.text) == (rest, "")
+
+
 def test_finding_with_evidence_of_unknown_shape_is_kept_without_evidence(journal, journal_path):
     journal.open_or_update(finding(evidence={"num_steps": 7}), NOW)
     journal_path.write_bytes(journal_path.read_bytes().replace(b'"num_steps":7', b'"num_steps":{"of_a_newer_zmon":7}'))

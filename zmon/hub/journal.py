@@ -241,12 +241,14 @@ class Journal:
         If the file could not be read for some time, a finding that opened meanwhile replaces an earlier one.
         """
         try:
-            lines = self._path.read_bytes().split(b"\n")
+            *lines, last = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
-            lines = []
+            lines, last = [], b""
         except OSError as error:
             raise OSError(error.errno, f"what it has cannot be read ({error.strerror}) and is not replaced") from error
         self._was_read = True
+        if not _was_cut_off(last):
+            lines.append(last)
         newer = {(f.job_id, f.detector): f.detected for f in self._active.values()}
         for line in filter(None, lines):
             self._read_line(line)
@@ -289,6 +291,15 @@ class Journal:
         size = replace_file(self._path, chain(others, findings))
         self._rewrite_at = max(REWRITE_BYTES, 2 * size)
         self._unwritten = False
+
+
+def _was_cut_off(line: bytes) -> bool:
+    """Return True if the last line of the file is none, or one that a crash cut off."""
+    try:
+        msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return True
+    return False
 
 
 def _id_of(line: bytes) -> str | bytes:
