@@ -301,7 +301,7 @@ class Hub:
         return app
 
     async def _run(self, app: web.Application) -> Any:
-        async with http_client.session(self.config.http, self.config.max_connections) as session:
+        async with http_client.session(self.config.http, self.config.max_connections, self.config.socket) as session:
             tasks = [asyncio.create_task(self.run_passes(session))]
             tasks.append(asyncio.create_task(self._agents.follow(self.discovery, session)))
             self._agents.start(session)

@@ -26,6 +26,8 @@ RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+# Set by `zmon watch` for its command: `NUMBER.TICKS`, its number and the start of the launch in clock ticks after boot.
+WATCH = "ZMON_WATCH"
 THIS_HOST = ("localhost", "127.0.0.1", "::1")
 
 
@@ -43,6 +45,7 @@ class LaunchEnvironment:
     max_restarts: int | None  # None: the launcher does not restart ranks
     launcher_pid: int
     launcher_start: int  # clock ticks after boot
+    watch: int  # the number of the `zmon watch` that this process was started under; 0: none
 
     @property
     def one_host(self) -> bool:
@@ -79,8 +82,9 @@ def read_launch(
     launcher = os.getppid()
     stat = process_stat(launcher)
     start_ticks = stat.start_ticks if stat else 0
+    watch, watch_ticks = _watch(env)
     return LaunchEnvironment(
-        job_id=_job_id(env, job_id, many_nodes, start_ticks),
+        job_id=_job_id(env, job_id, many_nodes, watch_ticks or start_ticks, watch),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
         rank=rank,
         local_rank=local_rank,
@@ -90,6 +94,7 @@ def read_launch(
         max_restarts=max_restarts if max_restarts >= 0 else None,
         launcher_pid=launcher,
         launcher_start=start_ticks,
+        watch=watch,
     )
 
 
@@ -122,7 +127,13 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launcher_ticks: int) -> str:
+def _watch(env: Mapping[str, str]) -> tuple[int, int]:
+    """Return the number of the `zmon watch` above and the start of its launch; 0 and 0 if there is none."""
+    number, _, ticks = env.get(WATCH, "").partition(".")
+    return (int(number), int(ticks)) if number.isdecimal() and ticks.isdecimal() else (0, 0)
+
+
+def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launcher_ticks: int, watch: int = 0) -> str:
     slurm = env.get("SLURM_JOB_ID")
     torchrun = env.get("TORCHELASTIC_RUN_ID", "none")
     if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
@@ -138,7 +149,9 @@ def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, laun
     # All ranks of one launch have the same parent, so they agree on its start time.
     boot_line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     started = datetime.fromtimestamp(int(boot_line.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
-    return check_job_id(f"{_script()[:47]}-{started:%Y%m%dT%H%MZ}")
+    # Jobs of a sweep start the same script in the same minute; each has a watch of its own.
+    own = f"-{watch & 0xFFFF:04x}" if watch else ""
+    return check_job_id(f"{_script()[: 47 - len(own)]}-{started:%Y%m%dT%H%MZ}{own}")
 
 
 def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | None:

@@ -45,8 +45,10 @@ def check(config: HttpConfig) -> None:
         ClientTls.of(config.tls_config)
 
 
-def session(config: HttpConfig | None = None, limit: int = 100) -> aiohttp.ClientSession:
-    """Return a session. `limit`: the most connections at a time."""
+def session(config: HttpConfig | None = None, limit: int = 100, socket: Path | None = None) -> aiohttp.ClientSession:
+    """Return a session. `limit`: the most connections at a time. `socket`: the Unix socket of the only server."""
+    if socket is not None:
+        return aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(socket), limit=limit))
     if config is None:
         return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=limit))
 

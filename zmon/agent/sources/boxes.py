@@ -50,12 +50,15 @@ class Boxes:
         proc: Path = Path("/proc"),
         socket_dir: Path = SHORT_PATHS,
         places: Places = PLACES,
+        watch: int = 0,  # only the ranks that this `zmon watch` has started; 0: all ranks
     ) -> None:
         self.roots = BoxRoots(root, places)
         self._host, self._clock, self._socket_dir = host, clock, socket_dir
         self._processes = ProcessTable(proc)
         self._leases, self._starts = leases or Leases(), StartTimes()
         self._open: dict[str, RankBox] = {}
+        self._watch = watch
+        self._of_others: dict[str, int] = {}  # the inode by path, for boxes of ranks that another command has started
         self._unread = UnreadBoxes(clock)
         self._unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
         self._undeletable: dict[str, tuple[int, str]] = {}  # boxes of dead ranks: owner, and why they stay
@@ -101,6 +104,9 @@ class Boxes:
         """Look at every box once, and return the suspects."""
         roots, problems = self.roots.find()
         listing = Listing(roots)
+        if self._of_others:  # they take no place of the watched ranks
+            self._of_others = {p: i for p, i in self._of_others.items() if p in listing.boxes}
+            listing.boxes = {p: box for p, box in listing.boxes.items() if self._of_others.get(p) != box.inode}
         self._unlistable = listing.unlistable
         self._plans.refresh(listing.plans)
         self._forget(listing)
@@ -111,9 +117,9 @@ class Boxes:
                 box.refresh()
             except (BoxError, OSError, ValueError) as error:
                 self._set_aside(path, box.inode, error)
-        for path, listed in listing.boxes.items():
+        for path, listed in [*listing.boxes.items()]:
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.owner):
-                self._open_box(listed)
+                self._open_box(listed, listing)
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
@@ -133,14 +139,20 @@ class Boxes:
         self._unread.retain(present)
         self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
 
-    def _open_box(self, listed: ListedBox) -> None:
+    def _open_box(self, listed: ListedBox, listing: Listing) -> None:
         path = listed.path
         try:
             box = RankBox(
                 Path(path), self._host, self._leases, self._clock, self._processes, self._starts, listed.owner
             )
         except (BoxError, OSError, ValueError) as error:
-            self._set_aside(path, listed.inode, error)
+            if not self._watch:  # nobody knows whether a box that cannot be read is that of the watched command
+                self._set_aside(path, listed.inode, error)
+            return
+        if self._watch and box.identity.watch != self._watch:
+            self._of_others[path] = listed.inode
+            del listing.boxes[path]
+            box.close()
             return
         self._open[path] = box
         self._limit.add(box)
