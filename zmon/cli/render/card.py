@@ -90,7 +90,7 @@ class Card:
     signals: tuple[str, ...] = ()  # received for it: `SIGTERM by process 812 (timeout)`
     jobs: tuple[WatchedJob, ...] = ()  # by their start
     unwatched: str = ""  # why no rank was seen
-    error: str = ""  # what zmon could not do
+    errors: tuple[str, ...] = ()  # what zmon could not do
     folder: str = ""  # of the report and the step log; "": none was written
 
     @property
@@ -101,7 +101,7 @@ class Card:
 
 def card_lines(card: Card) -> list[str]:
     """Return the lines of a card."""
-    job = _main_job(card.jobs)
+    job = main_job(card.jobs)
     rows = [*_ended(card, job)]
     if job is None:
         rows.append(("watched", f"nothing: {card.unwatched}"))
@@ -110,8 +110,7 @@ def card_lines(card: Card) -> list[str]:
         rows += [*_others(card.jobs, job)]
         if advice := _next(job):
             rows.append(("next", advice))
-    if card.error:
-        rows.append(("zmon", card.error))
+    rows += [("zmon", error) for error in card.errors]
     if card.folder:
         rows.append(("folder", card.folder))
     name = job.view.job_id if job else plain(card.command)
@@ -132,7 +131,7 @@ def ranks_seen(view: JobView) -> str:
     return f"{view.ranks_seen} of {view.world_size} ranks, this node only"
 
 
-def _main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
+def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
     """Return the job that the card is about: the one with the worst finding, else the one with the most steps."""
 
     def importance(job: WatchedJob) -> tuple[int, int, float]:

@@ -15,23 +15,47 @@ import click
 from zmon.box.roots import prepare_root
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import is_first, this_launch
-from zmon.cli.watch.watching import Run, watch
+from zmon.cli.watch.watching import Options, Run, watch
 from zmon.errors import BoxUnavailable
 from zmon.probe.launch import WATCH
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, become_or_exit, environment, inherited_environment
+
+_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 @click.command("watch", context_settings={"allow_interspersed_args": False})
 @click.option("--job-id", metavar="ID", help=JOB_ID_HELP)
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help=LABEL_HELP)
+@click.option(
+    "--report",
+    type=_FILE,
+    help="Path of a file to write the report to as well. The folder zmon-JOB in the working directory has one.",
+)
+@click.option("--json", "json_", type=_FILE, help="Path of a file to write the card, the job and its findings to.")
+@click.option("--quiet", is_flag=True, help="Write nothing to stderr.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["info", "warning", "critical"]),
+    help="Severity of a finding that is a failure, as a worse one is. See the exit codes.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")
-def watch_command(job_id: str | None, labels: tuple[str, ...], command: tuple[str, ...]) -> None:
+def watch_command(
+    job_id: str | None,
+    labels: tuple[str, ...],
+    report: Path | None,
+    json_: Path | None,
+    quiet: bool,
+    fail_on: str | None,
+    command: tuple[str, ...],
+) -> None:
     """Run a torch job and say what zmon sees of it.
 
     Findings go to stderr as they come, and at the end a card: how the job ended and why, where its time went, and what
-    to do next. No agent, hub or Prometheus needs to run.
+    to do next. The folder zmon-JOB in the working directory has a report and the steps. No agent, hub or Prometheus
+    needs to run.
 
-    Exit codes: those of CMD, 2 misuse, 126 CMD is not executable, 127 CMD does not exist.
+    Exit codes: those of CMD, 2 misuse, 126 CMD is not executable, 127 CMD does not exist. With --fail-on, if that of
+    CMD is 0: 1 if such a finding opened, 3 if nothing was watched.
     """
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: launch.variable}
@@ -39,7 +63,8 @@ def watch_command(job_id: str | None, labels: tuple[str, ...], command: tuple[st
     if root is not None and not is_first(launch, root):
         become_or_exit(command, env, "watch")
     began = time.time()
-    watch(Run(command, Child.start(command, env), launch, root, began))
+    options = Options(*(path and path.absolute() for path in (report, json_)), quiet, fail_on)
+    watch(Run(command, Child.start(command, env), launch, root, began, options))
 
 
 def _root(env: dict[str, str]) -> Path | None:

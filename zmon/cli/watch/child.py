@@ -90,15 +90,20 @@ class Child:
         elif number != signal.SIGTSTP:
             sender = "the terminal" if by_kernel else _process(info.si_pid)
             self.signals.append(SentSignal(signal.Signals(number).name, sender, time.time()))
-        if not by_kernel:
+        # The leader of a session is told alone that its terminal is gone; ssh without a shell makes watch the leader.
+        is_told_alone = number == signal.SIGHUP and os.getsid(0) == os.getpid()
+        if not by_kernel or is_told_alone:
             os.kill(self.pid, number)  # not reaped yet, so the pid is its own
         if number == signal.SIGTSTP:
             _stop()
 
-    def end_like_it(self) -> NoReturn:
-        """End this process as the command ended: with its exit code, or by its signal."""
+    def end_like_it(self, otherwise: int = 0) -> NoReturn:
+        """End this process as the command ended: with its exit code, or by its signal.
+
+        `otherwise`: the exit code in place of 0.
+        """
         assert self.status is not None
-        code = os.waitstatus_to_exitcode(self.status)
+        code = os.waitstatus_to_exitcode(self.status) or otherwise
         if code < 0:
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the command has left its own
             number = -code

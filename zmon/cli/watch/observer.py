@@ -1,4 +1,4 @@
-"""The agent and the hub of one launch, in a thread of `zmon watch`.
+"""The agent and the hub of one launch, in a thread of `zmon watch`, and what is made of what they see.
 
 They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
 else can ask it, and the hub itself does not listen.
@@ -14,24 +14,29 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
-from zmon.cli.render.card import Card, WatchedJob, card_lines, finding_lines
+from zmon.cli.render.card import Card, WatchedJob, card_lines, finding_lines, main_job, ranks_seen
+from zmon.cli.watch import folder
 from zmon.cli.watch.child import ending
 from zmon.cli.watch.watching import Run
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
+from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.memory import search_seldom
+from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
+from zmon.schema.names import severity_order
 
-_NOTHING = "no process of it trained with torch under zmon"
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
 # Ranks of other nodes are not missing: nobody watches them.
 _DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
@@ -39,27 +44,38 @@ _TICK_SECONDS = 0.25
 # After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
 SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
+_MAX_INCIDENTS = 4  # in the report
+_NO_ROOT = "there is no folder in memory for black boxes"
+_NOTHING = "no process of it trained with torch where zmon could see it"
 
 
 def observe(run: Run) -> list[str]:
-    """Watch a run until its command has ended and that is judged. Return the lines of the card."""
+    """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
     if run.root is None:
         run.ended.wait()
-        return card_lines(_card(run, "there is no folder in memory for black boxes"))
+        card = _card(run, (), _NO_ROOT)
+        return card_lines(replace(card, errors=_written(run, card, None, (), ())))
     data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-"))
-    handler = logging.FileHandler(data_dir / "zmon.log", delay=True)
-    handler.setFormatter(PlainFormatter())
-    logging.getLogger().addHandler(handler)  # without one, Python writes warnings to stderr, which nobody may read
     try:
-        host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
-        observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
-        asyncio.run(observer.observe())
-        return card_lines(_card(run, "" if observer.jobs else _NOTHING, observer.jobs.values()))
+        with (data_dir / "zmon.log").open("w") as log:
+            _log_to(logging.StreamHandler(log))
+            host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
+            observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
+            asyncio.run(observer.observe())
+        if run.child.refused:
+            return []
+        return card_lines(_finished(run, observer, data_dir, host))
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
-def _card(run: Run, unwatched: str, jobs: Iterable[WatchedJob] = ()) -> Card:
+def _log_to(handler: logging.Handler) -> None:
+    """Log to a file. Without a handler, Python writes warnings to stderr, which perhaps nobody reads."""
+    handler.setFormatter(PlainFormatter())
+    logging.getLogger().addHandler(handler)
+
+
+def _card(run: Run, jobs: Iterable[WatchedJob], unwatched: str) -> Card:
     child = run.child
     return Card(
         shlex.join(run.command),
@@ -71,12 +87,54 @@ def _card(run: Run, unwatched: str, jobs: Iterable[WatchedJob] = ()) -> Card:
     )
 
 
+def _finished(run: Run, observer: Observer, data_dir: Path, host: str) -> Card:
+    """Write the files, and return the card."""
+    card = _card(run, observer.jobs.values(), "" if observer.jobs else _NOTHING)
+    job, errors = main_job(card.jobs), []
+    if job is not None:
+        try:
+            place = folder.new_folder(Path.cwd(), job, host)
+            folder.keep_steps(data_dir, place)
+            card = replace(card, folder=f"{place.name}/ has {folder.REPORT} and the step log")
+        except OSError as error:
+            place = None
+            errors.append(f"cannot keep the report and the steps in {Path.cwd()}: {error.strerror}")
+        pages = observer.pages(data_dir)
+        steps = observer.steps[job.view.job_id]
+    else:
+        place, pages, steps = None, (), ()
+    if run.options.fail_on and card.jobs:
+        least = severity_order(run.options.fail_on)
+        run.exit_code = int(any(severity_order(finding.severity) >= least for finding in card.findings))
+    errors += _written(run, card, place, steps, pages)
+    return replace(card, errors=tuple(errors))
+
+
+def _written(
+    run: Run, card: Card, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
+) -> tuple[str, ...]:
+    """Write the report and the JSON where they are wanted. Return a line for each file that cannot be written."""
+    errors = []
+    reports = [path for path in (place and place / folder.REPORT, run.options.report) if path]
+    text = folder.page(card, main_job(card.jobs), steps, pages) if reports else ""
+    files = [(path, text.encode("utf-8", "replace")) for path in reports]
+    if run.options.json:
+        files.append((run.options.json, msgspec.json.encode(card)))
+    for path, content in files:
+        try:
+            path.write_bytes(content)
+        except OSError as error:
+            errors.append(f"cannot write {path}: {error.strerror}")
+    return tuple(errors)
+
+
 class Observer:
     """Agent and hub of one launch, and what they have seen."""
 
     def __init__(self, run: Run, config: AgentConfig) -> None:
         self._command, self._config = run, config
         self.jobs: dict[str, WatchedJob] = {}  # by job id
+        self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
         self._told: dict[str, str] = {}  # severity by finding
 
     async def observe(self) -> None:
@@ -95,9 +153,15 @@ class Observer:
                 await self._follow(hub)
             finally:
                 await hub_runner.cleanup()
-            self._look(hub)  # capsules were written meanwhile
         finally:
             await agent_runner.cleanup()
+
+    def pages(self, data_dir: Path) -> tuple[str, ...]:
+        """Return the pages of the incidents, the worst first."""
+        findings = [finding for job in self.jobs.values() for finding in job.findings if finding.capsule]
+        findings.sort(key=lambda finding: -severity_order(finding.severity))
+        paths = [Path(str(finding.capsule)) / REPORT for finding in findings[:_MAX_INCIDENTS]]
+        return tuple(path.read_text() for path in paths if path.is_file())
 
     async def _follow(self, hub: Hub) -> None:
         """Look at the hub until the command has ended and its end is judged."""
@@ -119,14 +183,21 @@ class Observer:
 
     def _look(self, hub: Hub) -> None:
         findings = hub.journal.all()  # newest first
-        for finding in reversed(findings):
-            if self._told.get(finding.id) != finding.severity:
-                self._told[finding.id] = finding.severity
-                self._command.messages.say("\n".join(finding_lines(finding)) + "\n")
         views = {view.job_id: view for view in hub.reported_jobs()}
         for snapshot in hub.snapshots:
             of_job = tuple(finding for finding in findings if finding.job_id == snapshot.job_id)
-            self.jobs[snapshot.job_id] = _watched(snapshot, views[snapshot.job_id], of_job)
+            view = views[snapshot.job_id]
+            self.jobs[snapshot.job_id] = _watched(snapshot, view, of_job)
+            self.steps[snapshot.job_id] = snapshot.steps
+            for finding in reversed(of_job):
+                self._tell(finding, view)
+
+    def _tell(self, finding: Finding, view: JobView) -> None:
+        """Say that a finding has opened, or that its severity has risen."""
+        if self._told.get(finding.id) == finding.severity or self._command.options.quiet:
+            return
+        self._told[finding.id] = finding.severity
+        self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view))) + "\n")
 
 
 def _watched(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:

@@ -16,11 +16,22 @@ from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch, forget
 from zmon.cli.watch.messages import Messages
 
+UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 _FLUSH_SECONDS = 2.0  # until stderr has taken the card
 _LONGEST_END_SECONDS = 15.0  # agent and hub end within some seconds; the command has ended, and somebody waits
 
 
 @dataclass(frozen=True)
+class Options:
+    """What the user wants to have of a watch."""
+
+    report: Path | None = None  # where the report is written as well
+    json: Path | None = None
+    quiet: bool = False  # nothing is written to stderr
+    fail_on: str | None = None  # the severity of a finding that is a failure
+
+
+@dataclass
 class Run:
     """One run of a command under watch, and what its threads tell each other."""
 
@@ -29,6 +40,8 @@ class Run:
     launch: Launch
     root: Path | None  # the folder of this user's boxes; None: there can be none
     began: float  # unix seconds
+    options: Options = field(default_factory=Options)
+    exit_code: int = UNWATCHED  # what --fail-on makes of the end, if the command itself succeeded
     messages: Messages = field(default_factory=Messages)
     ended: threading.Event = field(default_factory=threading.Event)  # the command has ended
     at_once: threading.Event = field(default_factory=threading.Event)  # somebody waits: do not wait for a judgement
@@ -50,7 +63,7 @@ def watch(run: Run) -> NoReturn:
     run.messages.close(_FLUSH_SECONDS)
     if run.root is not None:
         forget(run.launch, run.root)
-    run.child.end_like_it()
+    run.child.end_like_it(run.exit_code if run.options.fail_on else 0)
 
 
 def _watch(run: Run) -> None:
@@ -61,5 +74,5 @@ def _watch(run: Run) -> None:
     except BaseException as error:
         run.ended.wait()
         lines = [f"zmon: the command was not watched: {type(error).__name__}: {error}"]
-    if lines and not run.child.refused:
+    if lines and not run.child.refused and not run.options.quiet:
         run.messages.say("\n".join(lines) + "\n")
