@@ -196,3 +196,17 @@ def test_ranks_of_a_launch_agree_on_a_generated_job_id(monkeypatch):
         monkeypatch.setattr(launch, "process_stat", lambda _, near=near: ProcessStat("S", 1, near, 0, 1, 0.0, 0))
         ids.add(frozenset(read_launch({}).job_id for _ in range(1000)))
     assert all(len(ids_of_launch) == 1 for ids_of_launch in ids)
+
+
+def test_jobs_of_a_sweep_under_watches_have_ids_of_their_own(monkeypatch):
+    """They start in the same minute, each below a watch of its own; ranks below one watch agree."""
+    monkeypatch.setattr("sys.argv", ["/home/ann/" + "train" * 20])
+    one, same, other = (read_launch({"ZMON_WATCH": value}) for value in ("65537.100", "65537.100", "65538.100"))
+    assert (one.watch, other.watch) == (65537, 65538)
+    assert one.job_id == same.job_id
+    assert one.job_id.removesuffix("-0001") == other.job_id.removesuffix("-0002")
+
+
+@pytest.mark.parametrize("value", ["", "x", "1", "-1.5", "1.x"])
+def test_variable_of_watch_that_makes_no_sense_is_ignored(value):
+    assert read_launch({"ZMON_WATCH": value}).watch == 0

@@ -4,9 +4,11 @@ import os
 import socket
 
 import pytest
+from aiohttp import web
 
 from tests.hostile.users import BOB, needs_root, run_as
-from zmon.web.asker import find_asker
+from zmon.web.asker import asker_of, find_asker
+from zmon.web.http_client import session
 
 SERVER = ("127.0.0.1", 9780)
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -89,3 +91,17 @@ def test_user_without_a_number_in_this_namespace_is_of_nobody(kernel):
     table = line("0100007F:1F90", "0100007F:2634", 65534, 7)
     assert find_asker(("127.0.0.1", 8080), SERVER, kernel(tcp=table)).uid == 65534
     assert find_asker(("127.0.0.1", 8080), SERVER, kernel(tcp=table, uid_map="0 100000 65536")).uid is None
+
+
+async def test_asker_over_a_unix_socket_is_the_user_at_its_other_end(tmp_path):
+    async def answer(request):
+        return web.json_response((await asker_of(request)).uid)
+
+    app = web.Application()
+    app.add_routes([web.get("/", answer)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.UnixSite(runner, str(tmp_path / "socket")).start()
+    async with session(socket=tmp_path / "socket") as client, client.get("http://agent/") as response:
+        assert await response.json() == os.geteuid()
+    await runner.cleanup()

@@ -146,17 +146,22 @@ class Boxes:
                 Path(path), self._host, self._leases, self._clock, self._processes, self._starts, listed.owner
             )
         except (BoxError, OSError, ValueError) as error:
-            if not self._watch:  # nobody knows whether a box that cannot be read is that of the watched command
+            if not self._watch:
                 self._set_aside(path, listed.inode, error)
+            elif isinstance(error, BoxError):  # nobody knows whose it is; that of a rank is never damaged so early
+                self._leave_out(listed, listing)
             return
         if self._watch and box.identity.watch != self._watch:
-            self._of_others[path] = listed.inode
-            del listing.boxes[path]
             box.close()
+            self._leave_out(listed, listing)
             return
         self._open[path] = box
         self._limit.add(box)
         self._unread.boxes.pop(path, None)
+
+    def _leave_out(self, listed: ListedBox, listing: Listing) -> None:
+        self._of_others[listed.path] = listed.inode
+        del listing.boxes[listed.path]
 
     def _name_jobs(self) -> None:
         """Give each job its name: a job id that two users chose is two jobs. Run uids can be copied, too."""

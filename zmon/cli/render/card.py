@@ -78,6 +78,7 @@ class WatchedJob:
     steps: int  # finished by the rank that is ahead
     num_living: int  # ranks that were alive when watch ended
     edges: tuple[str, ...] = ()  # implementations of the hot path in its ranks
+    of_rank: int | None = None  # step time and time categories are those of this rank alone; None: of all ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def card_lines(card: Card) -> list[str]:
     if job is None:
         rows.append(("watched", f"nothing: {card.unwatched}"))
     else:
-        rows += [*_speed(job), *_time(job.view), *_costs(job.view), *_findings(job)]
+        rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job)]
         rows += [*_others(card.jobs, job)]
         if advice := _next(job):
             rows.append(("next", advice))
@@ -164,14 +165,17 @@ def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
     if not job.steps:
         yield "steps", "none finished"
         return
-    rate = "" if view.samples_per_second is None else f", {view.samples_per_second:,.0f} samples/s"
+    step = "step time unknown"
+    if view.step_seconds is not None:
+        step = f"{duration(view.step_seconds)} (p50), {duration(view.step_seconds_p95)} (p95) each"
+    rate = "" if view.samples_per_second is None else f"; {view.samples_per_second:,.0f} samples/s"
     inferred = f" ({view.samples_inference})" if rate and view.samples_inference else ""
-    step = f", a step takes {duration(view.step_seconds)} (p50), {duration(view.step_seconds_p95)} (p95)"
-    yield "steps", f"{job.steps:,}{rate}{inferred}{step if view.step_seconds is not None else f', step time {UNKNOWN}'}"
+    yield "steps", f"{job.steps:,}, {step}{rate}{inferred}"
 
 
-def _time(view: JobView) -> Iterator[tuple[str, str]]:
+def _time(job: WatchedJob) -> Iterator[tuple[str, str]]:
     """Yield the bar by category and its legend."""
+    view = job.view
     total = sum(view.time.values())
     if not total:
         yield "time", f"where it went is {UNKNOWN}"
@@ -186,6 +190,8 @@ def _time(view: JobView) -> Iterator[tuple[str, str]]:
     rest = total - end
     if rest >= _MIN_SHARE * total:
         legend.append(f"· rest {rest / total:.0%}")
+    if job.of_rank is not None:
+        legend.append(f"of the steps of rank {job.of_rank}")
     yield "time", bar + "·" * (_BAR - len(bar))
     yield "", "  ".join(part.replace(" ", _TOGETHER) for part in legend)
 

@@ -15,6 +15,7 @@ from zmon.hub.incidents.report import CSP, plotted, template
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.incident import PlottedStep
+from zmon.steplog import FOLDER
 from zmon.steplog.files import child_path
 
 REPORT = "report.html"
@@ -39,9 +40,9 @@ def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
 
 def keep_steps(data_dir: Path, folder: Path) -> None:
     """Move the step log into the folder. Raises OSError."""
-    steps = data_dir / "steps"
+    steps = data_dir / FOLDER
     if steps.is_dir():
-        shutil.move(steps, folder / "steps")
+        shutil.move(steps, folder / FOLDER)
 
 
 def page(card: Card, job: WatchedJob | None, steps: Sequence[AlignedStep], incidents: Sequence[str]) -> str:

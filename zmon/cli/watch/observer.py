@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,8 @@ from zmon.cli.daemon import PlainFormatter
 from zmon.cli.render.card import Card, WatchedJob, card_lines, finding_lines, main_job, ranks_seen
 from zmon.cli.watch import folder
 from zmon.cli.watch.child import ending
+from zmon.cli.watch.leftovers import remove_boxes
+from zmon.cli.watch.partial import with_steps_of_one_rank
 from zmon.cli.watch.watching import Run
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
@@ -36,6 +39,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import severity_order
+from zmon.steplog import FOLDER
 
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
 # Ranks of other nodes are not missing: nobody watches them.
@@ -46,7 +50,6 @@ SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
 _MAX_INCIDENTS = 4  # in the report
 _NO_ROOT = "there is no folder in memory for black boxes"
-_NOTHING = "no process of it trained with torch where zmon could see it"
 
 
 def observe(run: Run) -> list[str]:
@@ -64,9 +67,25 @@ def observe(run: Run) -> list[str]:
             asyncio.run(observer.observe())
         if run.child.refused:
             return []
-        return card_lines(_finished(run, observer, data_dir, host))
+        lines = card_lines(_finished(run, observer, data_dir, host))
+        remove_boxes(run.root, observer.jobs, run.launch.number)
+        return lines
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
+
+
+def _why_nothing(command: Sequence[str]) -> str:
+    """Return why no rank was seen, as far as the command shows it."""
+    if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
+        return "ZMON_DISABLED switches zmon off"
+    options = takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), command[1:])
+    alone = next((word for word in options if not word.startswith("--") and set(word) & set("IES")), None)
+    if alone and Path(command[0]).name.startswith("python"):
+        return f"{Path(command[0]).name} {alone} ignores PYTHONPATH, by which zmon reaches the job"
+    return (
+        "none of its processes began to train with torch, or they ran where zmon does not reach: in a container, on "
+        "another node, or with python -I or -E"
+    )
 
 
 def _log_to(handler: logging.Handler) -> None:
@@ -89,7 +108,12 @@ def _card(run: Run, jobs: Iterable[WatchedJob], unwatched: str) -> Card:
 
 def _finished(run: Run, observer: Observer, data_dir: Path, host: str) -> Card:
     """Write the files, and return the card."""
-    card = _card(run, observer.jobs.values(), "" if observer.jobs else _NOTHING)
+    log = data_dir / FOLDER
+    jobs = [
+        job if job.view.ranks_seen >= job.view.world_size else with_steps_of_one_rank(job, log)
+        for job in observer.jobs.values()
+    ]
+    card = _card(run, jobs, "" if jobs else _why_nothing(run.command))
     job, errors = main_job(card.jobs), []
     if job is not None:
         try:

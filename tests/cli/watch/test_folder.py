@@ -1,0 +1,31 @@
+"""Tests of the folder that watch leaves: its name, and that nothing in it is overwritten."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
+from zmon.cli.watch.folder import new_folder, page
+
+
+@pytest.mark.parametrize(
+    ("job", "names"), [(JOB, ["zmon-job-1", "zmon-job-1-2"]), (UNSEEN, ["zmon-job-1-node-a", "zmon-job-1-node-a-2"])]
+)
+def test_folder_of_a_job_is_a_new_one(tmp_path, job, names):
+    assert [new_folder(tmp_path, job, "node-a").name for _ in names] == names
+
+
+def test_report_is_one_page_with_the_card_and_the_incidents():
+    card = replace(with_job(findings=(CRASH,)), command="<b>")
+    text = page(card, card.jobs[0], (), ["<html><body><h1>incident</h1></body></html>"])
+    assert "<h1>incident</h1>" in text
+    assert text.count("<body>") == 1
+    assert "cost most forward" in text
+    assert "rank 1 raised ValueError" in text
+    for outside in ("src=", "href=", "<script"):
+        assert outside not in text
+
+
+def test_report_of_nothing_escapes_the_command():
+    card = replace(DONE, jobs=(), unwatched="none", command="<b>")
+    assert "<b>" not in page(card, None, (), ()).replace("<pre>", "")
