@@ -121,7 +121,7 @@ def card_lines(card: Card) -> list[str]:
 def finding_lines(finding: Finding, seen: str = "") -> list[str]:
     """Return the block about a finding that has opened. `seen`: the part of the ranks that is watched, if not all."""
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
-    rows = [("what", sentence(finding.summary)), ("next", finding.detail)]
+    rows = [("what", sentence(finding.summary)), ("next", _without_hub(finding.detail))]
     return [head[:WIDTH], *_wrapped([*rows, ("seen", seen)] if seen else rows, 4)]
 
 
@@ -243,9 +243,14 @@ def _next(job: WatchedJob) -> str:
     """Return what to do next: about the fault or the worst finding, else about what costs most."""
     finding = _fault(job) or next((f for f in worst_first(job.findings) if f.severity != "info"), None)
     if finding is not None:
-        return finding.detail
+        return _without_hub(finding.detail)
     largest = _largest(job.view)
     return _advice(largest[0][0]).next_step if largest else ""
+
+
+def _without_hub(text: str) -> str:
+    """Return the advice of a finding where no hub answers: what that would show is in the report."""
+    return text.replace("`zmon status --json`", "The report")
 
 
 def _fitted(name: str, rows: Sequence[tuple[str, str]]) -> list[str]:

@@ -7,14 +7,16 @@ writes to stderr, and `ending` makes the card and the folder.
 from __future__ import annotations
 
 import os
+import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from zmon.box.roots import prepare_root
 from zmon.cli.watch.child import Child
-from zmon.cli.watch.launch import is_first, this_launch
+from zmon.cli.watch.launch import is_first, path_of_command, this_launch
 from zmon.cli.watch.watching import Options, Run, watch
 from zmon.errors import BoxUnavailable
 from zmon.probe.launch import WATCH
@@ -59,6 +61,8 @@ def watch_command(
     """
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: launch.variable}
+    if "PATH" in env and env.get("VIRTUAL_ENV") != sys.prefix:
+        env["PATH"] = path_of_command(env["PATH"], str(Path(sys.executable).parent), find_spec("torch") is not None)
     root = _root(env)
     if root is not None and not is_first(launch, root):
         become_or_exit(command, env, "watch")
