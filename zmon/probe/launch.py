@@ -150,8 +150,8 @@ def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, laun
     boot_line = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
     started = datetime.fromtimestamp(int(boot_line.split()[1]) + launcher_ticks // os.sysconf("SC_CLK_TCK"), UTC)
     # Jobs of a sweep start the same script in the same minute; each has a watch of its own.
-    own = f"-{watch & 0xFFFF:04x}" if watch else ""
-    return check_job_id(f"{_script()[: 47 - len(own)]}-{started:%Y%m%dT%H%MZ}{own}")
+    suffix = f"-{watch & 0xFFFF:04x}" if watch else ""
+    return check_job_id(f"{_script()[: 47 - len(suffix)]}-{started:%Y%m%dT%H%MZ}{suffix}")
 
 
 def _rendezvous_host(env: Mapping[str, str], init_method: str | None) -> str | None:

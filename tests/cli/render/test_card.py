@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import NOW, finding
-from zmon.cli.render.card import MAX_LINES, WIDTH, Card, WatchedJob, card_lines, finding_lines
+from zmon.cli.render.card import MAX_LINES, WIDTH, VerdictCard, WatchedJob, card_lines, finding_lines
 from zmon.schema.job import JobView
 
 VIEW = JobView(
@@ -13,7 +13,7 @@ VIEW = JobView(
     ("node-a",), {}, (), samples_source="loader",
 )  # fmt: skip
 JOB = WatchedJob(VIEW, (), NOW - 100, 400, 0)
-DONE = Card("python train.py", "exit code 0", 104.0, jobs=(JOB,), folder="zmon-job-1/ has report.html")
+DONE = VerdictCard("python train.py", "exit code 0", 104.0, jobs=(JOB,), folder="zmon-job-1/ has report.html")
 CRASH = finding(cause="rank_exited", ranks=(1,), summary="rank 1 raised ValueError", detail="Read its log.")
 SLOW = finding(
     id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}

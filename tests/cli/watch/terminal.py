@@ -46,7 +46,7 @@ class Terminal:
     """A job in the foreground of a terminal."""
 
     def __init__(self, command: list[str], env: dict[str, str], cwd: str) -> None:
-        self._keyboard, inner = pty.openpty()
+        self.keyboard, inner = pty.openpty()
         events, events_in = os.pipe()
         self._shell = subprocess.Popen(
             [sys.executable, "-c", SHELL, *command],
@@ -61,7 +61,7 @@ class Terminal:
 
     def type(self, key: str) -> None:
         """Press a key: `C` is Ctrl-C."""
-        os.write(self._keyboard, bytes([ord(key) & 31]))
+        os.write(self.keyboard, bytes([ord(key) & 31]))
 
     def kill(self, number: int) -> None:
         """Send a signal to the job's first process only."""
@@ -69,7 +69,7 @@ class Terminal:
 
     def type_line(self, text: str) -> None:
         """Type a line."""
-        os.write(self._keyboard, f"{text}\n".encode())
+        os.write(self.keyboard, f"{text}\n".encode())
 
     def continue_group(self) -> None:
         """Continue the job as a shell does."""
@@ -77,8 +77,8 @@ class Terminal:
 
     def hang_up(self) -> None:
         """Close the terminal, and tell its job as a shell does."""
-        os.close(self._keyboard)
-        self._keyboard = -1
+        os.close(self.keyboard)
+        self.keyboard = -1
         with contextlib.suppress(ProcessLookupError):  # the kernel was quicker
             os.killpg(self.pid, signal.SIGHUP)
 
@@ -107,10 +107,10 @@ class Terminal:
         self._events.close()
 
     def _read(self, seconds: float) -> bool:
-        if self._keyboard < 0 or not select.select([self._keyboard], [], [], seconds)[0]:
+        if self.keyboard < 0 or not select.select([self.keyboard], [], [], seconds)[0]:
             return False
         with contextlib.suppress(OSError):
-            text = os.read(self._keyboard, 65536).decode(errors="replace")
+            text = os.read(self.keyboard, 65536).decode(errors="replace")
             self.output += text
             return bool(text)
         return False

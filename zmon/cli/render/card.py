@@ -82,7 +82,7 @@ class WatchedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class VerdictCard:
     """Everything that the card says."""
 
     command: str
@@ -93,6 +93,7 @@ class Card:
     unwatched: str = ""  # why no rank was seen
     errors: tuple[str, ...] = ()  # what zmon could not do
     folder: str = ""  # of the report and the step log; "": none was written
+    output: str = ""  # the file that the command wrote to; "": it had the terminal
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -100,7 +101,7 @@ class Card:
         return tuple(worst_first(finding for job in self.jobs for finding in job.findings))
 
 
-def card_lines(card: Card) -> list[str]:
+def card_lines(card: VerdictCard) -> list[str]:
     """Return the lines of a card."""
     job = main_job(card.jobs)
     rows = [*_ended(card, job)]
@@ -112,17 +113,19 @@ def card_lines(card: Card) -> list[str]:
         if advice := _next(job):
             rows.append(("next", advice))
     rows += [("zmon", error) for error in card.errors]
+    if card.output:
+        rows.append(("output", card.output))
     if card.folder:
         rows.append(("folder", card.folder))
     name = job.view.job_id if job else plain(card.command)
     return _fitted(name, rows)
 
 
-def finding_lines(finding: Finding, seen: str = "") -> list[str]:
-    """Return the block about a finding that has opened. `seen`: the part of the ranks that is watched, if not all."""
+def finding_lines(finding: Finding, part: str = "") -> list[str]:
+    """Return the block about a finding that has opened. `part`: which ranks are watched, if not all."""
     head = f"zmon: {finding.severity.upper()} {finding.cause}, {culprit(finding)}, since {clock(finding.onset)}"
     rows = [("what", sentence(finding.summary)), ("next", _without_hub(finding.detail))]
-    return [head[:WIDTH], *_wrapped([*rows, ("seen", seen)] if seen else rows, 4)]
+    return [head[:WIDTH], *_wrapped([*rows, ("seen", part)] if part else rows, 4)]
 
 
 def ranks_seen(view: JobView) -> str:
@@ -142,7 +145,7 @@ def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
     return max(jobs, key=importance, default=None)
 
 
-def _ended(card: Card, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
+def _ended(card: VerdictCard, job: WatchedJob | None) -> Iterator[tuple[str, str]]:
     fault = _fault(job) if job else None
     why = f": {fault.summary}" if fault else ""
     sent = f", sent {listed(card.signals, 3)}" if card.signals else ""
@@ -158,10 +161,10 @@ def _fault(job: WatchedJob) -> Finding | None:
 
 def _speed(job: WatchedJob) -> Iterator[tuple[str, str]]:
     view = job.view
-    seen = ranks_seen(view) or f"{view.ranks_seen} of {view.world_size}"
+    ranks = ranks_seen(view) or f"{view.ranks_seen} of {view.world_size}"
     host = f" on {listed(view.hosts, 2)}" if view.hosts else ""
     edge = "" if "python" not in job.edges else "; their Python is not that of zmon, so the slower probe ran"
-    yield "ranks", f"{seen}{host}{edge}"
+    yield "ranks", f"{ranks}{host}{edge}"
     if not job.steps:
         yield "steps", "none finished"
         return

@@ -17,7 +17,8 @@ import click
 from zmon.box.roots import prepare_root
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import is_first, path_of_command, this_launch
-from zmon.cli.watch.watching import Options, Run, watch
+from zmon.cli.watch.screen import check_terminal, open_output
+from zmon.cli.watch.watching import Options, WatchedCommand, watch
 from zmon.errors import BoxUnavailable
 from zmon.probe.launch import WATCH
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, become_or_exit, environment, inherited_environment
@@ -36,6 +37,12 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--json", "json_", type=_FILE, help="Path of a file to write the card, the job and its findings to.")
 @click.option("--quiet", is_flag=True, help="Write nothing to stderr.")
 @click.option(
+    "--top",
+    is_flag=True,
+    help="Show the screen of zmon top. The output of CMD goes to the file zmon-output-PID.log meanwhile. q closes the "
+    "screen, and CMD runs on.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice(["info", "warning", "critical"]),
     help="Severity of a finding that is a failure, as a worse one is. See the exit codes.",
@@ -47,10 +54,11 @@ def watch_command(
     report: Path | None,
     json_: Path | None,
     quiet: bool,
+    top: bool,
     fail_on: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run a torch job and say what zmon sees of it.
+    """WatchedCommand a torch job and say what zmon sees of it.
 
     Findings go to stderr as they come, and at the end a card: how the job ended and why, where its time went, and what
     to do next. The folder zmon-JOB in the working directory has a report and the steps. No agent, hub or Prometheus
@@ -59,6 +67,8 @@ def watch_command(
     Exit codes: those of CMD, 2 misuse, 126 CMD is not executable, 127 CMD does not exist. With --fail-on, if that of
     CMD is 0: 1 if such a finding opened, 3 if nothing was watched.
     """
+    if top:
+        check_terminal()
     launch = this_launch(os.environ)
     env = {**environment(inherited_environment(), job_id, labels), WATCH: launch.variable}
     if "PATH" in env and env.get("VIRTUAL_ENV") != sys.prefix:
@@ -67,8 +77,9 @@ def watch_command(
     if root is not None and not is_first(launch, root):
         become_or_exit(command, env, "watch")
     began = time.time()
-    options = Options(*(path and path.absolute() for path in (report, json_)), quiet, fail_on)
-    watch(Run(command, Child.start(command, env), launch, root, began, options))
+    output, output_name = open_output() if top else (None, "")
+    options = Options(report and report.absolute(), json_ and json_.absolute(), quiet, output_name, fail_on)
+    watch(WatchedCommand(command, Child.start(command, env, output), launch, root, began, options))
 
 
 def _root(env: dict[str, str]) -> Path | None:

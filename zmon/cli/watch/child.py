@@ -48,15 +48,18 @@ class Child:
     _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
 
     @classmethod
-    def start(cls, command: Sequence[str], env: Mapping[str, str]) -> Child:
-        """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread."""
+    def start(cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> Child:
+        """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread.
+
+        `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
+        """
         numbers = (*_FORWARDED, *_JOB_CONTROL)
         read = (*(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), signal.SIGCHLD)
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, read)
         refusal, refuse = os.pipe()  # exec closes both ends
         pid = os.fork()
         if pid == 0:
-            _become(command, env, mask, refuse)
+            _become(command, env, mask, refuse, output)
         os.close(refuse)
         return cls(pid, _read=read, _refusal=refusal)
 
@@ -126,9 +129,16 @@ def ending(status: int) -> str:
         return f"signal {-code}"
 
 
-def _become(command: Sequence[str], env: Mapping[str, str], mask: set[signal.Signals], refuse: int) -> NoReturn:
+def _become(
+    command: Sequence[str], env: Mapping[str, str], mask: set[signal.Signals], refuse: int, output: int | None
+) -> NoReturn:
     """Become the command, in the child. Never returns to the code of watch."""
     try:
+        if output is not None:
+            sys.stderr = os.fdopen(os.dup(2), "w")  # for the message if the command cannot be started
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before exec
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)

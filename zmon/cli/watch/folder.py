@@ -1,4 +1,4 @@
-"""What `zmon watch` leaves on disk: the folder `zmon-<job id>`, with the report and the step log, and `--report`.
+"""The folder `zmon-<job id>` that `zmon watch` leaves, with the report and the step log.
 
 A folder that exists is never written to: the next one gets a number.
 """
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 
-from zmon.cli.render.card import Card, WatchedJob, card_lines
+from zmon.cli.render.card import VerdictCard, WatchedJob, card_lines
 from zmon.hub.incidents.report import CSP, plotted, template
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
@@ -45,7 +45,7 @@ def keep_steps(data_dir: Path, folder: Path) -> None:
         shutil.move(steps, folder / FOLDER)
 
 
-def page(card: Card, job: WatchedJob | None, steps: Sequence[AlignedStep], incidents: Sequence[str]) -> str:
+def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep], incidents: Sequence[str]) -> str:
     """Return the report. `incidents` has the pages of incidents, the worst first."""
     from markupsafe import Markup
 

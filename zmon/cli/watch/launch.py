@@ -1,4 +1,4 @@
-"""Which ranks a `zmon watch` sees: those of its own launch, by a number that their boxes have.
+"""The launch whose ranks a `zmon watch` sees, by a number that their boxes have.
 
 A launcher such as srun may start one watch for each rank. All watches of one launch on a node have the same parent, and
 therefore the same number; the first one watches, and the others become their commands.

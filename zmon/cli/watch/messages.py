@@ -1,4 +1,4 @@
-"""What `zmon watch` writes to stderr, by a thread that may wait for a reader. The job never waits for it.
+"""The messages of `zmon watch` on stderr, written by a thread that may wait for a reader. The job never waits.
 
 The job has the same stderr. If nobody reads it, later messages are dropped.
 """

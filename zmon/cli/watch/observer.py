@@ -24,12 +24,13 @@ from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
-from zmon.cli.render.card import Card, WatchedJob, card_lines, finding_lines, main_job, ranks_seen
+from zmon.cli.render.card import VerdictCard, WatchedJob, card_lines, finding_lines, main_job, ranks_seen
 from zmon.cli.watch import folder
 from zmon.cli.watch.child import ending
 from zmon.cli.watch.leftovers import remove_boxes
 from zmon.cli.watch.partial import with_steps_of_one_rank
-from zmon.cli.watch.watching import Run
+from zmon.cli.watch.screen import Screen
+from zmon.cli.watch.watching import WatchedCommand
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
 from zmon.hub.incidents.capsule_store import REPORT
@@ -52,7 +53,7 @@ _MAX_INCIDENTS = 4  # in the report
 _NO_ROOT = "there is no folder in memory for black boxes"
 
 
-def observe(run: Run) -> list[str]:
+def observe(run: WatchedCommand) -> list[str]:
     """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
     if run.root is None:
         run.ended.wait()
@@ -94,19 +95,20 @@ def _log_to(handler: logging.Handler) -> None:
     logging.getLogger().addHandler(handler)
 
 
-def _card(run: Run, jobs: Iterable[WatchedJob], unwatched: str) -> Card:
+def _card(run: WatchedCommand, jobs: Iterable[WatchedJob], unwatched: str) -> VerdictCard:
     child = run.child
-    return Card(
+    return VerdictCard(
         shlex.join(run.command),
         ending(child.status or 0),
         child.ended - run.began,
         tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
         tuple(sorted(jobs, key=lambda job: job.began)),
         unwatched,
+        output=run.options.output,
     )
 
 
-def _finished(run: Run, observer: Observer, data_dir: Path, host: str) -> Card:
+def _finished(run: WatchedCommand, observer: Observer, data_dir: Path, host: str) -> VerdictCard:
     """Write the files, and return the card."""
     log = data_dir / FOLDER
     jobs = [
@@ -135,7 +137,7 @@ def _finished(run: Run, observer: Observer, data_dir: Path, host: str) -> Card:
 
 
 def _written(
-    run: Run, card: Card, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
+    run: WatchedCommand, card: VerdictCard, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
 ) -> tuple[str, ...]:
     """Write the report and the JSON where they are wanted. Return a line for each file that cannot be written."""
     errors = []
@@ -155,14 +157,15 @@ def _written(
 class Observer:
     """Agent and hub of one launch, and what they have seen."""
 
-    def __init__(self, run: Run, config: AgentConfig) -> None:
+    def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
         self._command, self._config = run, config
         self.jobs: dict[str, WatchedJob] = {}  # by job id
         self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
-        self._told: dict[str, str] = {}  # severity by finding
+        self._screen: Screen | None = None
+        self._severities: dict[str, str] = {}  # severity by finding
 
     async def observe(self) -> None:
-        """Run agent and hub until the command has ended and that is judged."""
+        """WatchedCommand agent and hub until the command has ended and that is judged."""
         search_seldom()
         data_dir = self._config.data_dir
         assert data_dir is not None
@@ -174,7 +177,10 @@ class Observer:
             await UnixSite(agent_runner, str(path)).start()
             await hub_runner.setup()
             try:
-                await self._follow(hub)
+                if self._command.options.output:
+                    await self._follow_on_screen(hub, hub_runner, data_dir / "hub.socket")
+                else:
+                    await self._follow(hub)
             finally:
                 await hub_runner.cleanup()
         finally:
@@ -186,6 +192,15 @@ class Observer:
         findings.sort(key=lambda finding: -severity_order(finding.severity))
         paths = [Path(str(finding.capsule)) / REPORT for finding in findings[:_MAX_INCIDENTS]]
         return tuple(path.read_text() for path in paths if path.is_file())
+
+    async def _follow_on_screen(self, hub: Hub, runner: AppRunner, path: Path) -> None:
+        """Look at the hub as `_follow` does, with a screen in the terminal."""
+        await UnixSite(runner, str(path)).start()
+        self._screen = Screen(path)
+        try:
+            await self._follow(hub)
+        finally:
+            await asyncio.to_thread(self._screen.close)
 
     async def _follow(self, hub: Hub) -> None:
         """Look at the hub until the command has ended and its end is judged."""
@@ -218,9 +233,11 @@ class Observer:
 
     def _tell(self, finding: Finding, view: JobView) -> None:
         """Say that a finding has opened, or that its severity has risen."""
-        if self._told.get(finding.id) == finding.severity or self._command.options.quiet:
+        if self._severities.get(finding.id) == finding.severity:
             return
-        self._told[finding.id] = finding.severity
+        self._severities[finding.id] = finding.severity
+        if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
+            return
         self._command.messages.say("\n".join(finding_lines(finding, ranks_seen(view))) + "\n")
 
 

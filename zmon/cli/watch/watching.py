@@ -23,16 +23,17 @@ _LONGEST_END_SECONDS = 15.0  # agent and hub end within some seconds; the comman
 
 @dataclass(frozen=True)
 class Options:
-    """What the user wants to have of a watch."""
+    """The options of a watch."""
 
     report: Path | None = None  # where the report is written as well
     json: Path | None = None
     quiet: bool = False  # nothing is written to stderr
+    output: str = ""  # the file that the command writes to, while a screen has the terminal; "": there is no screen
     fail_on: str | None = None  # the severity of a finding that is a failure
 
 
 @dataclass
-class Run:
+class WatchedCommand:
     """One run of a command under watch, and what its threads tell each other."""
 
     command: Sequence[str]
@@ -47,7 +48,7 @@ class Run:
     at_once: threading.Event = field(default_factory=threading.Event)  # somebody waits: do not wait for a judgement
 
 
-def watch(run: Run) -> NoReturn:
+def watch(run: WatchedCommand) -> NoReturn:
     """Watch the command until it ends, and end as it does. Nothing that fails here may change how it ends."""
     run.messages.start()
     thread = threading.Thread(target=_watch, args=(run,), name="zmon-watch", daemon=True)
@@ -66,7 +67,7 @@ def watch(run: Run) -> NoReturn:
     run.child.end_like_it(run.exit_code if run.options.fail_on else 0)
 
 
-def _watch(run: Run) -> None:
+def _watch(run: WatchedCommand) -> None:
     try:
         from zmon.cli.watch.observer import observe  # with agent and hub, which takes longer than many commands
 
