@@ -6,6 +6,7 @@ import pytest
 
 from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
 from zmon.cli.watch.folder import new_folder, page
+from zmon.cli.watch.outcome import why_nothing
 
 
 @pytest.mark.parametrize(
@@ -29,3 +30,18 @@ def test_report_is_one_page_with_the_card_and_the_incidents():
 def test_report_of_nothing_escapes_the_command():
     card = replace(DONE, jobs=(), unwatched="none", command="<b>")
     assert "<b>" not in page(card, None, (), ()).replace("<pre>", "")
+
+
+REASONS = {  # command, environment → why nothing was seen
+    "switched off": (["python", "x.py"], {"ZMON_DISABLED": "1"}, "ZMON_DISABLED switches zmon off"),
+    "isolated": (["/opt/python3.11", "-I", "x.py"], {}, "python3.11 -I ignores PYTHONPATH"),
+    "isolated with others": (["python", "-u", "-sE", "-m", "x"], {}, "python -sE ignores PYTHONPATH"),
+    "option of the script": (["python", "x.py", "-I"], {}, "none of its processes began to train"),
+    "another program": (["grep", "-I", "x"], {"ZMON_DISABLED": "0"}, "none of its processes began to train"),
+    "long option": (["python", "--SIE"], {}, "none of its processes began to train"),
+}
+
+
+@pytest.mark.parametrize(("command", "env", "reason"), REASONS.values(), ids=REASONS)
+def test_card_says_why_nothing_was_seen(command, env, reason):
+    assert why_nothing(command, env).startswith(reason)

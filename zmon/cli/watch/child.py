@@ -130,7 +130,7 @@ def ending(status: int) -> str:
 
 
 def _become(
-    command: Sequence[str], env: Mapping[str, str], mask: set[signal.Signals], refuse: int, output: int | None
+    command: Sequence[str], env: Mapping[str, str], mask: set[int | signal.Signals], refuse: int, output: int | None
 ) -> NoReturn:
     """Become the command, in the child. Never returns to the code of watch."""
     try:

@@ -1,7 +1,7 @@
-"""The agent and the hub of one launch, in a thread of `zmon watch`, and what is made of what they see.
+"""The agent and the hub of one launch, in a thread of `zmon watch`.
 
 They are those of `zmon agent` and `zmon hub`. The hub asks the agent over a Unix socket in a private folder, so nobody
-else can ask it, and the hub itself does not listen.
+else can ask it, and the hub itself does not listen, except to the screen of --top.
 """
 
 from __future__ import annotations
@@ -9,38 +9,28 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import shlex
 import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import takewhile
 from pathlib import Path
 
-import msgspec
 from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
 from zmon.cli.daemon import PlainFormatter
-from zmon.cli.render.card import VerdictCard, WatchedJob, card_lines, finding_lines, main_job, ranks_seen
-from zmon.cli.watch import folder
-from zmon.cli.watch.child import ending
+from zmon.cli.render.card import WatchedJob, card_lines, finding_lines, ranks_seen
 from zmon.cli.watch.leftovers import remove_boxes
-from zmon.cli.watch.partial import with_steps_of_one_rank
+from zmon.cli.watch.outcome import outcome, unwatched
 from zmon.cli.watch.screen import Screen
 from zmon.cli.watch.watching import WatchedCommand
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
-from zmon.hub.incidents.capsule_store import REPORT
 from zmon.hub.memory import search_seldom
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
-from zmon.schema.names import severity_order
-from zmon.steplog import FOLDER
 
 AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
 # Ranks of other nodes are not missing: nobody watches them.
@@ -49,109 +39,36 @@ _TICK_SECONDS = 0.25
 # After the end of the command: a rank that is gone has been judged by then, and a fault that follows has joined.
 SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if every rank said that it was done
-_MAX_INCIDENTS = 4  # in the report
-_NO_ROOT = "there is no folder in memory for black boxes"
+_MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
 
 
 def observe(run: WatchedCommand) -> list[str]:
     """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
     if run.root is None:
         run.ended.wait()
-        card = _card(run, (), _NO_ROOT)
-        return card_lines(replace(card, errors=_written(run, card, None, (), ())))
-    data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-"))
+        return card_lines(unwatched(run, "there is no folder in memory for black boxes"))
+    temporary = tempfile.gettempdir()
+    data_dir = Path(tempfile.mkdtemp(prefix="zmon-watch-", dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
     try:
-        with (data_dir / "zmon.log").open("w") as log:
-            _log_to(logging.StreamHandler(log))
-            host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
-            observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
-            asyncio.run(observer.observe())
+        _log_to(data_dir / "zmon.log")
+        host = os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname()
+        observer = Observer(run, AgentConfig(run.root, host, data_dir=data_dir, watch=run.launch.number))
+        asyncio.run(observer.observe())
         if run.child.refused:
             return []
-        lines = card_lines(_finished(run, observer, data_dir, host))
+        card = outcome(run, observer.jobs.values(), observer.steps, data_dir, host)
         remove_boxes(run.root, observer.jobs, run.launch.number)
-        return lines
+        return card_lines(card)
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
 
 
-def _why_nothing(command: Sequence[str]) -> str:
-    """Return why no rank was seen, as far as the command shows it."""
-    if os.environ.get("ZMON_DISABLED", "") not in ("", "0"):
-        return "ZMON_DISABLED switches zmon off"
-    options = takewhile(lambda word: word.startswith("-") and word not in ("-c", "-m"), command[1:])
-    alone = next((word for word in options if not word.startswith("--") and set(word) & set("IES")), None)
-    if alone and Path(command[0]).name.startswith("python"):
-        return f"{Path(command[0]).name} {alone} ignores PYTHONPATH, by which zmon reaches the job"
-    return (
-        "none of its processes began to train with torch, or they ran where zmon does not reach: in a container, on "
-        "another node, or with python -I or -E"
-    )
-
-
-def _log_to(handler: logging.Handler) -> None:
+def _log_to(path: Path) -> None:
     """Log to a file. Without a handler, Python writes warnings to stderr, which perhaps nobody reads."""
+    handler = logging.FileHandler(path)
     handler.setFormatter(PlainFormatter())
     logging.getLogger().addHandler(handler)
-
-
-def _card(run: WatchedCommand, jobs: Iterable[WatchedJob], unwatched: str) -> VerdictCard:
-    child = run.child
-    return VerdictCard(
-        shlex.join(run.command),
-        ending(child.status or 0),
-        child.ended - run.began,
-        tuple(f"{sent.name} by {sent.sender}" for sent in child.signals),
-        tuple(sorted(jobs, key=lambda job: job.began)),
-        unwatched,
-        output=run.options.output,
-    )
-
-
-def _finished(run: WatchedCommand, observer: Observer, data_dir: Path, host: str) -> VerdictCard:
-    """Write the files, and return the card."""
-    log = data_dir / FOLDER
-    jobs = [
-        job if job.view.ranks_seen >= job.view.world_size else with_steps_of_one_rank(job, log)
-        for job in observer.jobs.values()
-    ]
-    card = _card(run, jobs, "" if jobs else _why_nothing(run.command))
-    job, errors = main_job(card.jobs), []
-    if job is not None:
-        try:
-            place = folder.new_folder(Path.cwd(), job, host)
-            folder.keep_steps(data_dir, place)
-            card = replace(card, folder=f"{place.name}/ has {folder.REPORT} and the step log")
-        except OSError as error:
-            place = None
-            errors.append(f"cannot keep the report and the steps in {Path.cwd()}: {error.strerror}")
-        pages = observer.pages(data_dir)
-        steps = observer.steps[job.view.job_id]
-    else:
-        place, pages, steps = None, (), ()
-    if run.options.fail_on and card.jobs:
-        least = severity_order(run.options.fail_on)
-        run.exit_code = int(any(severity_order(finding.severity) >= least for finding in card.findings))
-    errors += _written(run, card, place, steps, pages)
-    return replace(card, errors=tuple(errors))
-
-
-def _written(
-    run: WatchedCommand, card: VerdictCard, place: Path | None, steps: Sequence[AlignedStep], pages: Sequence[str]
-) -> tuple[str, ...]:
-    """Write the report and the JSON where they are wanted. Return a line for each file that cannot be written."""
-    errors = []
-    reports = [path for path in (place and place / folder.REPORT, run.options.report) if path]
-    text = folder.page(card, main_job(card.jobs), steps, pages) if reports else ""
-    files = [(path, text.encode("utf-8", "replace")) for path in reports]
-    if run.options.json:
-        files.append((run.options.json, msgspec.json.encode(card)))
-    for path, content in files:
-        try:
-            path.write_bytes(content)
-        except OSError as error:
-            errors.append(f"cannot write {path}: {error.strerror}")
-    return tuple(errors)
+    logging.raiseExceptions = False  # a full disk is no reason to write to stderr either
 
 
 class Observer:
@@ -185,13 +102,6 @@ class Observer:
                 await hub_runner.cleanup()
         finally:
             await agent_runner.cleanup()
-
-    def pages(self, data_dir: Path) -> tuple[str, ...]:
-        """Return the pages of the incidents, the worst first."""
-        findings = [finding for job in self.jobs.values() for finding in job.findings if finding.capsule]
-        findings.sort(key=lambda finding: -severity_order(finding.severity))
-        paths = [Path(str(finding.capsule)) / REPORT for finding in findings[:_MAX_INCIDENTS]]
-        return tuple(path.read_text() for path in paths if path.is_file())
 
     async def _follow_on_screen(self, hub: Hub, runner: AppRunner, path: Path) -> None:
         """Look at the hub as `_follow` does, with a screen in the terminal."""

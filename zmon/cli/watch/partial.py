@@ -6,7 +6,7 @@ that it waited for others is in its collectives.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def with_steps_of_one_rank(job: WatchedJob, log: Path) -> WatchedJob:
         return job
     first = min(last, key=lambda run: (run.run.rank, -run.run.start))
     seconds: list[float] = []
-    parts: Counter[str] = Counter()
+    parts: defaultdict[str, float] = defaultdict(float)
     for chunk in first.chunks():
         seconds += (number * NS for number in chunk.steps.column(DURATION))
         for name in chunk.steps.columns:
